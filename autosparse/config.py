@@ -1,0 +1,236 @@
+"""Every setting of autosparse: name, environment variable, domain, default. The only module that reads the environment.
+
+A setting is a row of `SETTINGS` and a field of `Options`. Order of precedence: `options(...)` in force in this context,
+then `set_options(...)`, then the environment variable, then the default. Nothing is read at import.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+from autosparse.errors import OptionError
+
+
+class Effort(str, Enum):
+    """How much may be spent on finding a better kernel; later members include the earlier ones."""
+
+    OFF = "off"  # default kernels only
+    ESTIMATE = "estimate"  # choose by model, run nothing
+    MEASURE = "measure"  # choose by model, then time the best few
+    FULL = "full"  # search until the budget ends
+
+    @property
+    def rank(self) -> int:
+        """0 for off ... 3 for full; a record made with a higher rank satisfies a request of a lower one."""
+        return tuple(Effort).index(self)
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The settings in force for one call; see `SETTINGS` for domains and meanings."""
+
+    effort: Effort = Effort.MEASURE
+    runs: int | None = None
+    threads: int | None = None
+    budget_s: float = 10.0
+    background: bool = False
+    deterministic: bool = False
+    extra_memory: float = 1.5
+    overhead: float = 0.04
+    cache: bool = True
+    cache_dir: Path | None = None
+    cache_max_bytes: int = 1 << 30
+    output_pool_bytes: int | None = None
+    dump_dir: Path | None = None
+    compiler: str | None = None
+    isa: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One row: how a value of the field `name` is read, what it may be, and what it means."""
+
+    name: str
+    env: str
+    parse: Callable[[Any], Any]
+    domain: str
+    help: str
+
+
+def _integer(low: int) -> Callable[[Any], int]:
+    def parse(value: Any) -> int:
+        if isinstance(value, bool):
+            raise ValueError
+        number = int(value)
+        if number < low or (isinstance(value, float) and value != number):
+            raise ValueError
+        return number
+
+    return parse
+
+
+def _real(low: float, high: float = float("inf")) -> Callable[[Any], float]:
+    def parse(value: Any) -> float:
+        number = float(value)
+        if not low <= number <= high:
+            raise ValueError
+        return number
+
+    return parse
+
+
+def _flag(value: Any) -> bool:
+    words = {"1": True, "true": True, "yes": True, "on": True, "0": False, "false": False, "no": False, "off": False}
+    return words[str(value).lower()]
+
+
+def _one_of(*words: str) -> Callable[[Any], str]:
+    def parse(value: Any) -> str:
+        if str(value) not in words:
+            raise ValueError
+        return str(value)
+
+    return parse
+
+
+def _path(value: Any) -> Path:
+    text = os.fspath(value)
+    if not text:
+        raise ValueError
+    return Path(text).expanduser()
+
+
+ISA_NAMES: Final = ("baseline", "avx2", "avx512")
+
+SETTINGS: Final[Mapping[str, Setting]] = {
+    row.name: row
+    for row in (
+        Setting("effort", "AUTOSPARSE_EFFORT", Effort, "off, estimate, measure or full", "Most that tuning may do."),
+        Setting("runs", "AUTOSPARSE_RUNS", _integer(1), "an integer >= 1", "How often each product will be run."),
+        Setting("threads", "AUTOSPARSE_THREADS", _integer(1), "an integer >= 1", "Most threads a kernel may use."),
+        Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0", "Most seconds one tuning may take."),
+        Setting("background", "AUTOSPARSE_BACKGROUND", _flag, "true or false", "Tune in a background thread."),
+        Setting("deterministic", "AUTOSPARSE_DETERMINISTIC", _flag, "true or false", "One summation order, always."),
+        Setting(
+            "extra_memory",
+            "AUTOSPARSE_EXTRA_MEMORY",
+            _real(0.0),
+            "a ratio >= 0",
+            "Most bytes of packed copies, relative to the bytes of the CSR matrix itself.",
+        ),
+        Setting(
+            "overhead",
+            "AUTOSPARSE_OVERHEAD",
+            _real(0.0, 1.0),
+            "a ratio in [0, 1]",
+            "Most time that unasked tuning may take, relative to the time already spent in products.",
+        ),
+        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans and kernels on disk."),
+        Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
+        Setting(
+            "cache_max_bytes",
+            "AUTOSPARSE_CACHE_MAX_BYTES",
+            _integer(0),
+            "bytes >= 0",
+            "Size limit of the cache; the entries unused for longest go first.",
+        ),
+        Setting(
+            "output_pool_bytes",
+            "AUTOSPARSE_OUTPUT_POOL_BYTES",
+            _integer(0),
+            "bytes >= 0",
+            "Most bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0 turns it off).",
+        ),
+        Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder", "Write IR and C of each kernel here; edited C is read back."),
+        Setting("compiler", "AUTOSPARSE_CC", str, "a C compiler command", "Compiler for generated kernels (default: cc)."),
+        Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISA_NAMES), "baseline, avx2 or avx512", "Highest instruction set used."),
+    )
+}  # fmt: skip
+
+_NONE_ALLOWED: Final = {field.name for field in fields(Options) if field.default is None}
+
+_overrides: dict[str, Any] = {}  # set_options(): for the whole process
+_from_environment: Options | None = None
+_current: ContextVar[Options | None] = ContextVar("autosparse_options", default=None)
+
+
+def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
+    """The value of setting `name`, checked; OptionError names the setting, its domain and where the value came from."""
+    if name not in SETTINGS:
+        raise OptionError.unknown(name, SETTINGS)
+    if value is None and name in _NONE_ALLOWED:
+        return None
+    row = SETTINGS[name]
+    try:
+        return row.parse(value)
+    except (ValueError, TypeError, KeyError):
+        label = row.env if source == "environment variable" else name
+        raise OptionError.bad_value(label, value, domain=row.domain, source=source) from None
+
+
+def _base_options() -> Options:
+    """Defaults, then environment, then set_options(); parsed once, again after `reload_options`."""
+    global _from_environment
+    if _from_environment is None:
+        given = {
+            row.name: parse_setting(row.name, os.environ[row.env], source="environment variable")
+            for row in SETTINGS.values()
+            if os.environ.get(row.env)
+        }
+        _from_environment = replace(Options(), **(given | _overrides))
+    return _from_environment
+
+
+def get_options() -> Options:
+    """The options in force here: innermost `options(...)`, else `set_options`, else environment, else defaults."""
+    return _current.get() or _base_options()
+
+
+def set_options(**given: Any) -> None:
+    """Change options for the whole process (all threads), below any `options(...)` context."""
+    global _from_environment
+    parsed = {name: parse_setting(name, value) for name, value in given.items()}
+    _overrides.update(parsed)
+    _from_environment = None
+
+
+def reload_options() -> None:
+    """Forget `set_options` and read the environment again at the next call (tests; after os.environ was changed)."""
+    global _from_environment
+    _overrides.clear()
+    _from_environment = None
+
+
+@contextmanager
+def options(**given: Any) -> Iterator[Options]:
+    """Options for the calls inside the ``with`` block, in this thread or task; blocks nest, the inner one wins.
+
+    >>> with options(effort="off", threads=1):
+    ...     y = A @ x
+    """
+    parsed = {name: parse_setting(name, value) for name, value in given.items()}
+    token = _current.set(replace(get_options(), **parsed))
+    try:
+        yield get_options()
+    finally:
+        _current.reset(token)
+
+
+def in_continuous_integration() -> bool:
+    """Whether the variable CI is set: progress bars are then not drawn."""
+    return bool(os.environ.get("CI"))
+
+
+def child_environment(**extra: str) -> dict[str, str]:
+    """The environment for a process that we start (compiler): the user's own, with C messages in English."""
+    return {**os.environ, "LC_ALL": "C", **extra}

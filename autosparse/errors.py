@@ -1,0 +1,149 @@
+"""Every message autosparse shows: exception types, warnings and their templates.
+
+An error says what happened, the two facts that disagree, and the cure. Where SciPy raises for the same mistake,
+the type derives from SciPy's and SciPy's first line is kept, so that ``except ValueError`` in existing code still works.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+
+
+class AutosparseError(Exception):
+    """Base of every exception that autosparse raises itself."""
+
+
+class ShapeError(AutosparseError, ValueError):
+    """Two shapes that must agree do not."""
+
+    @classmethod
+    def matmul(cls, a_shape: Sequence[int], b_shape: Sequence[int]) -> ShapeError:
+        """``A @ B`` where the columns of A are not the rows of B; the first line is SciPy's own."""
+        n, k = a_shape
+        rest = f",{'m' if len(b_shape) > 1 else '1?'}"
+        return cls(
+            f"matmul: dimension mismatch with signature (n,k={k}),(k={b_shape[0]}{rest})->(n{rest})\n"
+            f"  A has {k} columns (shape {n} x {k}); B has {b_shape[0]} rows (shape {'x'.join(map(str, b_shape))}).\n"
+            f"  Cure: pass B with {k} rows, or transpose one of the operands."
+        )
+
+    @classmethod
+    def out(cls, *, wanted: Sequence[int], got: Sequence[int]) -> ShapeError:
+        """``out=`` of another shape than the product."""
+        return cls(
+            f"out has shape {tuple(got)}, but the product has shape {tuple(wanted)}.\n"
+            f"  Cure: out=np.empty({tuple(wanted)}, dtype=...), or leave out= away."
+        )
+
+
+class DtypeError(AutosparseError, TypeError):
+    """An operand whose dtype the operation cannot take."""
+
+    @classmethod
+    def out(cls, *, wanted: Any, got: Any) -> DtypeError:
+        """``out=`` of another dtype than the product (dtypes print themselves)."""
+        return cls(
+            f"out has dtype {got}, but the product has dtype {wanted}.\n"
+            f"  Cure: out=np.empty(shape, dtype={str(wanted)!r})."
+        )
+
+
+class OptionError(AutosparseError, ValueError):
+    """An option, argument or environment variable with a value outside its domain."""
+
+    @classmethod
+    def unknown(cls, name: str, known: Iterable[str]) -> OptionError:
+        """A name that no setting has."""
+        return cls(f"unknown option {name!r}; the options are {', '.join(sorted(known))}.")
+
+    @classmethod
+    def bad_value(cls, name: str, value: object, *, domain: str, source: str = "option") -> OptionError:
+        """A value that the setting `name` cannot take; `source` says where it came from."""
+        return cls(f"{source} {name}={value!r} is not valid: it must be {domain}.\n  Cure: set {name} to {domain}.")
+
+
+class ScheduleError(AutosparseError, ValueError):
+    """A format or schedule that does not parse or is not legal."""
+
+    @classmethod
+    def illegal(cls, schedule: object, reason: str) -> ScheduleError:
+        """A schedule that `is_legal` refuses; `reason` is its answer."""
+        return cls(f"schedule {schedule} is not legal: {reason}")
+
+    @classmethod
+    def unparsable(cls, text: str, *, expected: str) -> ScheduleError:
+        """Text that is no format or schedule."""
+        return cls(f"cannot read {text!r}: expected {expected}")
+
+
+class InputFileError(AutosparseError, ValueError):
+    """A file that should hold a sparse matrix and does not."""
+
+    @classmethod
+    def unreadable(cls, path: Path | str, *, reason: str) -> InputFileError:
+        """A file of a known kind that does not parse."""
+        return cls(
+            f"cannot read a sparse matrix from {str(path)!r}: {reason}\n"
+            f"  Cure: a Matrix Market file (.mtx, .mtx.gz) or one written by scipy.sparse.save_npz (.npz)."
+        )
+
+
+class MissingExtraError(AutosparseError, ImportError):
+    """An optional package that this call needs is not installed."""
+
+    @classmethod
+    def needed(cls, package: str, *, extra: str, purpose: str) -> MissingExtraError:
+        """`purpose` needs `package`, which the extra `extra` installs."""
+        return cls(f"{purpose} needs {package}, which is not installed.\n  Cure: pip install 'autosparse[{extra}]'")
+
+
+class BuildError(AutosparseError, RuntimeError):
+    """A kernel could not be compiled or loaded. Products never raise this: they fall back (see FallbackWarning)."""
+
+    def __init__(self, message: str, *, key: str = "", log: str = "") -> None:
+        super().__init__(message)
+        self.key = key
+        self.log = log
+
+
+class PackError(AutosparseError, MemoryError):
+    """A format that would not fit: refused before any memory is taken."""
+
+    @classmethod
+    def too_large(cls, fmt: object, *, needed_bytes: int, limit_bytes: int) -> PackError:
+        """The packed operand would exceed the bound on extra memory."""
+        return cls(
+            f"format {fmt} needs {needed_bytes:,} bytes for this pattern, more than the {limit_bytes:,} allowed.\n"
+            f"  Cure: raise options(extra_memory=...) or choose another format."
+        )
+
+
+class CacheError(AutosparseError, OSError):
+    """The cache cannot be used for what was explicitly asked (export, import, clear)."""
+
+
+class FallbackWarning(RuntimeWarning):
+    """The tuned path failed and the product was computed by the default kernel or SciPy instead."""
+
+
+class CacheWarning(RuntimeWarning):
+    """The on-disk cache is unusable; results are unaffected, but nothing is remembered after this process."""
+
+
+_warned: set[tuple[type[Warning], str]] = set()
+
+
+def warn_once(category: type[Warning], key: str, message: str) -> None:
+    """Warn once per process for each (category, key): a failing cache must not fill a user's log."""
+    if (category, key) not in _warned:
+        _warned.add((category, key))
+        warnings.warn(message, category, stacklevel=3)
+
+
+def forget_warnings() -> None:
+    """Let every warning be shown again (used by tests)."""
+    _warned.clear()

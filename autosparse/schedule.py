@@ -1,0 +1,86 @@
+"""SuperSchedule: format and loop schedule in one value (WACO §4.1.2, Table 3, Fig. 10), with our own axes added."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from autosparse.errors import ScheduleError
+from autosparse.formats import CSR, Format
+
+PARTITIONS: Final = ("nnz", "dynamic")
+SCHEDULE_VERSION: Final = 1
+"""Raise when the meaning of a field changes: kernels and plans of other versions are not reused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuperSchedule:
+    """How one operation is computed.
+
+    Coordinates: ``i`` rows, ``k`` columns of the sparse operand A (of its transpose for transposed products), ``j``
+    columns of the dense operands; ``x1``/``x0`` outer/inner after a split. `loop_order` lists every coordinate that
+    has a loop, outermost first; coordinates of split size 1 have none. Sizes of the operands are run-time arguments.
+    """
+
+    operation: str = "matmul"
+    format: Format = CSR
+    loop_order: tuple[str, ...] = ("i1", "k1")
+    dense_splits: tuple[tuple[str, int], ...] = ()  # of indices that A does not have, e.g. (("j", 32),): column tile
+    parallel: str = "i1"  # coordinate of the parallel loop
+    partition: str = "nnz"  # "nnz": static, equal nonzeros per thread; "dynamic": chunks handed out
+    chunk: int = 32  # iterations of the parallel loop per hand-out, for "dynamic"
+    unroll: int = 1  # of the innermost loop over nonzeros
+    prefetch: int = 0  # nonzeros ahead whose row of B is prefetched; 0: none
+
+    def __post_init__(self) -> None:
+        reason = self.reason_illegal()
+        if reason:
+            raise ScheduleError.illegal(self.to_json(), reason)
+
+    def reason_illegal(self) -> str | None:
+        """Why this is no schedule, or None. Whether a *backend* can lower it is the backend's `supports`."""
+        if self.partition not in PARTITIONS:
+            return f"partition must be one of {PARTITIONS}, not {self.partition!r}"
+        if min(self.chunk, self.unroll) < 1 or self.prefetch < 0:
+            return f"chunk={self.chunk} and unroll={self.unroll} must be >= 1, prefetch={self.prefetch} >= 0"
+        dense = {f"{index}1" for index, _ in self.dense_splits} | {f"{index}0" for index, _ in self.dense_splits}
+        wanted = set(self.format.order) | dense
+        if set(self.loop_order) != wanted or len(self.loop_order) != len(wanted):
+            return f"loop_order {self.loop_order} must be a permutation of {tuple(sorted(wanted))}"
+        if self.parallel not in self.loop_order:
+            return f"parallel loop {self.parallel!r} is not in loop_order {self.loop_order}"
+        return None
+
+    def dense_split(self, index: str) -> int:
+        """Compile-time tile of the dense index (0 when the operation has none)."""
+        return dict(self.dense_splits).get(index, 0)
+
+    def to_json(self) -> str:
+        """Canonical text; `from_json` inverts it."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values["format"] = str(self.format)
+        return json.dumps({"version": SCHEDULE_VERSION, **values}, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> SuperSchedule:
+        """Read `to_json` text; ScheduleError when it is no schedule of this version."""
+        try:
+            values: dict[str, Any] = json.loads(text)
+            version = values.pop("version")
+            if version != SCHEDULE_VERSION:
+                raise ScheduleError.unparsable(text, expected=f"a schedule of version {SCHEDULE_VERSION}")
+            values["format"] = Format.parse(values["format"])
+            values["loop_order"] = tuple(values["loop_order"])
+            values["dense_splits"] = tuple((str(name), int(size)) for name, size in values["dense_splits"])
+            return cls(**values)
+        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            if isinstance(err, ScheduleError):
+                raise
+            raise ScheduleError.unparsable(text, expected=f"a SuperSchedule as JSON ({err})") from err
+
+    def stable_hash(self) -> str:
+        """16 hex digits that name this schedule in cache keys."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()

@@ -1,0 +1,92 @@
+"""Target: the machine that kernels are compiled for and measured on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import os
+import platform
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+VECTOR_BYTES: Final = {"baseline": 16, "avx2": 32, "avx512": 64}
+"""Width of one vector register per instruction set, bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Cores, instruction set and caches (bytes) of one machine; everything a plan's speed depends on but the code."""
+
+    cpu: str  # model name as the system reports it
+    machine: str  # "x86_64", "aarch64", ...
+    isa: str  # highest usable instruction set, a key of VECTOR_BYTES
+    n_cores: int  # usable by this process (affinity, cgroup)
+    l1_bytes: int
+    l2_bytes: int
+    l3_bytes: int
+
+    @property
+    def vector_bytes(self) -> int:
+        """Bytes of one vector register."""
+        return VECTOR_BYTES[self.isa]
+
+    def key(self) -> str:
+        """Stable identity: plans measured on one target are not believed on another."""
+        text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+    @classmethod
+    @functools.lru_cache(maxsize=1)
+    def host(cls) -> Target:
+        """The machine we run on (asked once per process)."""
+        info = _cpu_info()
+        return cls(
+            cpu=info.get("model name", platform.processor() or platform.machine() or "unknown"),
+            machine=platform.machine(),
+            isa=_isa(set(info.get("flags", "").split())),
+            n_cores=_usable_cores(),
+            l1_bytes=_cache_bytes(1, 32 << 10),
+            l2_bytes=_cache_bytes(2, 1 << 20),
+            l3_bytes=_cache_bytes(3, 8 << 20),
+        )
+
+
+def _cpu_info() -> dict[str, str]:
+    """First processor's lines of /proc/cpuinfo; empty where there is none."""
+    try:
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return {}
+    first = text.split("\n\n", 1)[0]
+    pairs = (line.split(":", 1) for line in first.splitlines() if ":" in line)
+    return {name.strip(): value.strip() for name, value in pairs}
+
+
+def _isa(flags: set[str]) -> str:
+    if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= flags:
+        return "avx512"
+    return "avx2" if {"avx2", "fma"} <= flags else "baseline"
+
+
+def _usable_cores() -> int:
+    try:
+        return max(1, len(os.sched_getaffinity(0)))
+    except (AttributeError, OSError):  # not on macOS or Windows
+        return os.cpu_count() or 1
+
+
+def _cache_bytes(level: int, default: int) -> int:
+    """Size of the data cache of `level` as Linux reports it, else `default`."""
+    for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        try:
+            facts = {name: (folder / name).read_text().strip() for name in ("level", "type", "size")}
+        except OSError:
+            continue
+        if facts["level"] == str(level) and facts["type"] in ("Data", "Unified"):
+            match = re.fullmatch(r"(\d+)([KM]?)", facts["size"])
+            if match:
+                return int(match[1]) * {"": 1, "K": 1 << 10, "M": 1 << 20}[match[2]]
+    return default
