@@ -1,0 +1,3 @@
+"""autosparse: SciPy sparse matrices that tune themselves."""
+
+from autosparse._version import __version__ as __version__

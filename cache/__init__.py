@@ -1,0 +1,1 @@
+"""Cache: plans and kernels that outlive the process. Imported as `autosparse.cache` only."""
