@@ -123,7 +123,26 @@ class PackError(AutosparseError, MemoryError):
 
 
 class CacheError(AutosparseError, OSError):
-    """The cache cannot be used for what was explicitly asked (export, import, clear)."""
+    """The cache cannot be used for what was explicitly asked (export, import, clear, a folder for a kernel)."""
+
+    @classmethod
+    def failed(cls, what: str, path: Path | str, *, reason: str, cure: str) -> CacheError:
+        """`what` ("import wisdom from", ...) could not be done with `path`."""
+        return cls(f"cannot {what} {str(path)!r}: {reason}\n  Cure: {cure}")
+
+
+class RecordError(AutosparseError, ValueError):
+    """A cache record that is broken or does not say what its kind must say: treated as absent."""
+
+    @classmethod
+    def broken(cls, name: str, *, reason: str) -> RecordError:
+        """The entry `name` cannot be believed."""
+        return cls(f"cache entry {name}: {reason}")
+
+    @classmethod
+    def bad_field(cls, kind: str, field: str, value: object, *, expected: str) -> RecordError:
+        """A field with a value that its record type cannot have."""
+        return cls(f"{kind} record: {field}={value!r:.100} must be {expected}")
 
 
 class FallbackWarning(RuntimeWarning):
@@ -132,6 +151,21 @@ class FallbackWarning(RuntimeWarning):
 
 class CacheWarning(RuntimeWarning):
     """The on-disk cache is unusable; results are unaffected, but nothing is remembered after this process."""
+
+    @staticmethod
+    def unusable(folder: Path | str, *, reason: str, readable: bool) -> str:
+        """Message for a folder that is no longer written (`readable`: what it holds is still used)."""
+        kept = "What it holds is still used, n" if readable else "N"
+        return (
+            f"the autosparse cache in {str(folder)!r} cannot be {'written' if readable else 'used'}: {reason}\n"
+            f"  Results are unaffected. {kept}othing new is remembered after this process.\n"
+            f"  Cure: set AUTOSPARSE_CACHE_DIR to a folder that only you can write, or options(cache=False)."
+        )
+
+    @staticmethod
+    def unserialisable(kind: str, *, reason: str) -> str:
+        """Message for a record that is not JSON: a bug of ours, reported without costing the user a product."""
+        return f"a {kind} record could not be remembered: {reason}. Please report this as a bug of autosparse."
 
 
 _warned: set[tuple[type[Warning], str]] = set()
