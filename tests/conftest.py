@@ -1,0 +1,65 @@
+"""What every test shares: a cache of its own, the real matrices if there are any, markers, hypothesis settings."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# No asserted times, same examples everywhere: a busy machine or another seed must not make a test fail.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("repeatable")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="also run the tests marked `full`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before anything imports autosparse: plans and kernels of the tests go to a folder of this process."""
+    folder = tempfile.TemporaryDirectory(prefix="autosparse-tests-")
+    config.add_cleanup(folder.cleanup)
+    base = os.environ.get("AUTOSPARSE_CACHE_DIR", folder.name)
+    os.environ["AUTOSPARSE_CACHE_DIR"] = str(Path(base, os.environ.get("PYTEST_XDIST_WORKER", "main")))
+
+
+def matrices_folder() -> Path | None:
+    """The folder of real matrices (`AUTOSPARSE_MATRICES`, else ../shared/matrices beside the repository)."""
+    folder = Path(os.environ.get("AUTOSPARSE_MATRICES") or REPOSITORY.parent / "shared" / "matrices")
+    return folder if folder.is_dir() else None
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    no_full = pytest.mark.skip(reason="slow: runs with --full (make test-full)")
+    no_matrices = pytest.mark.skip(reason="no real matrices: set AUTOSPARSE_MATRICES to a folder of .npz files")
+    for item in items:
+        if item.get_closest_marker("full") and not config.getoption("--full"):
+            item.add_marker(no_full)
+        if item.get_closest_marker("matrices") and matrices_folder() is None:
+            item.add_marker(no_matrices)
+
+
+@pytest.fixture(scope="session")
+def matrices() -> Path:
+    """The folder of real matrices; a test that takes it must be marked `matrices`."""
+    folder = matrices_folder()
+    assert folder is not None, "mark the test with pytest.mark.matrices"
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def clean_settings() -> Iterator[None]:
+    """Options set by a test end with it, and each test sees its own warnings."""
+    from autosparse import config, errors
+
+    yield
+    config.reload_options()
+    errors.forget_warnings()

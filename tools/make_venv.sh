@@ -1,0 +1,28 @@
+#!/bin/sh
+# make_venv.sh PYTHON FOLDER: a virtual environment with pip, also where the system has no python3-venv.
+set -eu
+python=$1
+folder=$2
+
+if ! "$python" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then
+    echo "autosparse needs Python 3.10 to 3.13, and '$python' is not one. Cure: make PYTHON=/path/to/python3.12" >&2
+    exit 1
+fi
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+with_venv() { "$python" -m venv "$folder"; }
+with_virtualenv() { "$python" -m virtualenv --quiet "$folder"; }
+# An environment without pip, then pip's own wheel from the index: all that Debian's python3 alone can do.
+with_bootstrap() { "$python" -m venv --without-pip "$folder" && "$folder/bin/python" "$(dirname "$0")/bootstrap_pip.py"; }
+
+for way in with_venv with_virtualenv with_bootstrap; do
+    rm -rf "$folder"
+    if $way >>"$log" 2>&1; then
+        exit 0
+    fi
+done
+rm -rf "$folder"
+tail -n 5 "$log" >&2
+echo "could not make a virtual environment. Cure: apt-get install python3-venv (Debian, Ubuntu)" >&2
+exit 1
