@@ -1,0 +1,57 @@
+"""The source files of the installed package: the same in a checkout, an editable install and a wheel."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parent.parent.parent
+IN_CHECKOUT = (REPOSITORY / "setup.py").exists()
+ROOTS = ("autosparse", "autosparse.tuner", "autosparse.cache", "autosparse._native")
+BUILD_TIME = {"autosparse._native.runtime.build_runtime"}
+"""Run by the installer in a process where autosparse cannot be imported."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """One module: dotted name and file."""
+
+    name: str
+    path: Path
+
+    @cached_property
+    def text(self) -> str:
+        return self.path.read_text(encoding="utf-8")
+
+    @cached_property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.text, filename=str(self.path))
+
+    @property
+    def part(self) -> str:
+        """The name below `autosparse` that decides the layer: `config`, `tuner`, `_native`, ..."""
+        return [*self.name.split("."), "__init__"][1]
+
+    def where(self, node: ast.AST) -> str:
+        return f"{self.name}:{getattr(node, 'lineno', 0)}"
+
+
+@lru_cache(maxsize=1)
+def sources() -> tuple[Source, ...]:
+    """Every module of autosparse, each once."""
+    found: dict[str, Path] = {}
+    for root in ROOTS:
+        folder = Path(importlib.import_module(root).__path__[0])
+        for path in sorted(folder.rglob("*.py")):
+            parts = path.relative_to(folder).with_suffix("").parts
+            name = ".".join((root, *parts)).removesuffix(".__init__")
+            found.setdefault(name, path)
+    return tuple(Source(name, path) for name, path in sorted(found.items()))
+
+
+def library() -> tuple[Source, ...]:
+    """The modules that run in a user's process."""
+    return tuple(source for source in sources() if source.name not in BUILD_TIME)

@@ -1,0 +1,96 @@
+"""What is installed is what is in the repository."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import IN_CHECKOUT, REPOSITORY, sources
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    tomllib = pytest.importorskip("tomli")
+
+pytestmark = pytest.mark.skipif(not IN_CHECKOUT, reason="needs the sources: this is an installed copy")
+
+
+def declared() -> dict[str, object]:
+    return tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+
+
+def folders() -> set[str]:
+    """Packages that stand in the repository: every folder with an __init__.py."""
+    found = set()
+    for top, name in {
+        "autosparse": "autosparse",
+        "tuner": "autosparse.tuner",
+        "cache": "autosparse.cache",
+        "_native": "autosparse._native",
+    }.items():
+        for init in (REPOSITORY / top).rglob("__init__.py"):
+            found.add(".".join((name, *init.parent.relative_to(REPOSITORY / top).parts)))
+    return found
+
+
+def test_packages_list_is_complete():
+    assert set(declared()["tool"]["setuptools"]["packages"]) == folders(), "pyproject.toml: [tool.setuptools] packages"
+
+
+def test_every_python_file_is_in_a_package():
+    listed = set(declared()["tool"]["setuptools"]["packages"])
+    for source in sources():
+        package = source.name if source.path.name == "__init__.py" else source.name.rpartition(".")[0]
+        assert package in listed, f"{source.path} is in no listed package"
+
+
+def test_all_names_every_user_extra():
+    extras = declared()["project"]["optional-dependencies"]
+    named = set(extras["all"][0].removeprefix("autosparse[").removesuffix("]").split(","))
+    assert named == set(extras) - {"test", "all"}
+
+
+def test_bare_checkout_says_what_to_do(tmp_path):
+    """A copy of autosparse/ beside a pyproject.toml, without the mapped folders."""
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "autosparse").mkdir()
+    for name in ("__init__.py", "_version.py"):
+        (tmp_path / "autosparse" / name).write_text((REPOSITORY / "autosparse" / name).read_text())
+    script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import autosparse"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "ImportError" in done.stderr
+    assert f"Cure: python -m pip install -e {str(tmp_path)!r}" in done.stderr
+
+
+@pytest.mark.full
+def test_wheel_holds_every_module_and_nothing_else(tmp_path):
+    """`pip wheel .` packs each module at its place, the C sources, and neither tests nor benchmarks."""
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "wheel",
+        "--quiet",
+        "--no-deps",
+        "--wheel-dir",
+        str(tmp_path),
+        str(REPOSITORY),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    (wheel,) = tmp_path.glob("*.whl")
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    expected = {
+        f"{source.name.replace('.', '/')}{'/__init__' if source.path.name == '__init__.py' else ''}.py"
+        for source in sources()
+    }
+    assert expected == {name for name in names if name.endswith(".py")}
+    runtime = {f"autosparse/_native/runtime/{path.name}" for path in (REPOSITORY / "_native/runtime").glob("*.[ch]")}
+    assert runtime <= names
+    rest = {Path(name).suffix for name in names - expected - runtime}
+    assert rest <= {".typed", ".so", ".json", ".npz", ".safetensors"}, rest
