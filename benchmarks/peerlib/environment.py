@@ -1,0 +1,69 @@
+"""The environment a fair comparison needs: one OpenMP runtime, one thread count, a private cache of plans.
+
+MKL with ``MKL_THREADING_LAYER=GNU``, torch, numba's ``omp`` layer and our own kernels then share one libgomp, whose
+workers spin between regions. Two runtimes would spin against each other (alternating calls cost 7.2 ms instead of 6.3).
+All of these variables are read when a library is loaded, so the script starts itself again with them set.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+STARTED: Final = "AUTOSPARSE_BENCH_STARTED"
+MATRICES: Final = "AUTOSPARSE_MATRICES"
+MATRICES_BESIDE: Final = Path(__file__).resolve().parents[2].parent / "shared" / "matrices"
+"""Folder of real matrices looked for when neither an option nor AUTOSPARSE_MATRICES names one."""
+
+
+def matrices_folder() -> Path | None:
+    """The folder of real matrices: AUTOSPARSE_MATRICES, else ``../shared/matrices`` beside the checkout, else None."""
+    named = os.environ.get(MATRICES)
+    folder = Path(named) if named else MATRICES_BESIDE
+    return folder if folder.is_dir() else None
+
+
+def _wanted(threads: int) -> dict[str, str]:
+    wanted = {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "NUMBA_NUM_THREADS": str(threads),
+        "MKL_THREADING_LAYER": "GNU",
+        "NUMBA_THREADING_LAYER": "omp",
+        STARTED: str(os.getpid()),
+    }
+    libgomp = ctypes.util.find_library("gomp")
+    if libgomp:
+        wanted["LD_PRELOAD"] = " ".join(filter(None, (libgomp, os.environ.get("LD_PRELOAD"))))
+    return wanted
+
+
+def start_again(threads: int, *, arguments: Sequence[str] = ()) -> None:
+    """Replace this process by itself under `_wanted`; returns at once in the process that was started that way.
+
+    exec keeps the process id, so a stale variable inherited from another benchmark does not count.
+    """
+    if os.environ.get(STARTED) != str(os.getpid()):
+        os.execve(
+            sys.executable, [sys.executable, *(arguments or sys.orig_argv[1:])], {**os.environ, **_wanted(threads)}
+        )
+
+
+def child_environment(**extra: str) -> dict[str, str]:
+    """The environment for a measuring child process: the user's own without autosparse's settings, plus `extra`."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AUTOSPARSE_")}
+    return {**kept, **extra}
+
+
+def openmp_runtimes() -> list[str]:
+    """Paths of the OpenMP runtimes mapped into this process; more than one means the peers disturb each other."""
+    try:
+        lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+    paths = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
+    return sorted(path for path in paths if Path(path).name.startswith(("libgomp", "libiomp", "libomp")))

@@ -1,0 +1,65 @@
+"""Facts about the machine and the software, written beside every result."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from autosparse.target import Target
+from peerlib.environment import openmp_runtimes
+
+PACKAGES: Final = ("autosparse", "numpy", "scipy", "torch", "numba", "mkl", "pyamg")
+
+
+def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
+    """Installed version of each package (those that are installed)."""
+    found = ((name, next(iter(importlib.metadata.distributions(name=name)), None)) for name in packages)
+    return {name: distribution.version for name, distribution in found if distribution is not None}
+
+
+def _first_line(*command: str, cwd: Path | None = None) -> str | None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True, cwd=cwd)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.split("\n", 1)[0]
+
+
+def commit() -> str | None:
+    """Commit of the checkout that the benchmarks lie in, with "+" when tracked files differ; None outside git."""
+    here = Path(__file__).resolve().parent
+    head = _first_line("git", "rev-parse", "--short=12", "HEAD", cwd=here)
+    changed = _first_line("git", "status", "--porcelain", "--untracked-files=no", cwd=here)
+    return f"{head}+" if head and changed else head
+
+
+def machine_facts() -> dict[str, Any]:
+    """CPU, caches, memory, compiler, versions, OpenMP runtimes and the load before we started."""
+    target = Target.host()
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "target": asdict(target),
+        "target_key": target.key(),
+        "memory_bytes": pages,
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "compiler": _first_line("cc", "--version"),
+        "versions": versions(),
+        "commit": commit(),
+        "openmp_runtimes": openmp_runtimes(),
+        "load_average": list(os.getloadavg()),
+        "transparent_huge_pages": _read("/sys/kernel/mm/transparent_hugepage/enabled"),
+    }
+
+
+def _read(path: str) -> str | None:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return None

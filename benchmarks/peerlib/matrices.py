@@ -1,0 +1,85 @@
+"""Real matrices from a folder: .npz (as SciPy saves them), .mtx and .mtx.gz. Other files are passed over."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import scipy.io
+import scipy.sparse
+
+SUFFIXES: Final = (".npz", ".mtx", ".mtx.gz")
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixFile:
+    """One matrix of a folder; `name` is the file's name without its suffix."""
+
+    name: str
+    path: Path
+    nnz: int
+
+
+def _stem(path: Path) -> str:
+    suffix = next((suffix for suffix in reversed(SUFFIXES) if path.name.endswith(suffix)), "")
+    return path.name[: len(path.name) - len(suffix)]
+
+
+def _npz_nnz(path: Path) -> int | None:
+    """Stored entries as the header of the archive's "data" tells, None for what SciPy did not save."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = archive.namelist()
+            if "format.npy" not in names or "data.npy" not in names:
+                return None
+            with archive.open("data.npy") as stream:
+                major, _ = np.lib.format.read_magic(stream)
+                readers = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
+                shape, _, _ = readers[major](stream)
+                return int(np.prod(shape))
+    except (zipfile.BadZipFile, ValueError, KeyError):
+        return None
+
+
+def _mtx_nnz(path: Path) -> int | None:
+    try:
+        return int(scipy.io.mminfo(path)[2])
+    except (ValueError, OSError):
+        return None
+
+
+def count_stored(path: Path) -> int | None:
+    """Stored entries of the matrix at `path`, read from headers alone; None when it is no matrix."""
+    return _npz_nnz(path) if path.name.endswith(".npz") else _mtx_nnz(path)
+
+
+def find_matrices(
+    folder: Path, *, min_nnz: int = 0, only: tuple[str, ...] = (), limit: int | None = None
+) -> list[MatrixFile]:
+    """Matrices of `folder` with at least `min_nnz` stored entries, by name; `only` keeps those named."""
+    return list(_matching(folder, min_nnz, only))[:limit]
+
+
+def _matching(folder: Path, min_nnz: int, only: tuple[str, ...]) -> Iterator[MatrixFile]:
+    paths = [folder] if folder.is_file() else sorted(folder.iterdir())
+    for path in paths:
+        if not path.name.endswith(SUFFIXES) or (only and _stem(path) not in only):
+            continue
+        nnz = count_stored(path)
+        if nnz is not None and nnz >= min_nnz:
+            yield MatrixFile(_stem(path), path, nnz)
+
+
+def load(path: Path, *, dtype: str) -> Any:
+    """The matrix at `path` as a canonical scipy.sparse.csr_array with int32 indices where they suffice."""
+    raw = scipy.sparse.load_npz(path) if path.name.endswith(".npz") else scipy.io.mmread(path)
+    matrix: Any = scipy.sparse.csr_array(raw).astype(dtype)
+    matrix.sum_duplicates()
+    if matrix.nnz < 2**31 and max(matrix.shape) < 2**31:
+        matrix.indices = matrix.indices.astype(np.int32)
+        matrix.indptr = matrix.indptr.astype(np.int32)
+    return matrix

@@ -1,0 +1,89 @@
+"""Peers that are Python packages: SciPy, torch.sparse CSR, numba."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from peerlib.case import Case, Prepared
+
+
+def scipy_csr(case: Case) -> Prepared:
+    """``A @ B`` of scipy.sparse.csr_array: one thread, a new result."""
+    A, B = case.A, case.B
+    return Prepared(lambda: A @ B)
+
+
+def _torch_operands(case: Case) -> tuple[Any, Any, Any]:
+    import torch
+
+    torch.set_num_threads(case.threads)
+    A = case.A
+    if "torch" not in case.shared:
+        indptr, indices, data = (torch.from_numpy(part) for part in (A.indptr, A.indices, A.data))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch announces that CSR is in beta
+            case.shared["torch"] = torch.sparse_csr_tensor(indptr, indices, data, size=A.shape, check_invariants=False)
+    return torch, case.shared["torch"], torch.from_numpy(case.B)
+
+
+def torch_csr(case: Case) -> Prepared:
+    """``A @ B`` of a torch CSR tensor (its own MKL inside): a new result."""
+    _, A, B = _torch_operands(case)
+    return Prepared(lambda: A @ B)
+
+
+def torch_csr_out(case: Case) -> Prepared:
+    """``torch.mv`` / ``torch.mm`` of a CSR tensor with ``out=``."""
+    torch, A, B = _torch_operands(case)
+    out = torch.from_numpy(case.out)
+    product = torch.mv if case.operation.is_vector else torch.mm
+
+    def run() -> np.ndarray:
+        product(A, B, out=out)
+        return case.out
+
+    return Prepared(run)
+
+
+@functools.lru_cache(maxsize=1)
+def _numba_kernels() -> tuple[Callable[..., None], Callable[..., None]]:
+    import numba
+
+    @numba.njit(parallel=True, fastmath=True, nogil=True)
+    def spmv(indptr, indices, data, x, y):  # type: ignore[no-untyped-def]
+        for i in numba.prange(len(indptr) - 1):
+            total = y.dtype.type(0)
+            for p in range(indptr[i], indptr[i + 1]):
+                total += data[p] * x[indices[p]]
+            y[i] = total
+
+    @numba.njit(parallel=True, fastmath=True, nogil=True)
+    def spmm(indptr, indices, data, B, C):  # type: ignore[no-untyped-def]
+        for i in numba.prange(len(indptr) - 1):
+            C[i, :] = 0
+            for p in range(indptr[i], indptr[i + 1]):
+                a, k = data[p], indices[p]
+                for j in range(B.shape[1]):
+                    C[i, j] += a * B[k, j]
+
+    return spmv, spmm
+
+
+def numba_prange(case: Case) -> Prepared:
+    """A ``prange`` loop over rows, fastmath, into an existing array."""
+    import numba
+
+    numba.set_num_threads(case.threads)
+    kernel = _numba_kernels()[0 if case.operation.is_vector else 1]
+    A, B, C = case.A, case.B, case.out
+
+    def run() -> np.ndarray:
+        kernel(A.indptr, A.indices, A.data, B, C)
+        return C
+
+    return Prepared(run)

@@ -1,0 +1,45 @@
+"""Plain-text tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from peerlib.summary import Distribution, Versus
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest cell; the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if i == 0 else cell.rjust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    )
+
+
+def seconds(value_s: float | None) -> str:
+    """A time with a unit that keeps it readable."""
+    if value_s is None:
+        return "-"
+    unit, factor = next(
+        ((unit, factor) for unit, factor in (("s", 1.0), ("ms", 1e3), ("us", 1e6)) if value_s * factor >= 1),
+        ("ns", 1e9),
+    )
+    return f"{value_s * factor:.3g} {unit}"
+
+
+def distribution_rows(named: Sequence[tuple[str, Distribution]]) -> list[list[str]]:
+    """Header and one row per distribution."""
+    rows = [["", "matrices", "geomean", "5 %", "50 %", "95 %", "least"]]
+    for name, dist in named:
+        values = (dist.geomean, dist.p5, dist.p50, dist.p95, dist.least)
+        rows.append([name, str(dist.n), *(f"{value:.3f}" for value in values)])
+    return rows
+
+
+def worst(found: Sequence[Versus], n: int = 5) -> str:
+    """The `n` matrices where we do worst."""
+    least = sorted(found, key=lambda versus: versus.ratio)[:n]
+    return "worst: " + ", ".join(f"{versus.matrix} {versus.ratio:.3f} ({versus.peer})" for versus in least)

@@ -1,0 +1,87 @@
+"""Timing that survives a noisy machine: contenders take turns, samples are long enough, medians are kept.
+
+One sample = untimed calls for at least `warm_s` (so that the caches and the spinning workers are the contender's own),
+then enough timed calls to last `sample_s`. A round takes one sample of each contender in a freshly shuffled order.
+Caches are not flushed between calls: this is the steady state of an iterative method.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Clock = Callable[[], float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Protocol:
+    """How long and how often to measure."""
+
+    rounds: int = 11
+    sample_s: float = 1e-3
+    warm_s: float = 2e-3
+    most_s: float = 10.0  # for one case, all contenders together; rounds are cut to fit, never below `least_rounds`
+    least_rounds: int = 3
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Timing:
+    """Time of one call: median and quartiles over the samples."""
+
+    median_s: float
+    low_s: float
+    high_s: float
+    n_samples: int
+    n_calls_per_sample: int
+
+    @classmethod
+    def of(cls, samples_s: list[float], n_calls: int) -> Timing:
+        """Summary of per-call times."""
+        # Median, not mean: one page fault or one other process moves the mean by tens of per cent.
+        low, middle, high = (
+            statistics.quantiles(samples_s, n=4, method="inclusive") if len(samples_s) > 1 else samples_s * 3
+        )
+        return cls(median_s=middle, low_s=low, high_s=high, n_samples=len(samples_s), n_calls_per_sample=n_calls)
+
+
+def timed_calls(run: Callable[[], Any], n_calls: int, clock: Clock = time.perf_counter) -> float:
+    """Seconds per call. The previous result lives while the next is computed, as in ``C = A @ B`` in a loop."""
+    start = clock()
+    for _ in itertools.repeat(None, n_calls):
+        kept = run()
+    elapsed_s = clock() - start
+    del kept
+    return elapsed_s / n_calls
+
+
+def warm_up(run: Callable[[], Any], least_s: float, clock: Clock = time.perf_counter) -> float:
+    """Call until `least_s` have passed, at least once; seconds of the fastest call."""
+    start, fastest = clock(), float("inf")
+    while True:
+        fastest = min(fastest, timed_calls(run, 1, clock))
+        if clock() - start >= least_s:
+            return fastest
+
+
+def take_turns(
+    contenders: Mapping[str, Callable[[], Any]], protocol: Protocol, *, clock: Clock = time.perf_counter
+) -> dict[str, Timing]:
+    """Time of each contender, measured in interleaved rounds."""
+    first_s = {name: max(warm_up(run, 10 * protocol.warm_s, clock), 1e-9) for name, run in contenders.items()}
+    n_calls = {name: max(1, round(protocol.sample_s / call_s + 0.5)) for name, call_s in first_s.items()}
+    round_s = sum((n_calls[name] + 1) * call_s + protocol.warm_s for name, call_s in first_s.items())
+    rounds = min(protocol.rounds, max(protocol.least_rounds, int(protocol.most_s / round_s)))
+    rng, order = random.Random(protocol.seed), list(contenders)
+    samples_s: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        rng.shuffle(order)
+        for name in order:
+            warm_up(contenders[name], protocol.warm_s, clock)
+            samples_s[name].append(timed_calls(contenders[name], n_calls[name], clock))
+    return {name: Timing.of(samples, n_calls[name]) for name, samples in samples_s.items()}

@@ -1,0 +1,201 @@
+"""autosparse against its peers, interleaved in one process, on a folder of matrices.
+
+    python benchmarks/peers.py --matrices DIR --ops spmv,spmm32,spmm256 --threads 2 --effort off --json out.jsonl
+
+Like with like: peers that fill an existing array are compared with ``autosparse.matmul(A, B, out=C)``, peers that
+return a new one with ``A @ B``. Every contender's answer is checked once. Caches are not flushed between calls (see
+peerlib/timing.py for the protocol). A run that was interrupted goes on where it stopped when given the same --json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from peerlib.case import Case, Operation, Prepared
+from peerlib.environment import matrices_folder, openmp_runtimes, start_again
+from peerlib.matrices import MatrixFile, find_matrices, load
+from peerlib.records import ResultFile
+from peerlib.registry import Peer, contenders
+from peerlib.summary import Distribution, Versus, best_peer, ratios
+from peerlib.table import aligned, distribution_rows, seconds, worst
+from peerlib.timing import Protocol, take_turns
+
+OURS: Final = {False: "autosparse", True: "autosparse-out"}
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
+    add("--min-nnz", type=int, default=100_000)
+    add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
+    add("--limit", type=int, help="the first LIMIT matrices only")
+    add("--ops", default="spmv,spmm32,spmm256")
+    add("--threads", type=int, default=2)
+    add("--dtype", choices=("float32", "float64"), default="float32")
+    add("--effort", choices=("off", "estimate", "measure", "full"), default="off", help="how autosparse is tuned")
+    add("--budget", type=float, default=20.0, help="most seconds of one tuning")
+    add("--peers", default="", help="names of peers, comma-separated; default: all that are installed")
+    add("--adapter", action="append", default=[], metavar="NAME=PATH", help="a peer built elsewhere (peer_abi.h)")
+    add("--rounds", type=int, default=11)
+    add("--seconds", type=float, default=10.0, help="most seconds of measuring per matrix and operation")
+    add("--seed", type=int, default=0)
+    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
+    add("--report", action="store_true", help="only print the table of what --json holds")
+    parsed = parser.parse_args(given)
+    if parsed.matrices is None and not parsed.report:
+        parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+    return parsed
+
+
+def prepare_all(peers: Sequence[Peer], case: Case) -> tuple[dict[str, Prepared], dict[str, str]]:
+    """Contenders that are ready and right, and why the others are left out."""
+    complaint = case.checker()
+    ready: dict[str, Prepared] = {}
+    left_out: dict[str, str] = {}
+    for peer in peers:
+        try:
+            prepared = peer.prepared(case)
+            case.out.fill(float("nan"))  # an answer left by another peer must not pass
+            wrong = complaint(prepared.run())
+        except (RuntimeError, OSError, ImportError, TypeError, AttributeError) as err:
+            wrong = f"{type(err).__name__}: {err}"
+            if peer.ours:
+                raise
+        if wrong is None:
+            ready[peer.name] = prepared
+        else:
+            left_out[peer.name] = wrong
+    return ready, left_out
+
+
+def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol) -> dict[str, Any]:
+    """Times of all contenders that can run `case`, as a record."""
+    able = [peer for peer in peers if peer.can_run(case.operation, case.A.dtype.name)]
+    ready, left_out = prepare_all(able, case)
+    try:
+        timings = take_turns({name: prepared.run for name, prepared in ready.items()}, protocol)
+    finally:
+        for prepared in ready.values():
+            prepared.close()
+    return {
+        "matrix": case.matrix_name,
+        "operation": case.operation.name,
+        "shape": list(case.A.shape),
+        "nnz": int(case.A.nnz),
+        "dtype": case.A.dtype.name,
+        "threads": case.threads,
+        "effort": case.effort,
+        "times": {name: asdict(timing) for name, timing in timings.items()},
+        "fills": {peer.name: peer.fills for peer in able},
+        "facts": {name: prepared.facts for name, prepared in ready.items() if prepared.facts},
+        "left_out": left_out,
+        "openmp_runtimes": openmp_runtimes(),
+    }
+
+
+def key_of(matrix: str, operation: str, args: argparse.Namespace) -> str:
+    """Names one cell of the experiment."""
+    return "|".join((matrix, operation, args.dtype, str(args.threads), args.effort))
+
+
+def versus_peers(record: Mapping[str, Any]) -> dict[str, float]:
+    """peer -> its time / ours, for one record."""
+    times_s = {name: timing["median_s"] for name, timing in record["times"].items()}
+    return ratios(times_s, record["fills"], OURS)
+
+
+def print_record(record: Mapping[str, Any]) -> None:
+    """One line per finished cell."""
+    against = versus_peers(record)
+    if not against:
+        print(f"{record['matrix']:32s} {record['operation']:8s} no peer could run it: {record['left_out']}", flush=True)
+        return
+    best = best_peer(record["matrix"], against)
+    own = "  ".join(
+        f"{name} {seconds(record['times'][name]['median_s'])}" for name in OURS.values() if name in record["times"]
+    )
+    others = "  ".join(f"{name} {ratio:.2f}" for name, ratio in sorted(against.items(), key=lambda item: item[1]))
+    print(f"{record['matrix']:32s} {record['operation']:8s} {best.ratio:6.2f}  {own}  |  {others}", flush=True)
+    for name, reason in record["left_out"].items():
+        print(f"    {name} left out: {reason}", flush=True)
+
+
+def print_summary(records: Sequence[Mapping[str, Any]]) -> None:
+    """Distributions over matrices: the best peer per matrix, then each peer."""
+    for operation in dict.fromkeys(record["operation"] for record in records):
+        chosen = [record for record in records if record["operation"] == operation]
+        per_matrix = {record["matrix"]: against for record in chosen if (against := versus_peers(record))}
+        if not per_matrix:
+            continue
+        found: list[Versus] = [best_peer(matrix, against) for matrix, against in per_matrix.items()]
+        names = dict.fromkeys(name for against in per_matrix.values() for name in against)
+        rows = [("best peer per matrix", Distribution.of([versus.ratio for versus in found]))]
+        rows += [(name, Distribution.of([a[name] for a in per_matrix.values() if name in a])) for name in names]
+        print(f"\n{operation}: time of the peer / our time (effort={chosen[0]['effort']}, {chosen[0]['dtype']})")
+        print(aligned(distribution_rows(rows)))
+        print(worst(found))
+
+
+def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
+    """Measure what `results` does not hold yet; all records of this experiment."""
+    from peerlib.machine import machine_facts
+
+    from autosparse.config import set_options
+
+    operations = [Operation.parse(text) for text in args.ops.split(",")]
+    peers = contenders(filter(None, args.peers.split(",")), args.adapter)
+    files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit)
+    protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
+    done = {record["key"]: record for record in results.cases()}
+    run_id = f"{time.strftime('%Y-%m-%dT%H:%M:%S')}-{args.seed}"
+    with tempfile.TemporaryDirectory(prefix="autosparse-peers-cache-") as cache:
+        set_options(threads=args.threads, effort=args.effort, cache_dir=cache)
+        facts = {"protocol": asdict(protocol), "cache_flushed": False, "arguments": sys.argv[1:], **machine_facts()}
+        results.append({"kind": "run", "run": run_id, **facts})
+        for file in files:
+            wanted = [op for op in operations if key_of(file.name, op.name, args) not in done]
+            for record in measure_matrix(file, wanted, peers, (args, protocol)):
+                record |= {"kind": "case", "run": run_id, "key": key_of(file.name, record["operation"], args)}
+                results.append(record)
+                print_record(record)
+                done[record["key"]] = record
+    keys = [key_of(file.name, op.name, args) for op in operations for file in files]
+    return [done[key] for key in keys if key in done]
+
+
+def measure_matrix(
+    file: MatrixFile, operations: Sequence[Operation], peers: Sequence[Peer], how: tuple[argparse.Namespace, Protocol]
+) -> Any:
+    """Records of one matrix, one per operation, as they are measured."""
+    args, protocol = how
+    A = load(file.path, dtype=args.dtype) if operations else None
+    for operation in operations:
+        case = Case.of(
+            file.name, A, operation, threads=args.threads, effort=args.effort, budget_s=args.budget, seed=args.seed
+        )
+        yield measure_case(case, peers, protocol)
+
+
+def main() -> int:
+    """Measure and print."""
+    args = arguments()
+    results = ResultFile(args.json)
+    if args.report:
+        print_summary(results.cases(dtype=args.dtype, threads=args.threads, effort=args.effort))
+        return 0
+    start_again(args.threads)
+    print_summary(run(args, results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
