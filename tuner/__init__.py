@@ -1,1 +1,8 @@
-"""Tuner: from a Problem to a good SuperSchedule. Imported as `autosparse.tuner` only."""
+"""Problem -> good SuperSchedule. Receives trials, clock and model as arguments; imports neither kernels nor cache."""
+
+from __future__ import annotations
+
+from autosparse.tuner.blocking import Progress, tune
+from autosparse.tuner.search import Search
+
+__all__ = ["Progress", "Search", "tune"]

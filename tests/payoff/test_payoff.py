@@ -1,0 +1,147 @@
+"""Laws of the break-even arithmetic."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from autosparse import payoff
+from autosparse.payoff import Account, Outlook
+
+seconds = st.floats(1e-7, 1e3)
+accounts = st.builds(
+    Account,
+    n_calls=st.integers(1, 10**6),
+    product_s=st.floats(1e-6, 1e4),
+    tuning_s=st.floats(0, 1e3),
+    saved_s=st.floats(-10, 1e3),
+)
+outlooks = st.builds(
+    Outlook,
+    overhead=st.floats(0, 1),
+    total_runs=st.none() | st.floats(1, 1e7),
+    gain=st.floats(0, 0.9),
+    default_s=st.floats(1e-6, 10),
+)
+factors = st.floats(1.0, 100.0)
+
+
+def pays(price_s: float, account: Account, outlook: Outlook) -> bool:
+    return payoff.weigh(price_s, account=account, outlook=outlook).pays
+
+
+@given(seconds, factors, accounts, outlooks)
+def test_what_pays_still_pays_when_it_gets_cheaper(
+    price_s: float, f: float, account: Account, outlook: Outlook
+) -> None:
+    if pays(price_s, account, outlook):
+        assert pays(price_s / f, account, outlook)
+
+
+@given(seconds, factors, accounts, outlooks)
+def test_what_pays_still_pays_when_more_is_to_be_gained(
+    price_s: float, f: float, account: Account, outlook: Outlook
+) -> None:
+    if pays(price_s, account, outlook):
+        assert pays(price_s, account, dataclasses.replace(outlook, gain=min(0.95, outlook.gain * f)))
+
+
+@given(seconds, factors, accounts, outlooks)
+def test_what_pays_still_pays_with_more_promised_runs(
+    price_s: float, f: float, account: Account, outlook: Outlook
+) -> None:
+    assume(outlook.total_runs is not None and outlook.total_runs > account.n_calls)
+    if pays(price_s, account, outlook):
+        assert outlook.total_runs is not None
+        assert pays(price_s, account, dataclasses.replace(outlook, total_runs=outlook.total_runs * f))
+
+
+@given(seconds, st.integers(1, 10**6), accounts, outlooks)
+def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account: Account, outlook: Outlook) -> None:
+    outlook = dataclasses.replace(outlook, total_runs=None)
+    later = dataclasses.replace(
+        account, n_calls=account.n_calls + more, product_s=account.product_s + more * outlook.default_s
+    )
+    if pays(price_s, account, outlook):
+        assert pays(price_s, later, outlook)
+
+
+@given(accounts, outlooks, seconds)
+def test_a_bought_step_stays_within_its_purse(account: Account, outlook: Outlook, price_s: float) -> None:
+    if pays(price_s, account, outlook) and price_s > payoff.NO_PRICE_S:
+        limit = max(payoff.rent_purse_s(account, outlook), payoff.promise_purse_s(outlook))
+        assert account.tuning_s + price_s <= limit * (1 + 1e-9)
+
+
+@given(accounts, outlooks, seconds)
+def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
+    look_s = payoff.next_look_s(price_s, account=account, outlook=outlook)
+    assert look_s >= account.product_s
+    if pays(price_s, account, outlook):
+        assert look_s == account.product_s
+    elif outlook.total_runs is None and math.isfinite(look_s):
+        # Just before that moment (and beyond the few percent that a look waits at least) it still does not pay.
+        before_s = look_s * 0.99
+        if before_s > account.product_s * 1.02:
+            n_more = (before_s - account.product_s) / account.mean_s
+            then = dataclasses.replace(account, n_calls=account.n_calls + int(n_more), product_s=before_s)
+            assert not pays(price_s, then, outlook)
+
+
+@given(
+    prices=st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8),
+    default_s=st.floats(1e-5, 1e-2),
+    true_gain=st.floats(-0.5, 0.8),
+    overhead=st.floats(0.01, 0.2),
+    n_runs=st.integers(1, 3000),
+)
+def test_ski_rental_total_is_bounded_whatever_tuning_brings(
+    prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int
+) -> None:
+    """Steps in a row, the last one brings `true_gain` (or a kernel that lost the race: no gain).
+
+    Total <= (1 + overhead) * N * d always, and with speed-up s = d / t it is <= (1 + overhead) * s * OPT.
+    """
+    gain = max(0.0, true_gain)
+    account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
+    queue, tuned = list(prices), False
+    for _ in range(n_runs):
+        run_s = default_s * (1 - gain) if tuned else default_s
+        account = dataclasses.replace(
+            account,
+            n_calls=account.n_calls + 1,
+            product_s=account.product_s + run_s,
+            saved_s=account.saved_s + default_s - run_s,
+        )
+        while queue and payoff.weigh(queue[0], account=account, outlook=outlook, path_price_s=sum(queue)).pays:
+            account = dataclasses.replace(account, tuning_s=account.tuning_s + queue.pop(0))
+            tuned = not queue
+    total_s = account.product_s + account.tuning_s
+    assert total_s <= (1 + overhead) * n_runs * default_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
+    best_s = min(n_runs * default_s, sum(prices) + n_runs * default_s * (1 - gain))
+    assert total_s <= (1 + overhead) / (1 - gain) * best_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
+
+
+@given(accounts, outlooks, seconds, st.integers(2, 10**5))
+def test_one_product_never_buys_anything_by_rent(account: Account, outlook: Outlook, price_s: float, n: int) -> None:
+    """The first calls: until overhead * (time so far) holds the price, nothing is bought."""
+    outlook = dataclasses.replace(outlook, total_runs=None, overhead=0.04)
+    fresh = Account(n_calls=1, product_s=outlook.default_s)
+    if price_s > 0.04 * outlook.default_s + payoff.NO_PRICE_S:
+        assert not pays(price_s, fresh, outlook)
+
+
+def test_break_even_examples() -> None:
+    assert payoff.break_even_runs(price_s=1.0, default_s=0.02, tuned_s=0.01) == pytest.approx(100)
+    assert payoff.break_even_runs(price_s=1.0, default_s=0.01, tuned_s=0.01) is None
+    assert payoff.break_even_runs(price_s=1.0, default_s=None, tuned_s=0.01) is None
+
+
+@given(st.floats(0, 0.5), st.integers(0, 1000), st.floats(0, 0.9))
+def test_expected_gain_lies_between_prior_and_experience(prior: float, n_seen: int, mean: float) -> None:
+    gain = payoff.shrunk_gain(prior, n_seen=n_seen, mean_seen=mean)
+    assert min(prior, mean) - 1e-12 <= gain <= max(prior, mean) + 1e-12

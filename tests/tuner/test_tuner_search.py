@@ -1,0 +1,324 @@
+"""Laws of the race, the search and the blocking driver, with trials made of arithmetic and a clock that we move."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+import scipy.sparse
+from autosparse.tuner import Search, space, tune
+from autosparse.tuner.measure import Race, RaceRule, spread, timed_s
+from autosparse.tuner.prices import DEFAULT_RATES_S, Mean, Prices
+from autosparse.tuner.search import BLOCKING, LIVE, SearchStyle
+from autosparse.tuner.trial import Sample
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autosparse.config import Effort
+from autosparse.pattern import Pattern
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+from autosparse.target import Target
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, Noise
+
+TARGET = Target(
+    cpu="test", machine="x86_64", isa="avx2", n_cores=2, l1_bytes=32 << 10, l2_bytes=1 << 20, l3_bytes=32 << 20
+)
+
+
+def make_problem(n_dense_cols: int = 32, *, n: int = 300, transposed: bool = False) -> Problem:
+    matrix = scipy.sparse.random_array((n, n + 7), density=0.05, rng=np.random.default_rng(0), format="csr")
+    pattern = Pattern(n, n + 7, matrix.indptr, matrix.indices)
+    return Problem(
+        operation="matmul", pattern=pattern, transposed=transposed, n_dense_cols=n_dense_cols, dtype="float32",
+        threads=2, deterministic=False, target=TARGET,
+    )  # fmt: skip
+
+
+class FlatModel:
+    """Expects nothing: every schedule as fast as the default kernel, or as `ratios` says."""
+
+    def __init__(self, ratio_of: Callable[[SuperSchedule], float] = lambda _: 1.0) -> None:
+        self.ratio_of = ratio_of
+
+    def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
+        return [1.0 if one is None else self.ratio_of(one) for one in schedules]
+
+
+def make_search(
+    factory: FakeFactory, problem: Problem, *, effort: Effort = Effort.MEASURE, style: SearchStyle = BLOCKING,
+    model: FlatModel | None = None, supports: space.Supports = lambda operation, one: None,
+) -> Search:  # fmt: skip
+    return Search(
+        problem=problem, effort=effort, make_trial=factory, model=lambda: model or FlatModel(), supports=supports,
+        prices=Prices(), style=style,
+    )  # fmt: skip
+
+
+def time_by_hash(fastest: float, slowest: float, default_s: float = 1e-3) -> Callable[[SuperSchedule | None], float]:
+    """A different, reproducible time for every schedule, between the two ratios to the default."""
+
+    def time_of(one: SuperSchedule | None) -> float:
+        if one is None:
+            return default_s
+        return default_s * random.Random(one.stable_hash()).uniform(fastest, slowest)
+
+    return time_of
+
+
+# -- the race ---------------------------------------------------------------------------------------------------
+
+
+def run_race(times_s: Sequence[float], *, seed: int, level: float, rule: RaceRule | None = None) -> Race:
+    race, noise = Race(len(times_s), rule or RaceRule()), Noise(seed, level=level)
+    while (turn := race.next_entrant()) is not None:
+        race.add(times_s[turn] * noise.factor())
+    return race
+
+
+@given(
+    times=st.lists(st.floats(0.3, 3.0), min_size=1, max_size=6),
+    seed=st.integers(0, 10**6),
+    level=st.sampled_from([0.0, 0.02, 0.1]),
+)
+def test_race_never_crowns_an_entrant_much_slower_than_the_default(times: list[float], seed: int, level: float) -> None:
+    race = run_race([1.0, *times], seed=seed, level=level)
+    assert [1.0, *times][race.winner()] <= 1.0 + level
+    assert race.n_rounds <= race.rule.max_rounds
+
+
+@given(others=st.lists(st.floats(0.85, 3.0), max_size=5), best=st.floats(0.2, 0.7), seed=st.integers(0, 10**6))
+@settings(max_examples=200)
+def test_race_finds_a_clear_winner_under_noise(others: list[float], best: float, seed: int) -> None:
+    times = [1.0, *others, best]
+    assert run_race(times, seed=seed, level=0.03).winner() == len(times) - 1
+
+
+def test_race_on_a_machine_too_busy_to_tell_keeps_the_default() -> None:
+    crowned = [run_race([1.0, 1.03], seed=seed, level=1.0).winner() for seed in range(300)]
+    assert sum(crowned) < 24  # 3 % are invisible in this noise: only luck crowns the challenger
+
+
+def test_race_of_equals_keeps_the_default() -> None:
+    crowned = [run_race([1.0, 1.0, 1.0, 1.0], seed=seed, level=0.02).winner() for seed in range(200)]
+    assert sum(one != 0 for one in crowned) <= 4
+
+
+def test_race_survives_drift_that_hits_everyone() -> None:
+    race, speed = Race(3), 1.0
+    while (turn := race.next_entrant()) is not None:
+        speed *= 1.1  # the machine gets slower with every sample
+        race.add([1.0, 1.4, 0.7][turn] * speed)
+    assert race.winner() == 2
+
+
+def test_losers_leave_early() -> None:
+    race = run_race([1.0, 5.0, 0.8], seed=1, level=0.01)
+    assert len(race.samples_s[1]) <= RaceRule().first_cut
+    assert race.winner() == 2
+
+
+def test_disqualified_entrant_is_not_asked_again() -> None:
+    race = Race(3)
+    race.add(1.0)
+    race.disqualify(1)
+    turns = []
+    while (turn := race.next_entrant()) is not None:
+        turns.append(turn)
+        race.add(1.0 if turn == 0 else 0.5)
+    assert 1 not in turns
+    assert race.winner() == 2
+
+
+def test_spread_tells_quiet_from_busy() -> None:
+    assert spread([1.0, 1.01, 0.99, 1.0, 1.02]) < 0.05
+    assert spread([1.0, 3.0, 0.9, 8.0, 1.1]) > 0.5
+
+
+def test_short_runs_are_repeated_and_averaged() -> None:
+    clock = FakeClock()
+    assert timed_s(lambda: clock.spend(1e-5), clock=clock) == pytest.approx(1e-5)
+    n_runs = 0
+
+    def run() -> None:
+        nonlocal n_runs
+        n_runs += 1
+        clock.spend(0.5)
+
+    assert timed_s(run, clock=clock) == pytest.approx(0.5)
+    assert n_runs == 1  # a long product is not run again for the sake of the clock
+
+
+# -- search and driver ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_full_search_finds_the_best_schedule_of_the_space(seed: int) -> None:
+    clock, problem = FakeClock(), make_problem()
+    everything = list(space.candidates(problem, lambda operation, one: None))
+    goal = random.Random(seed).choice(everything)
+    default_s = 1e-3
+    factory = FakeFactory(clock, lambda one: default_s * (0.4 if one == goal else 1.0), Noise(seed, level=0.02))
+    search = make_search(factory, problem, effort=Effort.FULL)
+    plan = tune(search, runner=factory.run_of, budget_s=1e6, clock=clock)
+    assert plan.schedule == goal
+    assert plan.measured_s == pytest.approx(0.4 * plan.default_s, rel=0.15)
+    assert plan.effort == "full"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_plan_is_never_slower_than_the_default(seed: int) -> None:
+    clock = FakeClock()
+    factory = FakeFactory(clock, time_by_hash(0.95, 3.0), Noise(seed, level=0.05))
+    plan = tune(make_search(factory, make_problem()), runner=factory.run_of, budget_s=100, clock=clock)
+    assert factory.time_of(plan.schedule) <= 1e-3
+
+
+def test_model_order_decides_who_is_measured() -> None:
+    clock, problem = FakeClock(), make_problem()
+    everything = list(space.candidates(problem, lambda operation, one: None))
+    hopeful = everything[7]
+    factory = FakeFactory(clock, lambda one: 5e-4 if one == hopeful else 1e-3)
+    model = FlatModel(lambda one: 0.5 if one == hopeful else 4.0)
+    plan = tune(make_search(factory, problem, model=model), runner=factory.run_of, budget_s=100, clock=clock)
+    assert plan.schedule == hopeful
+    assert len(factory.made) == 2  # the default and the one candidate that was not hopeless
+
+
+@pytest.mark.parametrize("budget_s", [0.0, 1e-4, 0.02, 0.1])
+@pytest.mark.parametrize("effort", [Effort.MEASURE, Effort.FULL])
+def test_budget_is_kept(budget_s: float, effort: Effort) -> None:
+    clock = FakeClock()
+    factory = FakeFactory(clock, time_by_hash(0.5, 2.0))
+    plan = tune(
+        make_search(factory, make_problem(), effort=effort), runner=factory.run_of, budget_s=budget_s, clock=clock
+    )
+    longest_step_s = 100 * 2e-3  # a sample
+    assert clock.now_s <= budget_s + longest_step_s
+    if budget_s == 0.0:
+        assert plan.is_default
+        assert clock.now_s == 0.0
+
+
+def test_failing_builds_and_packs_leave_the_default_and_say_why() -> None:
+    clock = FakeClock()
+
+    def change(trial: FakeTrial) -> None:
+        trial.build_fails = trial.schedule is not None and trial.schedule.format.is_csr
+        trial.pack_fails = trial.schedule is not None and not trial.schedule.format.is_csr
+
+    factory = FakeFactory(clock, lambda one: 1e-3, change=change)
+    plan = tune(make_search(factory, make_problem()), runner=factory.run_of, budget_s=100, clock=clock)
+    assert plan.is_default
+    failed = [one for one in plan.candidates if one.schedule is not None]
+    assert failed
+    assert all(one.failed for one in failed)
+
+
+def test_at_most_champion_and_one_challenger_are_packed() -> None:
+    clock, most = FakeClock(), 0
+    factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
+
+    def run_of(trial: object) -> Callable[[], object] | None:
+        nonlocal most
+        most = max(most, sum(one.packed for one in factory.made if one.schedule and not one.schedule.format.is_csr))
+        return factory.run_of(trial)
+
+    plan = tune(make_search(factory, make_problem()), runner=run_of, budget_s=100, clock=clock)
+    kept = [one for one in factory.made if one.packed]
+    assert [one.schedule for one in kept] == [plan.schedule]
+    assert 1 <= most <= 2
+
+
+def test_interrupt_drops_everything_but_the_champion() -> None:
+    clock = FakeClock()
+    factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
+    n_samples = 0
+
+    def run_of(trial: object) -> Callable[[], object] | None:
+        nonlocal n_samples
+        n_samples += 1
+        if n_samples == 40:
+            raise KeyboardInterrupt
+        return factory.run_of(trial)
+
+    search = make_search(factory, make_problem())
+    with pytest.raises(KeyboardInterrupt):
+        tune(search, runner=run_of, budget_s=100, clock=clock)
+    kept = [one for one in factory.made if one.packed and one is not search.champion]
+    assert kept == []
+    assert not search.finished
+    assert search.plan(tune_s=1.0).effort == "off"
+
+
+def test_estimate_runs_nothing_and_trusts_only_a_sure_model() -> None:
+    problem = make_problem()
+    for ratio, taken in ((0.5, True), (0.95, False)):
+        clock = FakeClock()
+        factory = FakeFactory(clock, lambda one: 1e-3)
+        model = FlatModel(lambda one, ratio=ratio: ratio)
+        search = make_search(factory, problem, effort=Effort.ESTIMATE, model=model)
+        plan = tune(search, runner=factory.run_of, budget_s=10, clock=clock)
+        assert plan.is_default is not taken
+        assert sum(trial.n_runs for trial in factory.made) == 0
+
+
+def test_remembered_weaker_schedule_is_tried_first() -> None:
+    problem = make_problem()
+    start = list(space.candidates(problem, lambda operation, one: None))[-1]
+    factory = FakeFactory(FakeClock(), lambda one: 1e-3)
+    search = dataclasses.replace(make_search(factory, problem), start=start)
+    tune(search, runner=factory.run_of, budget_s=100, clock=factory.clock)
+    assert factory.made[-1].schedule is not None
+    assert search.trials[0].schedule == start
+
+
+def test_live_samples_are_priced_at_their_expected_excess() -> None:
+    clock, problem = FakeClock(), make_problem()
+    factory = FakeFactory(clock, time_by_hash(0.5, 2.0))
+    steps = make_search(factory, problem, style=LIVE).steps()
+    step = next(steps)
+    prices = []
+    try:
+        while True:
+            if isinstance(step, Sample):
+                prices.append((step.trial.schedule is None, step.price_s))
+                step = steps.send(factory.time_of(step.trial.schedule))
+            else:
+                step.do()
+                step = steps.send(1e-3)
+    except StopIteration:
+        pass
+    assert all(price >= 0.0 for _, price in prices)
+    assert max(price for _, price in prices) <= 1.5e-3
+    assert prices
+
+
+# -- prices -----------------------------------------------------------------------------------------------------
+
+
+@given(values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
+def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
+    mean = Mean(values[0])
+    for value in values:
+        mean = mean.observed(value)
+    assert min(values) * (1 - 1e-9) <= mean.value <= max(values) * (1 + 1e-9)
+
+
+@given(seconds=st.floats(1e-6, 10.0), units=st.floats(1, 1e9), gain=st.floats(0, 0.98))
+def test_prices_survive_their_record(seconds: float, units: float, gain: float) -> None:
+    prices = Prices().observed("pack", seconds, units).gained("matmul|32", gain)
+    assert Prices.from_record(prices.to_record()) == prices
+    assert prices.price_s("pack", units) == pytest.approx(seconds)
+    assert prices.price_s("hash") == DEFAULT_RATES_S["hash"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [None, {}, {"rates_s": 3}, {"rates_s": {"pack": "x", "build?": [1, 2]}}, {"gains": {"a": [float("nan"), 1]}}],
+)
+def test_prices_read_any_record(record: dict[str, object] | None) -> None:
+    assert Prices.from_record(record) == Prices()

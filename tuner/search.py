@@ -1,0 +1,303 @@
+"""Search: from candidates to a winner, as a series of steps that can be done at once or one by one over many calls.
+
+`Search.steps` is a generator of `Work` (rank, build, pack) and `Sample` (time one product with one kernel). One driver
+does them in a row within a budget (`autosparse.tuner.tune`); another buys them one at a time out of what products have
+cost so far and takes its samples from the user's own calls (`autosparse.executor`). The search itself knows no clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from autosparse.tuner import space
+from autosparse.tuner.measure import Race, RaceRule
+from autosparse.tuner.model import CostModel
+from autosparse.tuner.prices import Prices
+from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
+
+from autosparse.config import Effort
+from autosparse.plan import Candidate, Plan
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+Steps = Generator["Work | Sample", "float | None", None]
+
+ESTIMATE_MARGIN: Final = 0.20
+"""A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
+HOPELESS: Final = 1.5
+"""Candidates predicted slower than this times the default kernel are not measured (effort "measure")."""
+UNKNOWN_EXCESS: Final = 0.5
+"""Expected excess, relative to the default kernel, of a candidate never run before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchStyle:
+    """How a driver likes its steps."""
+
+    n_candidates: int = 8
+    heat: int = 4  # candidates raced at once
+    warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
+    rule: RaceRule = field(default_factory=RaceRule)
+
+
+BLOCKING: Final = SearchStyle()
+LIVE: Final = SearchStyle(
+    n_candidates=5, heat=1, warm_up=True, rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1)
+)
+
+
+@dataclass(slots=True, kw_only=True)
+class Search:
+    """Search for a schedule of `problem`. `default` is the trial of the default kernel, always in the race."""
+
+    problem: Problem
+    effort: Effort
+    make_trial: TrialFactory
+    model: Callable[[], CostModel]  # called inside the step "rank": gathering facts takes time
+    supports: space.Supports
+    prices: Prices
+    style: SearchStyle = BLOCKING
+    start: SuperSchedule | None = None  # from a weaker record: tried first
+    build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
+    default: Trial = field(init=False)
+    champion: Trial = field(init=False)
+    trials: list[Trial] = field(init=False, default_factory=list)
+    measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
+    default_s: float | None = None
+    finished: bool = field(init=False, default=False)
+    _predicted: dict[str, float] = field(init=False, default_factory=dict)  # schedule -> ratio to the default kernel
+    _queue: list[SuperSchedule] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.default = self.make_trial(None)
+        self.champion = self.default
+
+    # -- the steps ----------------------------------------------------------------------------------------------
+
+    def steps(self) -> Steps:
+        """Everything to be done, cheapest and most promising first; may be closed at any yield."""
+        yield self._work("rank", self.prices.price_s("rank"), self._rank)
+        if self.effort is Effort.ESTIMATE:
+            yield from self._take_estimate()
+        else:
+            for heat in self._heats():
+                yield from self._run_heat(heat)
+        self.finished = True
+
+    def _work(self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "") -> Work:
+        return Work(kind=kind, price_s=price_s, path_price_s=max(price_s, path_s), do=do, what=what)
+
+    def _rank(self) -> None:
+        """Order the space by predicted time, and keep the best of every format near the front."""
+        schedules = list(space.candidates(self.problem, self.supports))
+        default_s, *times = self.model().rank(self.problem, [None, *schedules])
+        ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
+        order = sorted(range(len(schedules)), key=lambda at: (ratios[at], at))
+        self._predicted = {schedules[at].to_json(): ratios[at] for at in order}
+        self._queue = _diverse([schedules[at] for at in order], n_per_format=2)
+        if self.start is not None:
+            self._queue = [self.start, *(one for one in self._queue if one != self.start)]
+
+    def predicted_ratio(self, schedule: SuperSchedule | None) -> float | None:
+        """Predicted time over the default kernel's; None when the model was not asked."""
+        return 1.0 if schedule is None else self._predicted.get(schedule.to_json())
+
+    def _take_estimate(self) -> Steps:
+        """The best predicted schedule, unmeasured, when the model is sure enough."""
+        for schedule in self._queue[:3]:
+            if (self.predicted_ratio(schedule) or 1.0) > 1.0 - ESTIMATE_MARGIN:
+                return
+            trial = self._enter(schedule)
+            yield from self._prepare([trial])
+            if trial.failed is None:
+                self.champion = trial
+                return
+
+    def _heats(self) -> Iterator[list[Trial]]:
+        """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
+        hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= HOPELESS]
+        yield from self._groups(iter(hopeful[: self.style.n_candidates]))
+        if self.effort is not Effort.FULL:
+            return
+        rest = iter(self._queue)
+        while True:
+            fresh = [one for one in self._around_champion() if not self._tried(one)]
+            fresh += list(itertools.islice((one for one in rest if not self._tried(one)), self.style.heat))
+            if not fresh:
+                return
+            yield from self._groups(iter(fresh))
+
+    def _around_champion(self) -> list[SuperSchedule]:
+        if self.champion.schedule is None:
+            return []
+        return list(space.neighbours(self.problem, self.champion.schedule, self.supports))
+
+    def _tried(self, schedule: SuperSchedule) -> bool:
+        return any(trial.schedule == schedule for trial in self.trials)
+
+    def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
+        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's."""
+        group: list[Trial] = []
+        for schedule in schedules:
+            if not schedule.format.is_csr:
+                yield [self._enter(schedule)]
+                continue
+            group.append(self._enter(schedule))
+            if len(group) == self.style.heat:
+                yield group
+                group = []
+        if group:
+            yield group
+
+    def _enter(self, schedule: SuperSchedule) -> Trial:
+        trial = self.make_trial(schedule)
+        self.trials.append(trial)
+        return trial
+
+    def _run_heat(self, heat: Sequence[Trial]) -> Steps:
+        try:
+            yield from self._prepare(heat)
+            ready = [trial for trial in heat if trial.failed is None]
+            if ready:
+                yield from self._race(ready)
+        finally:  # also when the driver closes us in the middle: nothing but the champion keeps memory
+            for trial in heat:
+                if trial is not self.champion:
+                    trial.drop()
+
+    def _prepare(self, heat: Sequence[Trial]) -> Steps:
+        """Build, then pack."""
+        path_s = sum(trial.build_price_s() + trial.pack_price_s() for trial in heat)
+        if self.build_all is not None and len(heat) > 1:
+            build_all, trials = self.build_all, list(heat)
+            price_s = sum(trial.build_price_s() for trial in heat)
+            yield self._work("build", price_s, lambda: build_all(trials), path_s=path_s, what=f"{len(heat)} kernels")
+        else:
+            for trial in heat:
+                what = _name(trial)
+                yield self._work("build", trial.build_price_s(), trial.build, path_s=path_s, what=what)
+        for trial in heat:
+            if trial.failed is None:
+                yield self._work("pack", trial.pack_price_s(), trial.pack, what=_name(trial))
+
+    # -- the race -----------------------------------------------------------------------------------------------
+
+    def _race(self, challengers: Sequence[Trial]) -> Steps:
+        """Default kernel, champion and challengers interleaved; the winner becomes the champion."""
+        entrants = [self.default]
+        if self.champion is not self.default:
+            entrants.append(self.champion)
+        entrants += challengers
+        race = Race(len(entrants), self.style.rule, n_kept=len(entrants) - len(challengers))
+        try:
+            if self.style.warm_up:
+                yield from self._warm_up(entrants, race)
+            while (turn := race.next_entrant()) is not None:
+                seconds = yield Sample(trial=entrants[turn], price_s=self._excess_s(race, entrants, turn))
+                if seconds is not None:
+                    race.add(seconds)
+                elif turn == 0:
+                    return
+                else:
+                    race.disqualify(turn)
+        finally:
+            self._settle(race, entrants)
+
+    def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
+        for at, trial in enumerate(entrants):
+            if trial is not self.champion and trial is not self.default:
+                seconds = yield Sample(trial=trial, price_s=self._excess_s(race, entrants, at))
+                if seconds is None:
+                    race.disqualify(at)
+
+    def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
+        """Expected seconds that a sample of this entrant takes beyond the best known kernel's."""
+        known = [time_s for time_s in (race.typical_s(at) for at in range(len(entrants))) if time_s is not None]
+        best_s = min(known, default=self.default_s or 0.0)
+        mine_s = race.typical_s(turn)
+        if mine_s is None:
+            is_known = entrants[turn] is self.default or entrants[turn] is self.champion
+            mine_s = best_s if is_known else best_s * (1.0 + UNKNOWN_EXCESS)
+        return max(0.0, mine_s - best_s)
+
+    def _settle(self, race: Race, entrants: Sequence[Trial]) -> None:
+        """Note times and crown the winner; an unfinished race counts once it has enough rounds."""
+        holder_s = race.typical_s(0)
+        if holder_s is None:
+            return
+        self.default_s = self.default_s or holder_s
+        for at, trial in enumerate(entrants):
+            if at and race.samples_s[at]:
+                # Ratios survive drift between heats, absolute times do not: anchor them to one default time.
+                self.measured_s[id(trial)] = race.ratio(at) * self.default_s
+        winner = entrants[race.winner()]
+        if winner is not self.champion and (race.n_rounds >= race.rule.min_rounds):
+            self.champion.drop()
+            self.champion = winner
+
+    # -- the outcome --------------------------------------------------------------------------------------------
+
+    def candidates(self) -> tuple[Candidate, ...]:
+        """Everything tried, fastest first."""
+        found = [self._candidate(trial) for trial in (self.default, *self.trials)]
+        return tuple(sorted(found, key=lambda one: (one.measured_s is None, one.measured_s or one.predicted_s or 0.0)))
+
+    def _candidate(self, trial: Trial) -> Candidate:
+        ratio = self.predicted_ratio(trial.schedule)
+        return Candidate(
+            schedule=trial.schedule,
+            predicted_s=ratio * self.default_s if ratio is not None and self.default_s else None,
+            measured_s=self.default_s if trial is self.default else self.measured_s.get(id(trial)),
+            build_s=trial.build_s,
+            pack_s=trial.pack_s,
+            packed_bytes=trial.packed_bytes,
+            failed=trial.failed,
+        )
+
+    def plan(self, *, tune_s: float) -> Plan:
+        """What is known now, finished or not."""
+        best = self._candidate(self.champion)
+        n_raced = sum(1 for trial in self.trials if id(trial) in self.measured_s)
+        return Plan(
+            schedule=best.schedule,
+            why=self._why(best, n_raced),
+            effort=self.effort.value if self.finished else Effort.OFF.value,
+            predicted_s=best.predicted_s,
+            measured_s=best.measured_s,
+            default_s=self.default_s,
+            tune_s=tune_s,
+            pack_s=best.pack_s,
+            packed_bytes=best.packed_bytes,
+            candidates=self.candidates(),
+        )
+
+    def _why(self, best: Candidate, n_raced: int) -> str:
+        unfinished = "" if self.finished else " (search not finished)"
+        if best.schedule is None:
+            if n_raced:
+                return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
+            return f"no candidate was worth measuring{unfinished}"
+        if best.measured_s is None or not self.default_s:
+            return f"the model expects it to be the fastest{unfinished}"
+        return f"fastest of {n_raced} measured, {self.default_s / best.measured_s:.2f}x the default kernel{unfinished}"
+
+
+def _name(trial: Trial) -> str:
+    return str(trial.schedule.format) if trial.schedule else "default kernel"
+
+
+def _diverse(schedules: Sequence[SuperSchedule], *, n_per_format: int) -> list[SuperSchedule]:
+    """The given order, but at most `n_per_format` of one format before all formats had their turn.
+
+    Within one format the model knows little (tiles, prefetch); between formats it errs in common ways.
+    """
+    rounds: dict[int, list[SuperSchedule]] = {}
+    seen: dict[str, int] = {}
+    for one in schedules:
+        text = str(one.format)
+        seen[text] = seen.get(text, 0) + 1
+        rounds.setdefault((seen[text] - 1) // n_per_format, []).append(one)
+    return list(itertools.chain.from_iterable(rounds[at] for at in sorted(rounds)))
