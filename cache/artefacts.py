@@ -1,0 +1,196 @@
+"""Artefacts: folders with compiled kernels, built once and believed only while their digests match."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import tempfile
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from autosparse.cache import trust
+from autosparse.cache.envelope import Envelope
+from autosparse.cache.folder import MANIFEST, MAX_RECORD_BYTES, Folder, remove
+from autosparse.cache.keys import digest, file_name
+
+from autosparse._version import __version__
+from autosparse.errors import BuildError, CacheError, RecordError
+
+Build = Callable[[Path], None]
+"""Fills an empty folder. What it raises reaches the caller, and nothing is published."""
+
+MANIFEST_SCHEMA: Final = 1
+MAX_FILE_BYTES: Final = 256 << 20
+_PROBE_BYTES: Final = 64 << 10
+_DISK_ERRORS: Final = frozenset(
+    getattr(errno, name, errno.ENOSPC)  # Windows lacks some
+    for name in ("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "EFBIG", "ENOLCK", "ENOSYS", "EOPNOTSUPP")
+)
+"""Errors that name no file and still are the disk's."""
+
+
+def versioned_key(key: str) -> str:
+    """`key` with the release of autosparse: a code generator that was mended must not meet its old kernels."""
+    return f"{__version__}/{key}"
+
+
+def find(folder: Folder, key: str) -> Path | None:
+    """The folder of the kernel `key`, every file checked; None when there is none, RecordError when it is broken."""
+    path = folder.kernel_path(versioned_key(key))
+    if not path.is_dir() and not path.is_symlink():
+        return None
+    try:
+        manifest = _manifest(folder, path, key)
+    except FileNotFoundError:
+        if not path.exists():  # evicted meanwhile
+            return None
+        raise RecordError.broken(str(path), reason="no manifest") from None
+    _check_files(folder, path, manifest)
+    return path
+
+
+def _manifest(folder: Folder, path: Path, key: str) -> dict[str, str]:
+    content = trust.read_trusted(folder.root, path / MANIFEST, max_bytes=MAX_RECORD_BYTES)
+    found = Envelope.from_bytes(content, name=str(path))
+    files = found.record.get("files")
+    if (found.kind, found.key, found.schema) != ("kernel", key, MANIFEST_SCHEMA) or not isinstance(files, dict):
+        raise RecordError.broken(str(path), reason="not the manifest of this kernel")
+    return files
+
+
+def _check_files(folder: Folder, path: Path, manifest: dict[str, str]) -> None:
+    try:
+        present = _files(path)
+        found = {
+            name: digest(trust.read_trusted(folder.root, path / name, max_bytes=MAX_FILE_BYTES)) for name in present
+        }
+    except FileNotFoundError:
+        found = {}
+    if found != manifest:
+        raise RecordError.broken(str(path), reason="its files are not those that were published")
+
+
+def _files(path: Path) -> list[str]:
+    """Names of the files in `path` but for the manifest (and what NFS keeps of open deleted files)."""
+    names = sorted(item.name for item in path.iterdir())
+    return [name for name in names if name != MANIFEST and not name.startswith(".nfs")]
+
+
+def build_and_publish(folder: Folder, key: str, build: Build, *, now: float) -> Path:
+    """Build beside, record the digests, rename into place; the published folder.
+
+    Whoever publishes first wins: a kernel that appeared meanwhile is used instead.
+    """
+    name = f"kernel.{file_name(versioned_key(key))}"
+    staged = folder.staging_name(name)
+    try:
+        staged.mkdir(mode=0o700)
+        _build(build, staged)
+        record = {"files": {item: _seal_file(staged / item) for item in _files(staged)}}
+        manifest = Envelope.seal("kernel", key, record, schema=MANIFEST_SCHEMA, saved_at=now)
+        folder.write_file(staged / MANIFEST, manifest.to_bytes())
+        return _publish(folder, key, staged)
+    finally:
+        with contextlib.suppress(OSError):
+            remove(staged)
+
+
+def _publish(folder: Folder, key: str, staged: Path) -> Path:
+    path = folder.kernel_path(versioned_key(key))
+    try:
+        folder.publish(staged, path)
+    except OSError:
+        ready = find(folder, key)  # on a file system without locks two may have built
+        if ready is None:
+            raise
+        return ready
+    return path
+
+
+def _build(build: Build, staged: Path) -> None:
+    """Run `build`. When it fails on a full disk say so as OSError: a compiler only says that it failed."""
+    try:
+        build(staged)
+    except BuildError:
+        probe = staged / "probe"
+        probe.write_bytes(bytes(_PROBE_BYTES))
+        probe.unlink()
+        raise
+
+
+def is_disk_trouble(err: OSError, folder: Folder) -> bool:
+    """Whether `err` is about the cache folder itself, not about something that a build touched elsewhere."""
+    if err.filename is None:
+        return err.errno in _DISK_ERRORS
+    return isinstance(err.filename, (str, bytes)) and os.fsdecode(err.filename).startswith(str(folder.root))
+
+
+def _seal_file(path: Path) -> str:
+    """Digest of a built file, which is closed to others. BuildError unless it is a regular file."""
+    if path.is_symlink() or not path.is_file():
+        raise BuildError(f"{path.name} is not a regular file: a kernel consists of regular files only")
+    path.chmod(path.stat().st_mode & 0o700)
+    return digest(path.read_bytes())
+
+
+class PrivateArtefacts:
+    """Kernels of this process alone, in a temporary folder: used when there is no cache folder to share.
+
+    One thread builds at a time per key; the folder goes when the process ends.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._key_locks: dict[str, threading.Lock] = {}
+        self._folder: Path | None = None
+        self._ready: dict[str, Path] = {}
+
+    def artefact(self, key: str, build: Build) -> Path:
+        """The folder of the kernel `key`, built on first use. CacheError when no temporary folder can be made."""
+        with self._mutex:
+            key_lock = self._key_locks.setdefault(key, threading.Lock())
+        with key_lock:
+            ready = self._ready.get(key)
+            if ready is not None and ready.is_dir():
+                return ready
+            path = self._root() / f"{file_name(key)}.{len(self._ready)}"
+            remove(path)
+            path.mkdir(mode=0o700)
+            try:
+                build(path)
+            except BaseException:
+                shutil.rmtree(path, ignore_errors=True)
+                raise
+            self._ready[key] = path
+            return path
+
+    def _root(self) -> Path:
+        with self._mutex:
+            if self._folder is None or not self._folder.is_dir():
+                try:
+                    self._folder = Path(tempfile.mkdtemp(prefix="autosparse-"))
+                except OSError as err:
+                    cure = "free some space, or set TMPDIR to a folder that can be written."
+                    raise CacheError.failed(
+                        "make a folder for kernels in", _temporary_folder(), reason=str(err), cure=cure
+                    ) from err
+                weakref.finalize(self, _remove_own, self._folder, os.getpid())
+            return self._folder
+
+
+def _temporary_folder() -> str:
+    try:
+        return tempfile.gettempdir()
+    except OSError:
+        return "the temporary folder"
+
+
+def _remove_own(folder: Path, pid: int) -> None:
+    """Remove `folder`, unless this is a forked child of the process that made it."""
+    if os.getpid() == pid:
+        shutil.rmtree(folder, ignore_errors=True)

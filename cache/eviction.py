@@ -1,0 +1,77 @@
+"""Size limit and leftovers. Looked after by one process at a time, and by each only now and then."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from autosparse.cache.folder import Entry, Folder
+
+MAINTAIN_EVERY_S: Final = 3600.0
+OVERSHOOT: Final = 1 / 16  # of the limit: what one process may write before it looks at the size again
+TARGET_FILL: Final = 0.9  # of the limit: evicting to just below it would evict again at once
+KERNEL_GRACE_S: Final = 60.0  # a kernel used so recently may be between its check and its loading
+
+
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What one round removed."""
+
+    n_evicted: int
+    n_swept: int
+
+
+def is_due(folder: Folder, *, now: float, written_bytes: int, max_bytes: int) -> bool:
+    """Whether to look after the cache: this process wrote a lot, or nobody looked for a while."""
+    if written_bytes > OVERSHOOT * max_bytes:
+        return True
+    try:
+        age_s = now - (folder.root / "maintained").stat().st_mtime
+    except OSError:
+        return True
+    return not 0.0 <= age_s < MAINTAIN_EVERY_S
+
+
+def maintain(folder: Folder, *, now: float, max_bytes: int) -> Maintained | None:
+    """Sweep leftovers and evict the entries unused for longest until the size limit holds.
+
+    None when another process is at it. OSError when the folder cannot be written.
+    """
+    with folder.lock("maintain", "", wait_s=0.0) as held:
+        if not held:
+            return None
+        stamp = folder.root / "maintained"
+        stamp.touch(mode=0o600)
+        os.utime(stamp, (now, now))
+        n_swept = folder.sweep(now=now)
+        return Maintained(n_evicted=_evict(folder, now=now, max_bytes=max_bytes), n_swept=n_swept)
+
+
+def _evict(folder: Folder, *, now: float, max_bytes: int) -> int:
+    entries = list(folder.entries())
+    size_bytes = sum(entry.n_bytes for entry in entries)
+    if size_bytes <= max_bytes:
+        return 0
+    n_evicted = 0
+    for entry in sorted(entries, key=lambda entry: entry.used_at):
+        if size_bytes <= TARGET_FILL * max_bytes:
+            break
+        if _spared(entry, now) or entry.path is None:
+            continue
+        folder.remove_entry(entry.path)
+        size_bytes -= entry.n_bytes
+        n_evicted += 1
+    return n_evicted
+
+
+def _spared(entry: Entry, now: float) -> bool:
+    return entry.kind == "kernel" and 0.0 <= now - entry.used_at < KERNEL_GRACE_S
+
+
+def touch(path: Path) -> None:
+    """Mark the file `path` as used now; in a folder that cannot be written the old order stays."""
+    with contextlib.suppress(OSError):
+        os.utime(path)

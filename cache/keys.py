@@ -1,0 +1,80 @@
+"""Keys: canonical JSON, digests, file names, and PlanKey, which names everything a plan depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from autosparse.problem import Problem
+
+PLAN_SCHEMA: Final = 1
+"""Raise when the layout or the meaning of a plan record changes."""
+
+_PLAIN_NAME: Final = re.compile(r"[0-9a-f]{16,64}")
+MAX_KEY_CHARS: Final = 4096
+
+
+def digest(content: bytes) -> str:
+    """32 hex digits (blake2b) that name or guard `content`."""
+    return hashlib.blake2b(content, digest_size=16).hexdigest()
+
+
+def _as_plain(value: Any) -> Any:  # Any: whatever json cannot write itself
+    """NumPy scalars as Python's own; anything else is no JSON."""
+    if hasattr(value, "item"):
+        return value.item()
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def canonical_json(value: Mapping[str, Any]) -> str:
+    """One text per value: sorted keys, no spaces, floats by `repr` (exact)."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_as_plain)
+
+
+def file_name(key: str) -> str:
+    """`key` as a file name that is safe on every file system: lower-case hex stays, all else is hashed."""
+    return key if _PLAIN_NAME.fullmatch(key) else digest(key.encode("utf-8", "surrogatepass"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanKey:
+    """Everything a plan depends on, and nothing else: no values, no addresses, no time."""
+
+    pattern: str  # Pattern.sparsity_hash: shape, indptr and indices
+    operation: str
+    transposed: bool
+    columns_bucket: int  # problem.columns_bucket of the dense operand's columns
+    dtype: str
+    index_dtype: str
+    threads: int
+    deterministic: bool
+    target: str  # Target.key()
+    space: str  # signature of what the search could choose from
+    schema: int = PLAN_SCHEMA
+
+    @classmethod
+    def of(cls, problem: Problem, *, space: str) -> PlanKey:
+        """The key of `problem` for a search in `space`."""
+        from autosparse.problem import columns_bucket
+
+        return cls(
+            pattern=problem.pattern.sparsity_hash,
+            operation=problem.operation,
+            transposed=problem.transposed,
+            columns_bucket=columns_bucket(problem.n_dense_cols),
+            dtype=problem.dtype,
+            index_dtype=problem.pattern.index_dtype,
+            threads=problem.threads,
+            deterministic=problem.deterministic,
+            target=problem.target.key(),
+            space=space,
+        )
+
+    def stable_hash(self) -> str:
+        """32 hex digits, the same in every process and on every machine."""
+        return digest(canonical_json(asdict(self)).encode())

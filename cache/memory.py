@@ -1,0 +1,74 @@
+"""Memory: what this process has seen of the cache, absence included. A repeated look-up costs one dict access."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from autosparse.cache.envelope import Envelope
+
+MAX_REMEMBERED: Final = 4096
+ABSENCE_LIFE_S: Final = 30.0  # then another process may have written it
+
+Name = tuple[str, str]  # (kind, key)
+
+
+class Memory:
+    """Envelopes, and names known to be absent, by (kind, key); the oldest quarter goes when it is full.
+
+    Single dict operations are atomic, so readers take no lock.
+    """
+
+    def __init__(self, *, clock: Callable[[], float], max_entries: int = MAX_REMEMBERED) -> None:
+        self._clock = clock
+        self._max_entries = max_entries
+        self._found: dict[Name, Envelope] = {}
+        self._absent_until_s: dict[Name, float] = {}
+        self._mutex = threading.Lock()
+
+    def get(self, name: Name) -> Envelope | None:
+        """The envelope remembered under `name`."""
+        return self._found.get(name)
+
+    def is_absent(self, name: Name) -> bool:
+        """Whether `name` was looked for in vain a short while ago."""
+        until_s = self._absent_until_s.get(name)
+        return until_s is not None and self._clock() < until_s
+
+    def put(self, envelope: Envelope) -> None:
+        """Remember `envelope`."""
+        with self._mutex:
+            _make_room(self._found, self._max_entries)
+            self._found[envelope.kind, envelope.key] = envelope
+            self._absent_until_s.pop((envelope.kind, envelope.key), None)
+
+    def put_absent(self, name: Name) -> None:
+        """Remember that there is nothing under `name`."""
+        with self._mutex:
+            _make_room(self._absent_until_s, self._max_entries)
+            self._absent_until_s[name] = self._clock() + ABSENCE_LIFE_S
+
+    def forget(self, name: Name | None = None) -> None:
+        """Forget `name`, or everything."""
+        with self._mutex:
+            for known in (self._found, self._absent_until_s):
+                if name is None:
+                    known.clear()
+                else:
+                    known.pop(name, None)
+
+    def envelopes(self) -> list[Envelope]:
+        """All that is remembered."""
+        with self._mutex:
+            return list(self._found.values())
+
+    def reset_after_fork(self) -> None:
+        """In the child: another thread of the parent may have held the mutex."""
+        self._mutex = threading.Lock()
+
+
+def _make_room(known: dict[Name, Envelope] | dict[Name, float], max_entries: int) -> None:
+    if len(known) >= max_entries:
+        for name in list(known)[: max(1, max_entries // 4)]:
+            del known[name]

@@ -1,0 +1,316 @@
+"""Records: what each kind of cache entry says, as plain data. To add a kind, add a row to `KINDS`."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from autosparse.cache.envelope import Envelope, Record
+from autosparse.cache.keys import PLAN_SCHEMA
+
+from autosparse._version import __version__
+from autosparse.config import Effort
+from autosparse.errors import RecordError, ScheduleError
+from autosparse.plan import Candidate, Plan
+from autosparse.schedule import SuperSchedule
+
+T = TypeVar("T")
+
+
+def _is_int(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_float(value: object) -> bool:
+    return isinstance(value, float) or _is_int(value)
+
+
+_CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
+    "int": _is_int,
+    "float": _is_float,
+    "bool": lambda value: isinstance(value, bool),
+    "str": lambda value: isinstance(value, str),
+    "str | None": lambda value: value is None or isinstance(value, str),
+    "float | None": lambda value: value is None or _is_float(value),
+}
+"""Annotation of a field -> whether a JSON value fits. Fields of other types are read by their own functions."""
+
+
+def _read(cls: type[T], kind: str, found: object, **own: Callable[[Any], Any]) -> T:
+    """`cls` from the JSON object `found`; fields in `own` are read by their own functions.
+
+    Fields that `cls` does not know are ignored and absent ones take their default: releases that share a schema may
+    add fields. RecordError when a value has another type or a field without default is absent.
+    """
+    if not isinstance(found, dict):
+        raise RecordError.bad_field(kind, "record", found, expected="an object")
+    values: dict[str, Any] = {}
+    for item in dataclasses.fields(cls):  # type: ignore[arg-type]  # T is always a dataclass
+        if item.name not in found:
+            continue
+        value = found[item.name]
+        if item.name in own:
+            value = own[item.name](value)
+        elif not _CHECKS[str(item.type)](value):
+            raise RecordError.bad_field(kind, item.name, value, expected=str(item.type))
+        values[item.name] = value
+    try:
+        return cls(**values)
+    except TypeError as err:
+        raise RecordError.broken(kind, reason=str(err)) from err
+
+
+# --- plan ---------------------------------------------------------------------------------------------------------
+
+
+def _schedule_to_json(schedule: SuperSchedule | None) -> Record | None:
+    return None if schedule is None else json.loads(schedule.to_json())
+
+
+def _schedule_from_json(found: object) -> SuperSchedule | None:
+    if found is None:
+        return None
+    try:
+        return SuperSchedule.from_json(json.dumps(found))
+    except ScheduleError as err:
+        raise RecordError.bad_field("plan", "schedule", found, expected=f"a schedule ({err})") from err
+
+
+def _fields_to_json(value: Plan | Candidate) -> Record:
+    names = (item.name for item in dataclasses.fields(value))
+    return {name: getattr(value, name) for name in names} | {"schedule": _schedule_to_json(value.schedule)}
+
+
+def plan_to_record(plan: Plan) -> Record:
+    """`plan` as JSON values, with every candidate and measurement."""
+    content = _fields_to_json(plan) | {"candidates": [_fields_to_json(item) for item in plan.candidates]}
+    del content["remembered"]
+    return content
+
+
+def plan_from_record(record: Record) -> Plan:
+    """Invert `plan_to_record`: the same plan, every float exact, with `remembered` set. RecordError if it is none."""
+    plan = _read(
+        Plan,
+        "plan",
+        record,
+        schedule=_schedule_from_json,
+        candidates=_candidates_from_json,
+        effort=_effort_from_json,
+        remembered=bool,
+    )
+    return dataclasses.replace(plan, remembered=True)
+
+
+def _candidates_from_json(found: object) -> tuple[Candidate, ...]:
+    if not isinstance(found, list):
+        raise RecordError.bad_field("plan", "candidates", found, expected="a list")
+    return tuple(_read(Candidate, "plan", item, schedule=_schedule_from_json) for item in found)
+
+
+def _effort_from_json(found: object) -> str:
+    try:
+        return Effort(found).value
+    except ValueError:
+        raise RecordError.bad_field("plan", "effort", found, expected="an effort") from None
+
+
+# --- history ------------------------------------------------------------------------------------------------------
+
+HORIZON_WEIGHT: Final = 0.5
+"""Weight of the newest process in the decayed horizon; that of each older one is halved by every newer one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """How often one problem was computed, over processes.
+
+    `horizon_calls` is the exponentially decayed mean of calls per process: what to expect of the next one.
+    """
+
+    n_calls: int = 0
+    spent_s: float = 0.0
+    n_processes: int = 0
+    n_objects: int = 0
+    process: str = ""  # token of the process that reported last
+    process_calls: int = 0  # calls that it reported so far
+    earlier_horizon_calls: float = 0.0  # horizon before that process
+
+    @property
+    def horizon_calls(self) -> float:
+        """Calls expected of one process; 0 while nothing is known."""
+        if self.n_processes <= 1:
+            return float(self.process_calls)
+        return (1 - HORIZON_WEIGHT) * self.earlier_horizon_calls + HORIZON_WEIGHT * self.process_calls
+
+    @property
+    def calls_per_object(self) -> float:
+        """Mean calls per matrix object: packing is paid again by each of them."""
+        return self.n_calls / self.n_objects if self.n_objects else 0.0
+
+    def observe(self, *, process: str, calls: int, spent_s: float, new_objects: int = 0) -> History:
+        """History after `process` (any token of its own) reports `calls` more calls that took `spent_s` together.
+
+        Reports of one process may come in pieces. Processes that report in turns count as new at each turn.
+        """
+        same = process == self.process
+        return History(
+            n_calls=self.n_calls + calls,
+            spent_s=self.spent_s + spent_s,
+            n_processes=self.n_processes + (not same),
+            n_objects=self.n_objects + new_objects,
+            process=process,
+            process_calls=calls + (self.process_calls if same else 0),
+            earlier_horizon_calls=self.earlier_horizon_calls if same else self.horizon_calls,
+        )
+
+    def to_record(self) -> Record:
+        """JSON values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Record | None) -> History:
+        """Invert `to_record`; None (never seen) is the empty history. RecordError if it is none."""
+        return cls() if record is None else _read(cls, "history", record)
+
+
+# --- machine ------------------------------------------------------------------------------------------------------
+
+PRICES: Final[Mapping[str, str]] = {
+    "compile_s": "lower, emit and compile one kernel",
+    "load_s": "load one compiled kernel from the cache",
+    "pack_bytes_per_s": "CSR bytes converted per second",
+    "hash_bytes_per_s": "index bytes hashed per second",
+    "statistics_nnz_per_s": "nonzeros whose statistics are taken per second",
+    "stream_bytes_per_s": "memory bandwidth, all threads",
+    "race_calls": "products run to time one candidate",
+}
+"""Names of the prices of one machine, with units, and what each is the price of."""
+_PRICE_MEMORY: Final = 16  # a new sample weighs at least 1/16: prices follow a machine whose load changes
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """Geometric running mean of a positive quantity: one stalled compile must not count as much as ten good ones."""
+
+    mean: float
+    n_samples: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Measured prices of tuning on one target with one compiler, by their names in `PRICES`."""
+
+    prices: Mapping[str, Price] = field(default_factory=dict)
+
+    def get(self, name: str, default: float) -> float:
+        """The price `name`, or `default` while it was never measured here."""
+        assert name in PRICES, name
+        return self.prices[name].mean if name in self.prices else default
+
+    def observe(self, name: str, sample: float) -> Machine:
+        """Prices after measuring `sample` for `name`; samples that are not positive and finite are left out."""
+        assert name in PRICES, name
+        if not 0.0 < sample < math.inf:
+            return self
+        old = self.prices.get(name)
+        if old is None:
+            return Machine({**self.prices, name: Price(sample)})
+        weight = 1.0 / min(old.n_samples + 1, _PRICE_MEMORY)
+        mean = math.exp((1.0 - weight) * math.log(old.mean) + weight * math.log(sample))
+        return Machine({**self.prices, name: Price(mean, old.n_samples + 1)})
+
+    def to_record(self) -> Record:
+        """JSON values."""
+        return {"prices": {name: dataclasses.asdict(price) for name, price in self.prices.items()}}
+
+    @classmethod
+    def from_record(cls, record: Record | None) -> Machine:
+        """Invert `to_record`; None is a machine never measured. RecordError if it is none."""
+        return cls() if record is None else _read(cls, "machine", record, prices=_prices_from_json)
+
+
+def _prices_from_json(found: object) -> dict[str, Price]:
+    if not isinstance(found, dict):
+        raise RecordError.bad_field("machine", "prices", found, expected="an object")
+    prices = {name: _read(Price, "machine", value) for name, value in found.items() if name in PRICES}
+    for name, price in prices.items():
+        if not 0.0 < price.mean < math.inf or price.n_samples < 1:
+            raise RecordError.bad_field("machine", name, price, expected="a positive number")
+    return prices
+
+
+# --- failure ------------------------------------------------------------------------------------------------------
+
+FAILURE_LIFE_S: Final = 7 * 24 * 3600.0
+"""A failure older than this is tried again: a full disk or a killed compiler is not for ever."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A kernel that could not be built or run, why, and with which compiler and release."""
+
+    reason: str
+    compiler: str  # id of the compiler that failed
+    failed_at: float  # seconds since 1970, UTC
+    library: str = __version__
+    n_times: int = 1
+
+    def holds(self, *, compiler: str, now: float) -> bool:
+        """Whether it is pointless to try again: same compiler, same release, not long ago."""
+        same = (self.compiler, self.library) == (compiler, __version__)
+        return same and 0.0 <= now - self.failed_at < FAILURE_LIFE_S
+
+    def to_record(self) -> Record:
+        """JSON values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_record(cls, record: Record) -> Failure:
+        """Invert `to_record`. RecordError if it is none."""
+        return _read(cls, "failure", record)
+
+
+# --- table --------------------------------------------------------------------------------------------------------
+
+
+def _newer(mine: Envelope, other: Envelope) -> bool:
+    return other.saved_at > mine.saved_at
+
+
+def _better_plan(mine: Envelope, other: Envelope) -> bool:
+    ranks = [(Effort(item.record.get("effort", "off")).rank, item.saved_at) for item in (mine, other)]
+    return ranks[1] > ranks[0]
+
+
+def _longer_history(mine: Envelope, other: Envelope) -> bool:
+    """Not the sum: importing the same file twice must change nothing."""
+    counts = [(item.record.get("n_calls", 0), item.saved_at) for item in (mine, other)]
+    return counts[1] > counts[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One row: a kind of record, the version of its layout, how it is checked, and which of two is kept."""
+
+    name: str
+    schema: int  # part of the folder's name: versions live side by side
+    check: Callable[[Record], object]  # RecordError unless it is a record of this kind
+    prefers: Callable[[Envelope, Envelope], bool]  # (mine, other): whether the other one is to be kept on import
+    is_wisdom: bool  # exported by default
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    row.name: row
+    for row in (
+        Kind("plan", PLAN_SCHEMA, plan_from_record, _better_plan, is_wisdom=True),
+        Kind("history", 1, History.from_record, _longer_history, is_wisdom=True),
+        Kind("machine", 1, Machine.from_record, _newer, is_wisdom=False),
+        Kind("failure", 1, Failure.from_record, _newer, is_wisdom=False),
+    )
+}
+WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)

@@ -1,0 +1,358 @@
+"""Store: what planner and kernels see of the cache. It may fail to remember; it never fails a product.
+
+Three states: a folder that is read and written, one that is only read (after the first error of writing), and none.
+What cannot be written stays in memory, with one CacheWarning per folder and process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from autosparse.cache import artefacts, eviction, keys
+from autosparse.cache.artefacts import Build, PrivateArtefacts
+from autosparse.cache.envelope import Envelope, Record
+from autosparse.cache.folder import MANIFEST, Entry, Folder
+from autosparse.cache.memory import Memory
+from autosparse.cache.records import KINDS, WISDOM_KINDS
+
+from autosparse.errors import CacheError, CacheWarning, RecordError, warn_once
+
+UPDATE_WAIT_S: Final = 2.0  # updates take microseconds: a longer wait means a stopped process, go on without it
+ARTEFACT_WAIT_S: Final = 60.0  # a compile takes 0.3 s: then build a private kernel instead
+_DISCARD_WAIT_S: Final = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """State and contents of one store, and what this process did with it."""
+
+    folder: Path | None
+    access: str  # "read and write", "read only" or "memory"
+    reason: str | None  # why not "read and write"
+    max_bytes: int
+    n_entries: dict[str, int]  # by kind, "kernel" included
+    n_bytes: int
+    n_memory_hits: int
+    n_disk_hits: int
+    n_misses: int
+    n_saves: int
+    n_kernels_built: int
+    n_kernels_reused: int
+    n_quarantined: int
+    n_evicted: int
+    n_swept: int
+
+
+class Store:
+    """Records by (kind, key) and compiled kernels by key, on disk where possible, else in memory. Thread-safe."""
+
+    def __init__(
+        self, cache_folder: Path | None, *, max_bytes: int = 1 << 30, clock: Callable[[], float] = time.time
+    ) -> None:
+        self.max_bytes = max_bytes
+        self._clock = clock
+        self._cache_folder = cache_folder
+        self._folder: Folder | None = None
+        self._reason: str | None = None if cache_folder else "the cache is turned off by an option"
+        self._memory = Memory(clock=time.monotonic)
+        self._private = PrivateArtefacts()
+        self._counts: Counter[str] = Counter()
+        self._written_bytes = 0
+        self._mutex = threading.Lock()
+        self._name_locks: dict[tuple[str, str], threading.Lock] = {}
+        if cache_folder is not None:
+            try:
+                self._folder = Folder.open(cache_folder)
+            except OSError as err:
+                self._stop_writing(err)
+
+    # --- records ---
+
+    def load(self, kind: str, key: str, *, fresh: bool = False) -> Record | None:
+        """The record `key` of `kind`, not to be written to; None when there is none that can be believed.
+
+        `fresh` looks at the disk even when this process knows the record: another process may have replaced it.
+        """
+        name = (kind, key)
+        if not fresh:
+            found = self._memory.get(name)
+            if found is not None:
+                self._counts["memory hit"] += 1
+                return found.record
+            if self._memory.is_absent(name):
+                return None
+        return self._load_from_disk(kind, key, is_locked=False)
+
+    def save(self, kind: str, key: str, record: Record) -> None:
+        """Remember `record` (JSON values; NumPy scalars are converted) in place of any older one. Never raises."""
+        try:
+            envelope = Envelope.seal(kind, key, record, schema=KINDS[kind].schema, saved_at=self._clock())
+        except (TypeError, ValueError) as err:
+            warn_once(CacheWarning, f"record {kind}", CacheWarning.unserialisable(kind, reason=str(err)))
+            return
+        self._publish(envelope)
+
+    def update(self, kind: str, key: str, change: Callable[[Record | None], Record]) -> Record:
+        """Replace the record by ``change(record)`` under its lock, so that no other process's update is lost.
+
+        `change` gets a copy of the newest record (None: there is none). Returns what it returned.
+        """
+        with self.exclusive(kind, key, wait_s=UPDATE_WAIT_S) as is_locked:
+            old = self._load_from_disk(kind, key, is_locked=is_locked)
+            record = change(copy.deepcopy(old))
+            self.save(kind, key, record)
+        return record
+
+    def remove(self, kind: str, key: str) -> None:
+        """Forget one record."""
+        self._memory.forget((kind, key))
+        if self._folder is not None and self._reason is None:
+            with contextlib.suppress(OSError):
+                self._folder.record_path(kind, key).unlink()
+
+    @contextmanager
+    def exclusive(self, kind: str, key: str, *, wait_s: float = 0.0) -> Iterator[bool]:
+        """Hold the lock of one record over processes and threads (not reentrant); yields whether it is held.
+
+        For work that only one of several processes should do: who gets False goes on without it.
+        """
+        with ExitStack() as stack:
+            if self._folder is not None and self._reason is None:
+                try:
+                    is_held = stack.enter_context(self._folder.lock(kind, key, wait_s=wait_s))
+                except OSError as err:
+                    self._stop_writing(err)
+                else:
+                    yield is_held
+                    return
+            with self._mutex:
+                lock = self._name_locks.setdefault((kind, key), threading.Lock())
+            is_held = lock.acquire(timeout=wait_s)
+            if is_held:
+                stack.callback(lock.release)
+            yield is_held
+
+    def _load_from_disk(self, kind: str, key: str, *, is_locked: bool) -> Record | None:
+        name = (kind, key)
+        found = self._memory.get(name) if self._reason else None  # then memory has what could not be written
+        if found is None and self._folder is not None:
+            found = self._read(self._folder, kind, key, is_locked=is_locked)
+        if found is None:
+            self._counts["miss"] += 1
+            self._memory.forget(name)
+            self._memory.put_absent(name)
+            return None
+        self._memory.put(found)
+        return found.record
+
+    def _read(self, folder: Folder, kind: str, key: str, *, is_locked: bool) -> Envelope | None:
+        try:
+            found = folder.read_record(kind, key)
+        except RecordError:
+            found = self._look_again(folder, kind, key, is_locked=is_locked)
+        if found is not None:
+            self._counts["disk hit"] += 1
+            eviction.touch(folder.record_path(kind, key))
+        return found
+
+    def _look_again(self, folder: Folder, kind: str, key: str, *, is_locked: bool) -> Envelope | None:
+        """A broken record is quarantined, unless another process has replaced it meanwhile."""
+        if self._reason:
+            return None
+        try:
+            with ExitStack() as stack:
+                if not is_locked and not stack.enter_context(folder.lock(kind, key, wait_s=_DISCARD_WAIT_S)):
+                    return None
+                try:
+                    return folder.read_record(kind, key)
+                except RecordError:
+                    folder.quarantine(folder.record_path(kind, key))
+                    self._counts["quarantined"] += 1
+        except OSError as err:
+            self._stop_writing(err)
+        return None
+
+    def _publish(self, envelope: Envelope) -> None:
+        self._memory.put(envelope)
+        self._counts["save"] += 1
+        if self._folder is not None and self._reason is None:
+            try:
+                self._wrote(self._folder, self._folder.write_record(envelope))
+            except OSError as err:
+                self._stop_writing(err)
+
+    # --- kernels ---
+
+    def artefact(self, key: str, build: Build, *, wait_s: float = ARTEFACT_WAIT_S) -> Path:
+        """The folder of the compiled kernel `key`, which `build` fills when there is none that can be believed.
+
+        Of several processes one builds and the others wait, at most `wait_s`. Files are those that `build` made:
+        their digests were recorded then and are compared now. Without a cache folder, a folder of this process.
+        What `build` raises is passed on; CacheError when not even a temporary folder can be made.
+        """
+        if self._folder is not None:
+            try:
+                path = self._shared_artefact(self._folder, key, build, wait_s)
+            except OSError as err:
+                if not artefacts.is_disk_trouble(err, self._folder):
+                    raise
+                self._stop_writing(err)
+            else:
+                if path is not None:
+                    return path
+        return self._private.artefact(key, build)
+
+    def _shared_artefact(self, folder: Folder, key: str, build: Build, wait_s: float) -> Path | None:
+        """None: the folder is only read, or another process builds for too long."""
+        with contextlib.suppress(RecordError):  # a broken one is looked at again under the lock
+            ready = self._find_artefact(folder, key)
+            if ready is not None or self._reason:
+                return ready
+        if self._reason:
+            return None
+        with folder.lock("kernel", artefacts.versioned_key(key), wait_s=wait_s) as is_held:
+            if not is_held:
+                return None
+            try:
+                ready = self._find_artefact(folder, key)
+            except RecordError:
+                ready = None
+                folder.quarantine(folder.kernel_path(artefacts.versioned_key(key)))
+                self._counts["quarantined"] += 1
+            if ready is None:
+                ready = artefacts.build_and_publish(folder, key, build, now=self._clock())
+                self._counts["kernel built"] += 1
+                self._wrote(folder, sum(item.stat().st_size for item in ready.iterdir()))
+            return ready
+
+    def _find_artefact(self, folder: Folder, key: str) -> Path | None:
+        ready = artefacts.find(folder, key)
+        if ready is not None:
+            self._counts["kernel reused"] += 1
+            eviction.touch(ready / MANIFEST)
+        return ready
+
+    # --- contents ---
+
+    def entries(self) -> list[Entry]:
+        """All records and kernels, the most recently used first."""
+        found = [] if self._folder is None else list(self._folder.entries())
+        known = {(entry.kind, entry.name) for entry in found}
+        for envelope in self._memory.envelopes() if self._reason else []:
+            entry = Entry(
+                envelope.kind, keys.file_name(envelope.key), len(envelope.to_bytes()), envelope.saved_at, None
+            )
+            if (entry.kind, entry.name) not in known:
+                found.append(entry)
+        return sorted(found, key=lambda entry: -entry.used_at)
+
+    def envelopes(self, kinds: Sequence[str] = WISDOM_KINDS) -> list[Envelope]:
+        """Every believable record of `kinds` with its key and origin."""
+        found = {(item.kind, item.key): item for item in self._memory.envelopes() if self._reason}
+        for envelope in self._folder.envelopes(kinds) if self._folder is not None else ():
+            found.setdefault((envelope.kind, envelope.key), envelope)
+        return [found[name] for name in sorted(found) if name[0] in kinds]
+
+    def adopt(self, other: Envelope) -> bool:
+        """Keep a record from elsewhere unless ours is preferred by its kind's rule; whether it was kept."""
+        with self.exclusive(other.kind, other.key, wait_s=UPDATE_WAIT_S) as is_locked:
+            self._load_from_disk(other.kind, other.key, is_locked=is_locked)
+            mine = self._memory.get((other.kind, other.key))
+            if mine is not None and not KINDS[other.kind].prefers(mine, other):
+                return False
+            self._publish(other)
+            return True
+
+    def forget(self, kinds: Sequence[str]) -> None:
+        """Remove every record of `kinds`. CacheError when the folder does not let us."""
+        self._memory.forget()
+        if self._folder is not None:
+            with _asked_for("clear the cache", self._folder.root):
+                self._folder.remove_kinds(kinds)
+
+    def clear(self) -> None:
+        """Remove all records, kernels and quarantined entries. CacheError when the folder does not let us."""
+        self._memory.forget()
+        if self._folder is not None:
+            with _asked_for("clear the cache", self._folder.root):
+                self._folder.clear()
+
+    def export(self, path: os.PathLike[str] | str, *, kinds: Sequence[str] = WISDOM_KINDS) -> int:
+        """Write all records of `kinds` to one file; how many. See `wisdom.write`."""
+        from autosparse.cache import wisdom
+
+        return wisdom.write(self, Path(path), kinds=kinds)
+
+    def import_(self, path: os.PathLike[str] | str) -> int:
+        """Merge an exported file into this cache; how many of its records were kept. See `wisdom.read`."""
+        from autosparse.cache import wisdom
+
+        return wisdom.read(self, Path(path))
+
+    def stats(self) -> Stats:
+        """State, contents (as of now, from the disk) and counters."""
+        entries = self.entries()
+        return Stats(
+            folder=self._cache_folder,
+            access="memory" if self._folder is None else "read only" if self._reason else "read and write",
+            reason=self._reason,
+            max_bytes=self.max_bytes,
+            n_entries=dict(Counter(entry.kind for entry in entries)),
+            n_bytes=sum(entry.n_bytes for entry in entries),
+            n_memory_hits=self._counts["memory hit"],
+            n_disk_hits=self._counts["disk hit"],
+            n_misses=self._counts["miss"],
+            n_saves=self._counts["save"],
+            n_kernels_built=self._counts["kernel built"],
+            n_kernels_reused=self._counts["kernel reused"],
+            n_quarantined=self._counts["quarantined"],
+            n_evicted=self._counts["evicted"],
+            n_swept=self._counts["swept"],
+        )
+
+    # --- housekeeping ---
+
+    def _wrote(self, folder: Folder, n_bytes: int) -> None:
+        self._written_bytes += n_bytes
+        if eviction.is_due(folder, now=self._clock(), written_bytes=self._written_bytes, max_bytes=self.max_bytes):
+            self._written_bytes = 0
+            done = eviction.maintain(folder, now=self._clock(), max_bytes=self.max_bytes)
+            if done is not None:
+                self._counts["evicted"] += done.n_evicted
+                self._counts["swept"] += done.n_swept
+
+    def _stop_writing(self, err: OSError) -> None:
+        """From now on memory only for what is new."""
+        if self._reason is None:
+            self._reason = err.strerror or str(err)
+            message = CacheWarning.unusable(
+                self._cache_folder or "", reason=self._reason, readable=self._folder is not None
+            )
+            warn_once(CacheWarning, str(self._cache_folder), message)
+
+    def reset_after_fork(self) -> None:
+        """In the child: locks held by the parent's other threads, and its temporary folder, are not ours."""
+        self._mutex = threading.Lock()
+        self._name_locks = {}
+        self._private = PrivateArtefacts()
+        self._memory.reset_after_fork()
+
+
+@contextmanager
+def _asked_for(what: str, path: Path) -> Iterator[None]:
+    """An OSError as CacheError: the user asked for this very thing."""
+    try:
+        yield
+    except OSError as err:
+        cure = "check that the folder is yours to write and its disk is not full."
+        raise CacheError.failed(what, path, reason=err.strerror or str(err), cure=cure) from err

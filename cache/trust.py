@@ -1,0 +1,125 @@
+"""Trust: which folders and files may be believed. A record steers, and a kernel *is*, code that runs in this process.
+
+A folder is trusted when this user owns it and nobody else can write it, and nobody else can put another folder in
+its place: each folder above it belongs to this user or to root and is closed to others or sticky (/tmp). These are
+OpenSSH's rules for ``~/.ssh``. On Windows, profile folders are private by their access lists and mode bits mean
+nothing: everything is trusted there. Access lists beyond the mode bits are not looked at.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import Final
+
+from autosparse.errors import RecordError
+
+_ROOT_UID: Final = 0
+
+
+def untrusted_reason(folder: Path) -> str | None:
+    """Why `folder` (absolute, without symbolic links) must not be believed, or None. Parts not there are skipped."""
+    if sys.platform == "win32":
+        return None
+    for part in (folder, *folder.parents):
+        try:
+            facts = part.lstat()
+        except FileNotFoundError:
+            continue
+        reason = _reason(facts, is_cache=part == folder)
+        if reason:
+            return f"{str(part)!r} {reason}"
+    return None
+
+
+def _reason(facts: os.stat_result, *, is_cache: bool) -> str | None:
+    if not stat.S_ISDIR(facts.st_mode):
+        return "is not a folder"
+    if sys.platform == "win32":
+        return None
+    if facts.st_uid != os.geteuid() and (is_cache or facts.st_uid not in _trusted_owners()):
+        return f"belongs to another user (uid {facts.st_uid}, ours is {os.geteuid()})"
+    protected = bool(facts.st_mode & stat.S_ISVTX) and not is_cache
+    if not protected and writable_by_others(facts):
+        return f"can be written by other users (mode {stat.S_IMODE(facts.st_mode):o})"
+    return None
+
+
+def writable_by_others(facts: os.stat_result) -> bool:
+    """Whether anybody but the owner may write; a user's private group (same name, no other member) is the owner."""
+    if facts.st_mode & stat.S_IWOTH:
+        return True
+    return bool(facts.st_mode & stat.S_IWGRP) and not _is_private_group(facts.st_gid)
+
+
+@functools.lru_cache(maxsize=16)
+def _is_private_group(gid: int) -> bool:
+    if sys.platform == "win32":
+        return True
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
+    except KeyError:
+        return False
+    return group.gr_name == user.pw_name and user.pw_gid == gid and set(group.gr_mem) <= {user.pw_name}
+
+
+@functools.lru_cache(maxsize=1)
+def _trusted_owners() -> frozenset[int]:
+    """Owners of folders above the cache: root, and where root is not mapped (containers without root) its stand-in."""
+    owners = {_ROOT_UID}
+    try:
+        starts = [int(line.split()[0]) for line in Path("/proc/self/uid_map").read_text().splitlines()]
+        if starts and _ROOT_UID not in starts:
+            owners.add(int(Path("/proc/sys/kernel/overflowuid").read_text()))
+    except (OSError, ValueError, IndexError):
+        pass
+    return frozenset(owners)
+
+
+def check_inside(root: Path, path: Path) -> None:
+    """RecordError when a folder between the trusted `root` and `path` is a link, another user's, or open to others."""
+    if sys.platform == "win32":
+        return
+    folder = path.parent
+    while folder != root:
+        reason = _reason(folder.lstat(), is_cache=True)
+        if reason:
+            raise RecordError.broken(str(path), reason=f"{str(folder)!r} {reason}")
+        folder = folder.parent
+
+
+def read_trusted(root: Path, path: Path, *, max_bytes: int) -> bytes:
+    """Content of the regular file `path` below the trusted `root`.
+
+    FileNotFoundError when there is none; RecordError when it is a link or a device, another user's, open to others,
+    larger than `max_bytes`, or unreadable.
+    """
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    try:
+        check_inside(root, path)
+        fd = os.open(path, flags)
+        with open(fd, "rb") as file:
+            reason = _file_reason(os.fstat(fd), max_bytes)
+            if reason is None:
+                return file.read(max_bytes)
+    except FileNotFoundError:
+        raise
+    except OSError as err:
+        reason = err.strerror or str(err)
+    raise RecordError.broken(str(path), reason=reason)
+
+
+def _file_reason(facts: os.stat_result, max_bytes: int) -> str | None:
+    if not stat.S_ISREG(facts.st_mode):
+        return "not a regular file"
+    if facts.st_size > max_bytes:
+        return f"{facts.st_size:,} bytes, more than the {max_bytes:,} allowed"
+    if sys.platform != "win32" and (facts.st_uid != os.geteuid() or writable_by_others(facts)):
+        return f"owner {facts.st_uid}, mode {stat.S_IMODE(facts.st_mode):o}: not this user's own"
+    return None

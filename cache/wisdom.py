@@ -1,0 +1,119 @@
+"""Wisdom: plans and histories as one file, to carry from machine to machine (the word is FFTW's).
+
+The file is one JSON object ``{"autosparse_wisdom": 1, "library", "entries": [envelopes]}``. It holds data only, never
+kernels; keys become file names by hashing only, each entry is checked like a record on disk and by its kind's own
+reader, and size and number of entries are bounded. Of two records of one key, a plan found with the higher effort is
+kept, then the newer one; a history with more calls: importing a file twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from autosparse.cache.envelope import Envelope
+from autosparse.cache.records import KINDS, WISDOM_KINDS
+from autosparse.cache.stores import open_store
+
+from autosparse._version import __version__
+from autosparse.errors import CacheError, OptionError, RecordError
+
+if TYPE_CHECKING:
+    from autosparse.cache.store import Store
+
+WISDOM_VERSION: Final = 1
+MAX_WISDOM_BYTES: Final = 256 << 20
+MAX_WISDOM_ENTRIES: Final = 200_000
+_MARK: Final = "autosparse_wisdom"
+
+
+def wisdom_export(path: os.PathLike[str] | str) -> int:
+    """Write all remembered plans and histories to the file `path`; how many. CacheError when it cannot be written."""
+    return write(open_store(), Path(path), kinds=WISDOM_KINDS)
+
+
+def wisdom_import(path: os.PathLike[str] | str) -> int:
+    """Merge a file that `wisdom_export` wrote into the cache; how many of its records were kept.
+
+    CacheError when the file cannot be read or is no wisdom; single broken entries are left out.
+    """
+    return read(open_store(), Path(path))
+
+
+def wisdom_forget() -> None:
+    """Remove all remembered plans and histories; compiled kernels stay. CacheError when the folder does not let us."""
+    open_store().forget(WISDOM_KINDS)
+
+
+def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
+    """Write the records of `kinds` in `store` to `path`, whole or not at all; how many."""
+    unknown = sorted(set(kinds) - set(KINDS))
+    if unknown:
+        raise OptionError.bad_value("kinds", unknown, domain=f"among {', '.join(KINDS)}", source="argument")
+    entries = [item.to_json() for item in store.envelopes(kinds)]
+    text = json.dumps({_MARK: WISDOM_VERSION, "library": __version__, "entries": entries}, indent=1)
+    staged = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        staged.write_text(text + "\n", encoding="utf-8")
+        staged.replace(path)
+    except OSError as err:
+        raise CacheError.failed(
+            "export wisdom to", path, reason=err.strerror or str(err), cure="name a file in a folder you can write."
+        ) from err
+    finally:
+        with contextlib.suppress(OSError):
+            staged.unlink()
+    return len(entries)
+
+
+def read(store: Store, path: Path) -> int:
+    """Merge the wisdom file `path` into `store`; how many of its records were kept."""
+    return sum(_merge(store, found, name=f"{path}, entry {i}") for i, found in enumerate(_entries(path)))
+
+
+def _merge(store: Store, found: object, *, name: str) -> bool:
+    try:
+        envelope = Envelope.from_json(found, name=name)
+        return _is_welcome(envelope) and store.adopt(envelope)
+    except RecordError:
+        return False  # damaged or of another release: what remains is still worth having
+
+
+def _is_welcome(envelope: Envelope) -> bool:
+    """Whether the record is of a kind and schema that we use; RecordError when it does not say what it must."""
+    row = KINDS.get(envelope.kind)
+    if row is None or row.schema != envelope.schema:
+        return False
+    row.check(envelope.record)
+    return True
+
+
+def _entries(path: Path) -> list[object]:
+    try:
+        if path.exists() and not path.is_file():
+            raise _unreadable(path, "not a regular file")
+        size_bytes = path.stat().st_size
+        if size_bytes > MAX_WISDOM_BYTES:
+            raise _unreadable(path, f"{size_bytes:,} bytes, more than the {MAX_WISDOM_BYTES:,} allowed")
+        found = json.loads(path.read_bytes())
+    except CacheError:
+        raise
+    except OSError as err:
+        raise _unreadable(path, err.strerror or str(err)) from err
+    except (ValueError, RecursionError) as err:
+        raise _unreadable(path, f"not JSON ({err})") from err
+    if not isinstance(found, dict) or found.get(_MARK) != WISDOM_VERSION:
+        raise _unreadable(path, f"no wisdom of version {WISDOM_VERSION}")
+    entries = found.get("entries")
+    if not isinstance(entries, list) or len(entries) > MAX_WISDOM_ENTRIES:
+        raise _unreadable(path, f"its entries must be a list of at most {MAX_WISDOM_ENTRIES:,}")
+    return entries
+
+
+def _unreadable(path: Path, reason: str) -> CacheError:
+    return CacheError.failed("import wisdom from", path, reason=reason, cure="name a file that wisdom_export wrote.")
