@@ -75,8 +75,12 @@ def _matching(folder: Path, min_nnz: int, only: tuple[str, ...]) -> Iterator[Mat
 
 
 def load(path: Path, *, dtype: str) -> Any:
-    """The matrix at `path` as a canonical scipy.sparse.csr_array with int32 indices where they suffice."""
-    raw = scipy.sparse.load_npz(path) if path.name.endswith(".npz") else scipy.io.mmread(path)
+    """The matrix at `path`, as `as_csr` gives it."""
+    return as_csr(scipy.sparse.load_npz(path) if path.name.endswith(".npz") else scipy.io.mmread(path), dtype=dtype)
+
+
+def as_csr(raw: Any, *, dtype: str) -> Any:
+    """`raw` as a canonical scipy.sparse.csr_array with int32 indices where they suffice."""
     matrix: Any = scipy.sparse.csr_array(raw).astype(dtype)
     matrix.sum_duplicates()
     if matrix.nnz < 2**31 and max(matrix.shape) < 2**31:

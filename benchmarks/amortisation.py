@@ -1,0 +1,162 @@
+"""Does tuning pay from the first product on? N lazily tuned products against N default ones, for N = 1 ... 10,000.
+
+    python benchmarks/amortisation.py --matrices DIR --ops spmv,spmm32 --json out.jsonl
+
+Each cell is a fresh process with an empty cache. The tuned stream (effort=measure: search, compilation, conversion and
+all) and the default stream (effort=off) run side by side in blocks. A cell that would last longer than --seconds stops
+there, and the rest is taken at the pace of the last block; such cells are marked and counted in the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from peerlib.case import Operation
+from peerlib.environment import child_environment, matrices_folder
+from peerlib.matrices import MatrixFile, find_matrices, load
+from peerlib.records import ResultFile
+from peerlib.streams import side_by_side
+from peerlib.summary import Distribution, Versus
+from peerlib.table import aligned, distribution_rows
+
+N_REPEATED = 10  # cells of few calls are noisy: they are run --repeats times, the median counts
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
+    add("--min-nnz", type=int, default=100_000)
+    add("--only", action="append", default=[], metavar="NAME")
+    add("--limit", type=int)
+    add("--ops", default="spmv,spmm32")
+    add("--calls", default="1,10,100,1000,10000", help="values of N")
+    add("--threads", type=int, default=2)
+    add("--dtype", choices=("float32", "float64"), default="float32")
+    add("--effort", choices=("estimate", "measure", "full"), default="measure")
+    add("--hint", action="store_true", help="tell autosparse N by options(runs=N)")
+    add("--repeats", type=int, default=3, help=f"fresh processes per cell with N <= {N_REPEATED}")
+    add("--seconds", type=float, default=20.0, help="most seconds of one cell, both streams together")
+    add("--json", type=Path, help="JSON lines: appended to; cells that are there are not measured again")
+    add("--cell", help=argparse.SUPPRESS)
+    parsed = parser.parse_args(given)
+    if parsed.matrices is None and parsed.cell is None:
+        parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+    return parsed
+
+
+def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
+    """One cell, in this process: totals of both streams."""
+    import numpy as np
+
+    import autosparse
+    from autosparse.config import options, set_options
+
+    operation = Operation.parse(cell["operation"])
+    m = load(Path(cell["path"]), dtype=cell["dtype"])
+    tail = () if operation.is_vector else (operation.n_dense_cols,)
+    B = np.random.default_rng(0).standard_normal((m.shape[1], *tail)).astype(m.dtype)
+    set_options(threads=cell["threads"], effort=cell["effort"], runs=cell["n_calls"] if cell["hint"] else None)
+    tuned, default = autosparse.csr(m.copy()), autosparse.csr(m.copy())
+
+    def plain() -> Any:
+        with options(effort="off"):
+            return default @ B
+
+    def lazily_tuned() -> Any:
+        with options():  # the same context manager: its microseconds count on both sides
+            return tuned @ B
+
+    with options(effort="off"):  # load the library and wake the threads on another object
+        autosparse.csr(m.copy()) @ B
+    n_calls, lead = cell["n_calls"], bool(cell["repeat"] % 2)
+    totals = side_by_side(lazily_tuned, plain, n_calls=n_calls, most_s=cell["most_s"], second_leads=lead)
+    return {**asdict(totals), "ratio": totals.ratio(n_calls)}
+
+
+def fresh_process(cell: dict[str, Any]) -> dict[str, Any]:
+    """`run_cell` in a new process with an empty cache."""
+    with tempfile.TemporaryDirectory(prefix="autosparse-amortisation-") as cache:
+        done = subprocess.run(
+            [sys.executable, __file__, "--cell", json.dumps(cell)],
+            env=child_environment(AUTOSPARSE_CACHE_DIR=cache, OMP_NUM_THREADS=str(cell["threads"])),
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    if done.returncode != 0:
+        raise RuntimeError(f"cell {cell} failed:\n{done.stderr[-2000:]}")
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return result
+
+
+def cells(args: argparse.Namespace, files: Sequence[MatrixFile]) -> Iterator[dict[str, Any]]:
+    """Every cell of the experiment."""
+    shared = {"dtype": args.dtype, "threads": args.threads, "effort": args.effort, "hint": args.hint}
+    for file in files:
+        for operation in args.ops.split(","):
+            for n_calls in map(int, args.calls.split(",")):
+                facts = {"matrix": file.name, "operation": Operation.parse(operation).name, "n_calls": n_calls}
+                key = "|".join(map(str, (*facts.values(), *shared.values())))
+                yield {"key": key, "path": str(file.path), "most_s": args.seconds, **facts, **shared}
+
+
+def measure(cell: dict[str, Any], repeats: int) -> dict[str, Any]:
+    """The record of one cell: totals of the first repeat, the ratios of all and their median."""
+    n_repeats = repeats if cell["n_calls"] <= N_REPEATED else 1
+    totals = [fresh_process({**cell, "repeat": repeat}) for repeat in range(n_repeats)]
+    all_ratios = [each["ratio"] for each in totals]
+    return {"kind": "case", **cell, **totals[0], "ratios": all_ratios, "ratio": statistics.median(all_ratios)}
+
+
+def print_summary(records: Sequence[dict[str, Any]]) -> None:
+    """Distribution over matrices for each operation and N; ratio = tuned total / default total, below 1 is a gain."""
+    rows = []
+    for operation in dict.fromkeys(record["operation"] for record in records):
+        for n_calls in sorted({record["n_calls"] for record in records}):
+            chosen = [r for r in records if (r["operation"], r["n_calls"]) == (operation, n_calls)]
+            if not chosen:
+                continue
+            cut = sum(record["n_measured"] < record["n_calls"] for record in chosen)
+            found = [Versus(record["matrix"], "", record["ratio"]) for record in chosen]
+            highest = max(found, key=lambda versus: versus.ratio)
+            row = distribution_rows([(f"{operation} N={n_calls}", Distribution.of([v.ratio for v in found]))])[1]
+            rows.append([*row[:-1], f"{highest.ratio:.3f}", highest.matrix, str(cut)])
+    print("\ntime of N lazily tuned products / N default ones")
+    print(aligned([["", "matrices", "geomean", "5 %", "50 %", "95 %", "most", "where", "extrapolated"], *rows]))
+
+
+def main() -> int:
+    """Measure what is not there yet, and print."""
+    args = arguments()
+    if args.cell is not None:
+        print(json.dumps(run_cell(json.loads(args.cell))))
+        return 0
+    from peerlib.machine import machine_facts
+
+    results = ResultFile(args.json)
+    results.append({"kind": "run", "run": time.strftime("%Y-%m-%dT%H:%M:%S"), **machine_facts()})
+    done = {record["key"]: record for record in results.cases()}
+    files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit)
+    wanted = list(cells(args, files))
+    for cell in wanted:
+        if cell["key"] in done:
+            continue
+        done[cell["key"]] = measure(cell, args.repeats)
+        results.append(done[cell["key"]])
+        print(f"{cell['key']:60s} {done[cell['key']]['ratio']:.3f}", flush=True)
+    print_summary([done[cell["key"]] for cell in wanted])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,58 @@
+"""Two streams of calls that run side by side in blocks, so that drift of the machine hits both alike."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from peerlib.timing import Clock, timed_calls
+
+BLOCK_S = 0.05  # blocks grow until they last this long: long against the clock, short against drift
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """Seconds that the first `n_measured` calls of each stream took, and seconds per call of their last block."""
+
+    first_s: float
+    second_s: float
+    n_measured: int
+    first_pace_s: float
+    second_pace_s: float
+
+    def ratio(self, n_calls: int | None = None) -> float:
+        """First stream over second, for `n_calls` calls: those not measured run at the pace of the last block."""
+        left = (n_calls or self.n_measured) - self.n_measured
+        return (self.first_s + left * self.first_pace_s) / (self.second_s + left * self.second_pace_s)
+
+
+def side_by_side(
+    first: Callable[[], Any],
+    second: Callable[[], Any],
+    *,
+    n_calls: int,
+    most_s: float,
+    second_leads: bool = False,
+    clock: Clock = time.perf_counter,
+) -> Totals:
+    """Run both streams `n_calls` times, or until `most_s` have passed; the leader of a block changes every time."""
+    spent_s, last_s = [0.0, 0.0], [0.0, 0.0]
+    n_done, n_block, leader = 0, 1, int(second_leads)
+    start = clock()
+    while n_done < n_calls and (n_done == 0 or clock() - start < most_s):
+        n_block = min(n_block, n_calls - n_done)
+        for which in (leader, 1 - leader):
+            last_s[which] = timed_calls((first, second)[which], n_block, clock)
+            spent_s[which] += last_s[which] * n_block
+        n_done, leader = n_done + n_block, 1 - leader
+        if max(last_s) * n_block < BLOCK_S:
+            n_block *= 2
+    return Totals(
+        first_s=spent_s[0],
+        second_s=spent_s[1],
+        n_measured=n_done,
+        first_pace_s=last_s[0],
+        second_pace_s=last_s[1],
+    )

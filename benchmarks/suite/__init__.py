@@ -1,0 +1,1 @@
+"""Benchmarks for asv: first call, steady call, overhead of a call, break-even."""

@@ -1,0 +1,69 @@
+"""The scripts themselves, end to end on one small matrix: they run, check, write records, and resume."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    m = scipy.sparse.random_array((300, 300), density=0.02, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
+    scipy.sparse.save_npz(tmp_path / "small.npz", m)
+    return tmp_path
+
+
+def run_script(name: str, *arguments: object) -> str:
+    command = [sys.executable, str(SCRIPTS / name), *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def records(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_peers_measures_once_and_resumes(folder: Path) -> None:
+    out = folder / "out.jsonl"
+    given = ("--matrices", folder, "--min-nnz", 1, "--ops", "spmv,spmm3", "--peers", "scipy", "--rounds", 3)
+    text = run_script("peers.py", *given, "--threads", 1, "--json", out)
+    assert "geomean" in text
+    assert "worst: small" in text
+    cases = [record for record in records(out) if record["kind"] == "case"]
+    assert [case["operation"] for case in cases] == ["spmv", "spmm3"]
+    assert all(case["left_out"] == {} for case in cases)
+    assert set(cases[0]["times"]) == {"autosparse", "autosparse-out", "scipy"}  # type: ignore[call-overload]
+    run_script("peers.py", *given, "--threads", 1, "--json", out)
+    assert [record for record in records(out) if record["kind"] == "case"] == cases
+    assert "geomean" in run_script("peers.py", "--report", "--threads", 1, "--json", out)
+
+
+def test_amortisation_counts_every_product(folder: Path) -> None:
+    out = folder / "out.jsonl"
+    given = ("--matrices", folder, "--min-nnz", 1, "--ops", "spmv", "--calls", "1,30", "--repeats", 1)
+    text = run_script("amortisation.py", *given, "--threads", 1, "--json", out)
+    assert "spmv N=30" in text
+    cases = [record for record in records(out) if record["kind"] == "case"]
+    assert [case["n_measured"] for case in cases] == [1, 30]
+
+
+def test_busy_leaves_no_process_behind(folder: Path) -> None:
+    text = run_script("busy.py", "--matrices", folder, "--min-nnz", 1, "--seconds", 0.05, "--threads", 1)
+    assert "small" in text
+    assert "busy neighbours" in text
+    assert b"while True: pass" not in subprocess.check_output(["ps", "-eo", "args"])
+
+
+def test_overhead_compares_calls_and_imports() -> None:
+    text = run_script("overhead.py", "--rounds", 3, "--imports", 1, "--threads", 1)
+    assert "A.T @ x" in text
+    assert "import autosparse" in text
