@@ -1,0 +1,98 @@
+"""`demo [MATRIX]`: SpMV and SpMM with 32 and 256 columns on a real matrix; the second time, plans are remembered."""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from autosparse import log
+from autosparse.cache import open_store
+from autosparse.cli import show, timing
+from autosparse.cli.example import NAME, example_path
+from autosparse.cli.operands import Pair, add_common, chosen_options
+from autosparse.config import get_options
+from autosparse.plan import Plan
+from autosparse.target import Target
+
+COLUMNS: Final = (1, 32, 256)
+RUNS: Final = 10_000  # what the demo promises the tuner: enough that every kernel may pay
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """One product with its plan, the time of its very first call, and the right-hand side."""
+
+    n_columns: int
+    B: Any  # Any: ndarray
+    first_s: float
+    plan: Plan
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `demo`."""
+    parser.add_argument("matrix", nargs="?", type=Path, help="a .mtx, .mtx.gz or .npz file (default: a power grid)")
+    add_common(parser, effort="measure")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Tune, say what was chosen, and race it against SciPy."""
+    with chosen_options(arguments):
+        pair = _matrix(arguments)
+        machine = Target.host()
+        print(f"machine  {machine.cpu}, {machine.isa}, {get_options().threads or machine.n_cores} threads")
+        print(f"matrix   {pair}")
+        tuned = [_tune(pair, n) for n in COLUMNS]
+        print(_ready(tuned))
+        for one in tuned:
+            print(f"\n{_measured(pair, one)}")
+        if not all(one.plan.remembered for one in tuned):
+            print("\nThe plans are kept: started again, the demo begins with them.")
+    return 0
+
+
+def _matrix(arguments: argparse.Namespace) -> Pair:
+    if arguments.matrix is not None:
+        return Pair.read(arguments.matrix, arguments.dtype)
+    folder = open_store().stats().folder or Path(tempfile.mkdtemp(prefix="autosparse-"))
+    pair = Pair.read(example_path(folder / "examples"), arguments.dtype)
+    return Pair(NAME, pair.ours, pair.theirs)
+
+
+def _tune(pair: Pair, n_columns: int) -> Tuned:
+    B = pair.dense(n_columns)
+    first_s = timing.once(lambda: pair.ours @ B)
+    plan = pair.ours.tune("matmul", columns=n_columns, runs=RUNS, progress=log.progress_line())
+    pair.ours @ B  # loads the kernel and packs: part of being ready
+    return Tuned(n_columns, B, first_s, plan)
+
+
+def _ready(tuned: list[Tuned]) -> str:
+    n_remembered = sum(one.plan.remembered for one in tuned)
+    since_s = timing.since_start_s()
+    after = f", ready {show.seconds(since_s)} after the process was started" if since_s is not None else ""
+    if n_remembered == len(tuned):
+        return f"plans    remembered from an earlier run{after}"
+    spent_s = sum(one.plan.tune_s + one.plan.pack_s for one in tuned if not one.plan.remembered)
+    return f"plans    {len(tuned) - n_remembered} found in {show.seconds(spent_s)}, {n_remembered} remembered{after}"
+
+
+def _measured(pair: Pair, one: Tuned) -> str:
+    times_s = timing.race({"scipy": lambda: pair.theirs @ one.B, "ours": lambda: pair.ours @ one.B})
+    gain_s = times_s["scipy"] - times_s["ours"]
+    price_s = one.plan.tune_s + one.plan.pack_s
+    versus_scipy = price_s / gain_s if gain_s > 0 else None
+    lines = [
+        show.product(one.n_columns),
+        f"  plan        {show.schedule(one.plan)}",
+        f"  why         {one.plan.why}",
+        f"  SciPy       {show.seconds(times_s['scipy'])}",
+        f"  autosparse  {show.seconds(times_s['ours'])}, {show.factor(times_s['ours'], times_s['scipy'])} as fast",
+        f"  first call  {show.seconds(one.first_s)} (before tuning)",
+        f"  break-even  {show.count(versus_scipy)} products against SciPy",
+    ]
+    if not one.plan.is_default:
+        lines[-1] += f", {show.count(one.plan.break_even_runs)} against the untuned default kernel"
+    return "\n".join(lines)

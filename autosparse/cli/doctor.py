@@ -1,0 +1,148 @@
+"""`doctor`: versions, machine, runtime, compiler, cache and extras; exit status 1 when something needs a cure."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import importlib.util
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Final
+
+from autosparse._native import runtime_api
+from autosparse._version import __version__
+from autosparse.cache import open_store
+from autosparse.cli import show
+from autosparse.config import SETTINGS, Options, child_environment, get_options
+from autosparse.target import Target
+
+EXTRAS: Final = {
+    "torch": ("torch",),
+    "gpu": ("triton",),
+    "numba": ("numba",),
+    "train": ("torch", "hnswlib"),
+    "dask": ("dask",),
+    "plot": ("matplotlib",),
+}
+"""Extra -> the packages it brings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the report; a cure makes it a problem, a note only says what follows."""
+
+    name: str
+    value: str
+    cure: str | None = None
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """`doctor` takes no arguments."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print every finding, problems with their cure."""
+    findings = [finding for check in CHECKS for finding in check()]
+    width = max(len(finding.name) for finding in findings)
+    for finding in findings:
+        print(f"{'!' if finding.cure else ' '} {finding.name:<{width}}  {finding.value}")
+        if finding.cure:
+            print(f"  {'':<{width}}  Cure: {finding.cure}")
+    n_problems = sum(finding.cure is not None for finding in findings)
+    print(f"\n{n_problems} to cure" if n_problems else "\nall is well")
+    return 1 if n_problems else 0
+
+
+def _versions() -> Iterator[Finding]:
+    build = "free-threaded" if not getattr(sys, "_is_gil_enabled", lambda: True)() else ""
+    yield Finding("autosparse", __version__)
+    yield Finding("python", f"{platform.python_version()} {platform.python_implementation()} {build}".strip())
+    for package in ("numpy", "scipy", "cffi", "platformdirs"):
+        yield Finding(package, importlib.metadata.version(package))
+
+
+def _machine() -> Iterator[Finding]:
+    target = Target.host()
+    caches = ", ".join(show.size(n) for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes))
+    yield Finding("system", platform.platform())
+    yield Finding("processor", f"{target.cpu} ({target.machine})")
+    yield Finding("instruction set", target.isa)
+    yield Finding("cores for us", str(target.n_cores))
+    yield Finding("caches L1, L2, L3", caches)
+
+
+def _runtime() -> Iterator[Finding]:
+    if runtime_api.available:
+        yield Finding("C runtime", "built")
+        yield Finding("threads", str(get_options().threads or runtime_api.max_threads()))
+        return
+    yield Finding(
+        "C runtime",
+        "missing: SciPy computes every product",
+        cure="install a C compiler (apt-get install gcc libc6-dev), then pip install --force-reinstall autosparse",
+    )
+
+
+def _compiler() -> Iterator[Finding]:
+    command = shlex.split(get_options().compiler or "cc")
+    found = shutil.which(command[0]) if command else None
+    if found is None:
+        yield Finding(
+            "compiler",
+            f"no {' '.join(command)!r}: the default kernels serve, none are generated",
+            cure="apt-get install gcc libc6-dev, or set AUTOSPARSE_CC to a C compiler",
+        )
+        return
+    try:
+        answer = subprocess.run(
+            [*command, "--version"], capture_output=True, text=True, timeout=20, check=True, env=child_environment()
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        yield Finding("compiler", f"{found} does not run: {error}", cure="set AUTOSPARSE_CC to a C compiler that does")
+        return
+    yield Finding("compiler", f"{found}: {(answer.stdout.splitlines() or ['?'])[0]}")
+
+
+def _cache() -> Iterator[Finding]:
+    facts = open_store().stats()
+    yield Finding("cache folder", str(facts.folder))
+    refused = facts.reason is not None and facts.folder is not None
+    yield Finding(
+        "cache access",
+        facts.access if facts.reason is None else f"{facts.access}: {facts.reason}",
+        cure="set AUTOSPARSE_CACHE_DIR to a folder that only you can write" if refused else None,
+    )
+    contents = ", ".join(f"{n} {kind}" for kind, n in sorted(facts.n_entries.items())) or "empty"
+    yield Finding("cache contents", f"{contents}; {show.size(facts.n_bytes)} of {show.size(facts.max_bytes)}")
+
+
+def _settings() -> Iterator[Finding]:
+    now, default = get_options(), Options()
+    for field in fields(Options):
+        value = getattr(now, field.name)
+        if value != getattr(default, field.name):
+            yield Finding(SETTINGS[field.name].env, str(value))
+
+
+def _extras() -> Iterator[Finding]:
+    for extra, packages in EXTRAS.items():
+        found = [f"{name} {importlib.metadata.version(name)}" for name in packages if importlib.util.find_spec(name)]
+        missing = [name for name in packages if not importlib.util.find_spec(name)]
+        text = ", ".join([*found, *(f"no {name}" for name in missing)])
+        yield Finding(f"extra {extra}", text if not missing else f"{text} (pip install 'autosparse[{extra}]')")
+
+
+CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
+    _versions,
+    _machine,
+    _runtime,
+    _compiler,
+    _cache,
+    _settings,
+    _extras,
+)

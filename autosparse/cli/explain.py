@@ -1,0 +1,34 @@
+"""`explain PATH`: what would run for a product of this matrix, and why. Tunes nothing unless --effort says so."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from autosparse.cli.operands import Pair, add_common, chosen_options, columns
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `explain`."""
+    parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
+    parser.add_argument("--columns", type=columns, default=[1], metavar="N,N", help="columns of B (1: a vector)")
+    parser.add_argument("--transposed", action="store_true", help="A.T @ B instead of A @ B")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page (one width only)")
+    add_common(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the explanation of each width."""
+    with chosen_options(arguments):
+        pair = Pair.read(arguments.path, arguments.dtype)
+        print(pair)
+        matrix = pair.ours.T if arguments.transposed else pair.ours
+        for n_columns in arguments.columns:
+            if arguments.effort is not None:
+                matrix.tune("matmul", columns=n_columns)
+            explanation = matrix.explain(pair.dense(n_columns, transposed=arguments.transposed))
+            print(f"\n{explanation}")
+        if arguments.html is not None:
+            explanation.html(arguments.html)
+            print(f"\nwritten: {arguments.html}")
+    return 0

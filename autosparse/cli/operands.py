@@ -1,0 +1,102 @@
+"""What the commands multiply: a matrix from a file as autosparse and as SciPy hold it, and dense right-hand sides."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse
+
+import autosparse
+from autosparse.cli.errors import CommandError
+from autosparse.config import Effort, Options, options
+
+SUFFIXES: Final = (".npz", ".mtx", ".mtx.gz")
+DTYPES: Final = ("float32", "float64", "complex64", "complex128")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The same matrix twice, sharing no memory: `ours` (autosparse) and `theirs` (SciPy)."""
+
+    name: str
+    ours: Any  # Any: csr_array or csr_matrix of autosparse
+    theirs: Any
+
+    @classmethod
+    def of(cls, matrix: Any, *, name: str, dtype: str | None = None) -> Pair:
+        """`matrix` in CSR, as float64 where its dtype has no kernel and none was asked for."""
+        kept = matrix.dtype.name if matrix.dtype.name in DTYPES else "float64"
+        theirs = scipy.sparse.csr_array(matrix, dtype=dtype or kept, copy=True)
+        return cls(name, autosparse.csr(theirs.copy()), theirs)
+
+    @classmethod
+    def read(cls, path: Path, dtype: str | None = None) -> Pair:
+        """The matrix in a file."""
+        return cls.of(autosparse.csr(path), name=path.name, dtype=dtype)
+
+    def dense(self, n_columns: int, *, transposed: bool = False) -> Any:
+        """A vector (one column) or matrix to multiply with: normal deviates of a fixed seed, the matrix's dtype."""
+        n_rows = self.theirs.shape[0 if transposed else 1]
+        shape = (n_rows,) if n_columns == 1 else (n_rows, n_columns)
+        return np.random.default_rng(0).standard_normal(shape).astype(self.theirs.dtype)
+
+    def __str__(self) -> str:
+        n_rows, n_columns = self.theirs.shape
+        return f"{self.name}: {n_rows:,} x {n_columns:,}, {self.theirs.nnz:,} nonzeros, {self.theirs.dtype}"
+
+
+def files(path: Path) -> Iterator[Path]:
+    """`path` itself, or the matrix files in the folder `path`, by name."""
+    if not path.exists():
+        raise CommandError(
+            f"there is no {str(path)!r}", cure=f"a file ({', '.join(SUFFIXES)}) or a folder of such files"
+        )
+    if not path.is_dir():
+        yield path
+        return
+    found = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
+    if not found:
+        raise CommandError(f"no matrix in {str(path)!r}", cure=f"files that end in {', '.join(SUFFIXES)}")
+    yield from found
+
+
+def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None) -> None:
+    """Arguments that every measuring command has."""
+    parser.add_argument("--dtype", choices=DTYPES, help="compute in this dtype (default: the matrix's)")
+    parser.add_argument("--threads", type=_positive, metavar="N", help="most threads of a kernel")
+    parser.add_argument("--effort", choices=[e.value for e in Effort], default=effort, help="most that tuning may do")
+    parser.add_argument("--budget-s", type=_seconds, metavar="S", help="most seconds of one tuning")
+
+
+def columns(text: str) -> list[int]:
+    """`1,32,256` as numbers (argparse type)."""
+    return [_positive(item) for item in text.split(",")]
+
+
+def chosen_options(arguments: argparse.Namespace) -> AbstractContextManager[Options]:
+    """The options named on the command line, for a ``with`` block."""
+    names = ("threads", "effort", "budget_s")
+    return options(**{name: value for name in names if (value := getattr(arguments, name, None)) is not None})
+
+
+def _positive(text: str) -> int:
+    number = int(text) if text.strip().isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not an integer >= 1")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds >= 0")
+    return number

@@ -1,0 +1,72 @@
+"""How numbers and plans are written on a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from autosparse.formats import CSR
+from autosparse.plan import Plan
+
+_UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+def seconds(time_s: float) -> str:
+    """Three digits and a unit: 1.23 ms."""
+    for size, unit in _UNITS:
+        if time_s >= size:
+            return f"{time_s / size:.3g} {unit}"
+    return f"{time_s / 1e-6:.2f} us"
+
+
+def size(n_bytes: float) -> str:
+    """Bytes in binary units: 1.5 MiB."""
+    for unit in ("B", "KiB", "MiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:.4g} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.4g} GiB"
+
+
+def factor(ours_s: float, theirs_s: float) -> str:
+    """How much faster we are than they: 3.1x."""
+    return f"{theirs_s / ours_s:.2f}x"
+
+
+def count(runs: float | None) -> str:
+    """A number of products: whole, rounded up; `never` where there is none."""
+    return "never" if runs is None or not math.isfinite(runs) else f"{math.ceil(runs):,}"
+
+
+def product(n_columns: int, *, transposed: bool = False) -> str:
+    """`A @ x`, or `A @ B` with the columns of B."""
+    left = "A.T" if transposed else "A"
+    return f"{left} @ x" if n_columns == 1 else f"{left} @ B, B of {n_columns} columns"
+
+
+def schedule(plan: Plan) -> str:
+    """The plan's schedule in one line; only what differs from plain CSR is named."""
+    if plan.schedule is None:
+        return "default kernel (CSR, compiled at install)"
+    chosen = plan.schedule
+    tiles = [f"{index} in tiles of {n}" for index, n in chosen.dense_splits if n > 1]
+    details = [
+        "CSR" if chosen.format == CSR else str(chosen.format),
+        *tiles,
+        f"parallel {chosen.parallel} by {chosen.partition}",
+        *([f"chunk {chosen.chunk}"] if chosen.partition == "dynamic" else []),
+        *([f"unroll {chosen.unroll}"] if chosen.unroll > 1 else []),
+        *([f"prefetch {chosen.prefetch} ahead"] if chosen.prefetch else []),
+    ]
+    return "; ".join(details)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as their widest cell: the first to the left, numbers to the right."""
+    widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        padded = [cell.rjust(width) for cell, width in zip(cells, widths, strict=True)]
+        return "  ".join([cells[0].ljust(widths[0]), *padded[1:]]).rstrip()
+
+    return "\n".join(map(line, (header, *rows)))

@@ -1,0 +1,56 @@
+"""Interleaved medians: what ran beside us slowed all candidates alike."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+Call = Callable[[], object]
+
+
+def race(
+    calls: Mapping[str, Call], *, rounds: int = 15, sample_s: float = 2e-3, limit_s: float = 3.0
+) -> dict[str, float]:
+    """Median seconds of one call of each, taken in turn; samples repeat short calls for `sample_s`.
+
+    Stops after `rounds`, or after `limit_s` with at least three rounds. One unmeasured call of each comes first.
+    """
+    repeats = {name: _repeats(call, sample_s) for name, call in calls.items()}
+    samples: dict[str, list[float]] = {name: [] for name in calls}
+    end_s = time.perf_counter() + limit_s
+    for turn in range(rounds):
+        for name, call in calls.items():
+            samples[name].append(_time_s(call, repeats[name]) / repeats[name])
+        if turn >= 2 and time.perf_counter() > end_s:
+            break
+    return {name: statistics.median(taken) for name, taken in samples.items()}
+
+
+def once(call: Call) -> float:
+    """Seconds of one call."""
+    return _time_s(call, 1)
+
+
+def since_start_s() -> float | None:
+    """Seconds since this process was created, interpreter start included; None where the system does not tell."""
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])
+        return uptime_s - int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _repeats(call: Call, sample_s: float) -> int:
+    call()
+    return max(1, min(1000, round(sample_s / max(_time_s(call, 1), 1e-7))))
+
+
+def _time_s(call: Call, repeats: int) -> float:
+    start_s = time.perf_counter()
+    for _ in range(repeats):
+        call()
+    return time.perf_counter() - start_s
