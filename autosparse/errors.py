@@ -40,6 +40,117 @@ class ShapeError(AutosparseError, ValueError):
         )
 
 
+    @classmethod
+    def mismatch(cls, first_line: str, *, left: Sequence[int], right: Sequence[int]) -> ShapeError:
+        """``left @ right`` with shapes that do not fit; `first_line` is what SciPy says."""
+        n_columns, n_rows = left[-1] if left else 1, right[0] if right else 1
+        return cls(
+            f"{first_line}\n"
+            f"  The left operand has {n_columns} columns (shape {tuple(left)}); "
+            f"the right one has {n_rows} rows (shape {tuple(right)}).\n"
+            f"  Cure: a right operand with {n_columns} rows, or transpose one of the two."
+        )
+
+    @property
+    def first_line(self) -> str:
+        """The line that SciPy would have said."""
+        return str(self).split("\n", 1)[0]
+
+
+class LayoutError(AutosparseError, ValueError):
+    """An array whose memory cannot be used as asked."""
+
+    @classmethod
+    def out_readonly(cls) -> LayoutError:
+        """``out=`` that may not be written."""
+        return cls(
+            "output array is read-only: out.flags.writeable is False, but the product is written to it.\n"
+            "  Cure: out=np.empty(shape, dtype=...), or leave out= away."
+        )
+
+    @classmethod
+    def out_strides(cls, *, strides: Sequence[int], itemsize: int) -> LayoutError:
+        """``out=`` whose rows have gaps between their entries."""
+        return cls(
+            f"out has strides {tuple(strides)}, but entries of a row must follow each other every {itemsize} bytes "
+            f"and rows must start a multiple of {itemsize} bytes apart.\n"
+            f"  Cure: out in C order (out=np.empty(shape, dtype=...)), or rows of such an array."
+        )
+
+
+class StructureError(AutosparseError, ValueError):
+    """indptr and indices that point outside the matrix or outside the arrays; first lines are SciPy's."""
+
+    @classmethod
+    def indptr_size(cls, size: int, *, wanted: int) -> StructureError:
+        """indptr of the wrong length."""
+        return cls(
+            f"index pointer size {size} should be {wanted}\n"
+            f"  indptr has {size} entries; {wanted - 1} compressed rows need {wanted}.\n"
+            f"  Cure: an indptr with {wanted} entries, or another shape."
+        )
+
+    @classmethod
+    def too_short(cls, n_stored: int, *, n_indices: int, n_data: int) -> StructureError:
+        """More entries promised by indptr than there are."""
+        return cls(
+            "Last value of index pointer should be less than the size of index and data arrays\n"
+            f"  indptr ends at {n_stored}; indices has {n_indices} entries and data {n_data}.\n"
+            "  Cure: indices and data with at least indptr[-1] entries."
+        )
+
+    @classmethod
+    def first_pointer(cls, value: int) -> StructureError:
+        """indptr that does not start at 0."""
+        return cls(
+            f"index pointer should start with 0\n  indptr[0] is {value}.\n"
+            "  Cure: subtract indptr[0] from indptr and slice indices and data accordingly."
+        )
+
+    @classmethod
+    def decreasing(cls, row: int, *, start: int, end: int) -> StructureError:
+        """indptr that falls."""
+        return cls(
+            f"indptr must be a non-decreasing sequence\n"
+            f"  indptr[{row}] is {start}, but indptr[{row + 1}] is {end}.\n"
+            "  Cure: indptr must be the running total of entries per compressed row."
+        )
+
+    @classmethod
+    def index_too_large(cls, index: int, *, extent: int) -> StructureError:
+        """An index beyond the matrix."""
+        return cls(
+            f"indices must be < {extent}\n  indices holds {index}; the matrix has {extent} along that axis.\n"
+            "  Cure: a larger shape=, or indices counted from 0."
+        )
+
+    @classmethod
+    def index_negative(cls, index: int) -> StructureError:
+        """An index below zero."""
+        return cls(
+            f"indices must be >= 0\n  indices holds {index}; the smallest index is 0.\n"
+            "  Cure: count indices from 0 (negative indices do not wrap around here)."
+        )
+
+
+class InputError(AutosparseError, ValueError):
+    """Something that a sparse matrix cannot be made from."""
+
+    @classmethod
+    def refused(cls, first_line: str, *, given: str, cure: str) -> InputError:
+        """SciPy (or we) said `first_line` to an input that reads `given`."""
+        return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
+
+
+class InputTypeError(AutosparseError, TypeError):
+    """An input of a type that a sparse matrix cannot be made from, or that an argument cannot take."""
+
+    @classmethod
+    def refused(cls, first_line: str, *, given: str, cure: str) -> InputTypeError:
+        """SciPy (or we) said `first_line` to an input that reads `given`."""
+        return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
+
+
 class DtypeError(AutosparseError, TypeError):
     """An operand whose dtype the operation cannot take."""
 
@@ -91,6 +202,14 @@ class InputFileError(AutosparseError, ValueError):
             f"  Cure: a Matrix Market file (.mtx, .mtx.gz) or one written by scipy.sparse.save_npz (.npz)."
         )
 
+    @classmethod
+    def unknown_suffix(cls, path: Path | str, *, known: Iterable[str]) -> InputFileError:
+        """A file name that tells no format."""
+        return cls(
+            f"cannot tell the format of {str(path)!r} from its name: known suffixes are {', '.join(known)}.\n"
+            f"  Cure: rename the file, or read it yourself and pass the matrix."
+        )
+
 
 class MissingExtraError(AutosparseError, ImportError):
     """An optional package that this call needs is not installed."""
@@ -120,6 +239,11 @@ class PackError(AutosparseError, MemoryError):
             f"format {fmt} needs {needed_bytes:,} bytes for this pattern, more than the {limit_bytes:,} allowed.\n"
             f"  Cure: raise options(extra_memory=...) or choose another format."
         )
+
+    @classmethod
+    def unfit(cls, fmt: object, reason: str) -> PackError:
+        """A pattern that the format's index types cannot describe."""
+        return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Cure: wider index bits or another format.")
 
 
 class CacheError(AutosparseError, OSError):

@@ -1,0 +1,101 @@
+"""`csr` and `csc`: a self-tuning matrix from whatever holds a matrix."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sps
+
+from autosparse.arrays import files, tensors
+from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.errors import AutosparseError, InputError, InputTypeError
+from autosparse.operand import check_structure
+
+_CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
+    ("csr", True): csr_array,
+    ("csr", False): csr_matrix,
+    ("csc", True): csc_array,
+    ("csc", False): csc_matrix,
+}
+
+# First words of SciPy's message -> what to do about it.
+_CURES: Final[Mapping[str, str]] = {
+    "scipy.sparse does not support dtype": "convert the values first, for example obj.astype(np.float64)",
+    "unable to infer matrix dimensions": "pass shape=(n_rows, n_cols)",
+    "indices and data should have the same size": "one index for each value",
+    "data, indices, and indptr should be 1-D": "pass one-dimensional arrays",
+    "index pointer size": "indptr needs one entry more than there are compressed rows, or pass another shape",
+    "index pointer should start with 0": "indptr must start with 0",
+    "Last value of index pointer": "indices and data need at least indptr[-1] entries",
+    "'shape' must be": "shape=(n_rows, n_cols)",
+    "invalid 'shape'": "shape=(n_rows, n_cols), both >= 0",
+}
+_ANY_INPUT: Final = (
+    "pass a SciPy sparse array or matrix, a two-dimensional array, (data, indices, indptr), a torch sparse tensor or a "
+    "path to a .mtx, .mtx.gz or .npz file"
+)
+
+
+def csr(obj: Any, shape: tuple[int, int] | None = None, dtype: Any = None, copy: bool = False) -> Any:
+    """A = obj as compressed rows: `autosparse.csr_matrix` of a SciPy sparse matrix, `autosparse.csr_array` of all else.
+
+    `obj`: SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense
+    array or list, ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
+    ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz).
+    Memory is shared where SciPy shares it: writes by the owner of the arrays are seen by the next product.
+    Unlike SciPy, indices given as arrays are checked to be within the shape.
+    Raises InputError (ValueError), InputTypeError (TypeError), StructureError, InputFileError (ValueError) or OSError.
+    """
+    return _construct("csr", obj, shape, dtype, copy)
+
+
+def csc(obj: Any, shape: tuple[int, int] | None = None, dtype: Any = None, copy: bool = False) -> Any:
+    """A = obj as compressed columns; arguments, results and errors as `csr`."""
+    return _construct("csc", obj, shape, dtype, copy)
+
+
+def _construct(fmt: str, obj: Any, shape: tuple[int, int] | None, dtype: Any, copy: bool) -> Any:
+    if isinstance(obj, str | os.PathLike):
+        obj = files.read(Path(obj))
+    elif tensors.is_tensor(obj):
+        obj = tensors.from_tensor(obj)
+    if isinstance(obj, tuple) and len(obj) == 4:
+        shape = obj[3] if shape is None else shape
+        obj = obj[:3]
+    is_array = not (sps.issparse(obj) and not isinstance(obj, sps.sparray))
+    try:
+        A: Any = _CLASSES[fmt, is_array](obj, shape=shape, dtype=dtype, copy=copy)
+    except AutosparseError:
+        raise
+    except (ValueError, TypeError) as err:
+        kind = InputTypeError if isinstance(err, TypeError) else InputError
+        raise kind.refused(_first_line(err), given=describe(obj, shape, dtype), cure=_cure(str(err))) from err
+    if isinstance(obj, tuple) and len(obj) == 3:
+        n_major, n_minor = A._swap(A._shape_as_2d)
+        check_structure(A._cell.peek(0), A._cell.peek(1), (n_major, n_minor))
+    return A
+
+
+def _first_line(err: Exception) -> str:
+    return (str(err).split("\n", 1)[0] or type(err).__name__)[:200]
+
+
+def _cure(message: str) -> str:
+    return next((cure for start, cure in _CURES.items() if message.startswith(start)), _ANY_INPUT)
+
+
+def describe(obj: Any, shape: Any = None, dtype: Any = None) -> str:
+    """One phrase for error messages: type, shape and dtype of an input and of its parts."""
+    wanted = "".join(f", {name}={value!r}" for name, value in (("shape", shape), ("dtype", dtype)) if value is not None)
+    if isinstance(obj, tuple | list) and len(obj) <= 3 and any(np.ndim(part) for part in obj if not isinstance(part, tuple)):
+        return f"a {type(obj).__name__} of {', '.join(map(_describe_one, obj))}{wanted}"
+    return f"{_describe_one(obj)}{wanted}"
+
+
+def _describe_one(obj: Any) -> str:
+    facts = [f"{name} {getattr(obj, name)}" for name in ("shape", "dtype") if hasattr(obj, name)]
+    return f"{type(obj).__name__} with {' and '.join(facts)}" if facts else f"{type(obj).__name__} {obj!r:.60}"

@@ -1,0 +1,299 @@
+"""AutoSparseMatrix: SciPy's csr and csc classes, arrays and matrices, whose products are ours.
+
+A closed family: transposes, sums, slices and conversions between csr and csc stay in it. Everything but products is
+SciPy's own code on the same arrays. Subclassing SciPy is undocumented; the private hooks used here are listed in
+docs/adr and SciPy's own test suite runs on these classes (tests/conformance).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+from scipy.sparse._sputils import upcast_char
+
+from autosparse import executor, guard
+from autosparse.errors import ShapeError
+from autosparse.operand import DATA, INDICES, INDPTR, Operand
+
+if TYPE_CHECKING:
+    from autosparse.explain import Explanation
+    from autosparse.plan import Plan
+
+AnyArray = NDArray[Any]  # any dtype that SciPy takes
+ndarray = np.ndarray  # a global of this module: one look-up less per product
+
+_NAMES = ("indptr", "indices", "data")
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+def _watched(field: int) -> property:
+    """Property over one of the operand's arrays: handing it out is noted, putting another in is too."""
+
+    def fetch(self: AutoSparseMatrix) -> Any:  # Any: whatever array-like the user put there
+        return self._cell.fetch(field)
+
+    def put(self: AutoSparseMatrix, value: Any) -> None:
+        self._own_cell().rebind(field, value)
+
+    return property(fetch, put, doc=f"The {_NAMES[field]} array, live: what is written to it the next product sees.")
+
+
+class AutoSparseMatrix:
+    """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
+
+    `_cell` holds the arrays: the compressed rows of A (csr) or of Aᵀ (csc); an array and its transpose share it.
+    """
+
+    _cell: Operand
+    _shape: tuple[int, ...]
+    _transposed: ClassVar[bool]  # whether A is the transpose of the matrix in _cell
+    _twin: ClassVar[type[AutoSparseMatrix]]  # class of the transpose
+
+    data = _watched(DATA)
+    indices = _watched(INDICES)
+    indptr = _watched(INDPTR)
+
+    def __init__(
+        self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
+    ) -> None:  # Any: SciPy's own arguments, checked by SciPy
+        super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
+        self._settle()
+
+    # -- metadata, read without handing the arrays out
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of the values."""
+        return self._cell.dtype
+
+    @dtype.setter
+    def dtype(self, newtype: Any) -> None:
+        self.data = self.data.view(newtype)
+
+    def _getnnz(self, axis: int | None = None) -> Any:
+        return self._cell.nnz if axis is None else super()._getnnz(axis=axis)  # type: ignore[misc]
+
+    # -- products
+
+    def __matmul__(self, other: Any) -> Any:
+        if type(other) is ndarray:
+            cell = self._cell
+            rows = cell.rows or cell.validate()
+            shape = other.shape
+            if rows.dtype is other.dtype and shape and shape[0] == self._shape[-1] and len(shape) <= 2:
+                return executor.matmul(cell, other, transposed=self._transposed)
+        return super().__matmul__(other)  # type: ignore[misc]
+
+    def __rmatmul__(self, other: Any) -> Any:
+        if type(other) is ndarray:
+            cell = self._cell
+            rows = cell.rows or cell.validate()
+            if rows.dtype is other.dtype and other.shape == self._shape[:1]:
+                return executor.matmul(cell, other, transposed=not self._transposed)
+        return super().__rmatmul__(other)  # type: ignore[misc]
+
+    def _matmul_vector(self, other: Any) -> Any:
+        B = self._as_native(other)
+        if B is None:
+            return super()._matmul_vector(other)  # type: ignore[misc]
+        return executor.matmul(self._cell, B, transposed=self._transposed)
+
+    def _matmul_multivector(self, other: Any) -> Any:
+        B = self._as_native(other)
+        if B is None:
+            return super()._matmul_multivector(other)  # type: ignore[misc]
+        return executor.matmul(self._cell, B, transposed=self._transposed)
+
+    def _as_native(self, other: Any) -> AnyArray | None:
+        """`other` in A's dtype when that is also the dtype of the product and one of ours; else None: SciPy's turn."""
+        cell = self._cell
+        dtype = (cell.rows or cell.validate()).dtype
+        if dtype is None or not isinstance(other, ndarray):
+            return None
+        B = np.asarray(other)
+        if B.dtype == dtype:
+            return B
+        return B.astype(dtype, order="C") if upcast_char(dtype.char, B.dtype.char) == dtype else None
+
+    def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
+        try:
+            return super()._matmul_dispatch(other, *args)  # type: ignore[misc]
+        except ValueError as err:
+            if type(err) is ValueError and "dimension mismatch" in str(err):
+                raise ShapeError.mismatch(str(err), left=self._shape, right=np.shape(other)) from None
+            raise
+
+    def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
+        try:
+            return super()._rmatmul_dispatch(other, *args)  # type: ignore[misc]
+        except ShapeError as err:
+            raise ShapeError.mismatch(err.first_line, left=np.shape(other), right=self._shape) from None
+
+    # -- the family
+
+    def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
+        """Aᵀ, sharing arrays (and plans) with A unless `copy`."""
+        if copy or axes not in (None, (1, 0)) or not self._transposes_in_place():
+            return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
+        cell = self._cell
+        cell.shared = True
+        twin = object.__new__(self._twin)
+        twin.__dict__.update(_TRANSPOSE_STATE, _shape=self._shape[::-1], _cell=cell)
+        return twin
+
+    def _transposes_in_place(self) -> bool:
+        """Whether SciPy's constructor, too, would take the index arrays as they are."""
+        if len(self._shape) != 2:
+            return False
+        indptr, indices = self._cell.peek(INDPTR), self._cell.peek(INDICES)
+        if indices.dtype != indptr.dtype:
+            return False
+        if indices.dtype == np.int32:
+            return max(self._shape) <= _INT32_MAX
+        return bool(indices.dtype == np.int64) and isinstance(self, sps.sparray)  # matrices may narrow to int32
+
+    @property
+    def _csr_container(self) -> type:
+        return csr_array if isinstance(self, sps.sparray) else csr_matrix
+
+    @property
+    def _csc_container(self) -> type:
+        return csc_array if isinstance(self, sps.sparray) else csc_matrix
+
+    @property
+    def base(self) -> Any:
+        """The same matrix as a plain SciPy object over the same arrays."""
+        plain = _PLAIN[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
+        return plain((self.data, self.indices, self.indptr), shape=self._shape)
+
+    def to_scipy(self) -> Any:
+        """`base` as a method."""
+        return self.base
+
+    # -- tuning
+
+    def tune(self, operation: str = "matmul", **hints: Any) -> Plan:
+        """Find a faster kernel now and keep it. Hints: columns, runs, effort, budget_s, transposed, dtype, progress.
+
+        ``A.tune("matmul", columns=256, runs=10_000, effort="measure", budget_s=5, progress=True)``
+        """
+        transposed = bool(hints.pop("transposed", False))
+        plan: Plan = executor.tune(
+            self._cell, operation=operation, transposed=self._transposed is not transposed, **hints
+        )
+        return plan
+
+    def explain(self, B: Any = 1) -> Explanation:
+        """What runs for ``A @ B`` and why; B: the dense operand or its number of columns."""
+        from autosparse.explain import explain
+
+        return explain(self._cell, B, transposed=self._transposed)
+
+    # -- state
+
+    def resize(self, *shape: Any) -> None:
+        """SciPy's resize, in place; a transpose made earlier keeps its shape."""
+        self._own_cell()
+        try:
+            super().resize(*shape)  # type: ignore[misc]
+        finally:
+            self._settle()
+
+    def _own_cell(self) -> Operand:
+        """The operand, shared with no other object: a transpose must not follow when this one is given new arrays."""
+        state = self.__dict__
+        if "_cell" not in state:
+            state["_cell"] = Operand()
+        elif state["_cell"].shared and not guard.is_held_once(state, "_cell"):
+            state["_cell"] = state["_cell"].fork()
+        cell: Operand = state["_cell"]
+        return cell
+
+    def _settle(self) -> None:
+        shape = self._shape
+        n_rows, n_cols = shape if len(shape) == 2 else (1, shape[0])
+        n_major, n_minor = (n_cols, n_rows) if self._transposed else (n_rows, n_cols)
+        self._cell.settle(n_major, n_minor, flat=len(shape) != 2)
+
+    def _adopt(self, state: dict[str, Any]) -> None:
+        """Become what `state` says: SciPy's attributes, with the three arrays among them."""
+        arrays = [state.pop(name) for name in _NAMES]
+        self.__dict__.clear()
+        self.__dict__.update(state, _cell=Operand())
+        for field, array in enumerate(arrays):
+            self._cell.rebind(field, array)
+        self._settle()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What SciPy pickles: plans and packed copies stay behind."""
+        state = {name: value for name, value in self.__dict__.items() if name != "_cell"}
+        return {**state, **{name: getattr(self, name) for name in _NAMES}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._adopt(dict(state))
+
+
+class _MatrixSemantics(AutoSparseMatrix):
+    """What spmatrix adds: ``*`` is the product, and the shape can be set."""
+
+    def __mul__(self, other: Any) -> Any:
+        if type(other) is ndarray and other.ndim:
+            return self.__matmul__(other)
+        return super().__mul__(other)  # type: ignore[misc]
+
+    def set_shape(self, shape: Any) -> None:
+        """Set the shape in place, as SciPy does: by taking over the state of a reshaped copy."""
+        super().set_shape(shape)  # type: ignore[misc]
+        if "_cell" not in self.__dict__:
+            self._adopt(dict(self.__dict__))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the matrix."""
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Any) -> None:
+        self.set_shape(shape)
+
+
+class csr_array(AutoSparseMatrix, sps.csr_array):  # noqa: N801
+    __doc__ = sps.csr_array.__doc__
+    _transposed = False
+
+
+class csc_array(AutoSparseMatrix, sps.csc_array):  # noqa: N801
+    __doc__ = sps.csc_array.__doc__
+    _transposed = True
+
+
+class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # noqa: N801
+    __doc__ = sps.csr_matrix.__doc__
+    _transposed = False
+
+
+class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # noqa: N801
+    __doc__ = sps.csc_matrix.__doc__
+    _transposed = True
+
+
+csr_array._twin, csc_array._twin = csc_array, csr_array
+csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
+
+for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
+    _class.__module__ = "autosparse"  # where users and pickles find it, wherever this file moves
+
+_PLAIN = {
+    ("csr", True): sps.csr_array,
+    ("csc", True): sps.csc_array,
+    ("csr", False): sps.csr_matrix,
+    ("csc", False): sps.csc_matrix,
+}
+
+# What SciPy's constructor leaves in a fresh object besides shape and arrays (maxprint in the versions that have it).
+_TRANSPOSE_STATE = {
+    name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*_NAMES, "_shape"}
+}

@@ -1,0 +1,67 @@
+"""`matmul(A, B, out=)`: the product into memory that the caller already has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+
+from autosparse import executor
+from autosparse.arrays import construct
+from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
+
+AnyArray = NDArray[Any]  # any dtype that SciPy takes
+
+
+def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
+    """C = A @ B, written to `out` when given; returns C.
+
+    A: sparse (m, k), wrapped for this call when it is not ours; B: (k,) or (k, n). `out`: (m,) or (m, n) of the
+    product's dtype, rows without gaps between entries (C order, or rows of a wider C-ordered array). It may overlap B or
+    the arrays of A: then C is computed beside it and copied.
+    Raises as ``A @ B`` does, and ShapeError, DtypeError or LayoutError for an `out` that C does not fit.
+    """
+    if sps.issparse(A) and not isinstance(A, AutoSparseMatrix):
+        A = construct.csc(A) if A.format == "csc" else construct.csr(A)
+    if out is None:
+        return A @ B
+    if not isinstance(out, np.ndarray):
+        raise InputTypeError.refused(
+            "return arrays must be of ArrayType", given=construct.describe(out), cure="out=np.empty(shape, dtype=...)"
+        )
+    direct = isinstance(A, AutoSparseMatrix) and _goes_direct(A, B)
+    if direct:
+        shape, dtype = (A._shape[0], *B.shape[1:]), B.dtype
+        _check_out(out, shape, dtype)
+        if not any(np.may_share_memory(out, part) for part in (B, *map(A._cell.peek, range(3)))):
+            return executor.matmul(A._cell, B, transposed=A._transposed, out=out)
+    C = A @ B
+    if not isinstance(C, np.ndarray):
+        raise InputTypeError.refused(
+            "out= needs a dense product", given=construct.describe(B), cure="leave out= away, or pass a dense B"
+        )
+    _check_out(out, C.shape, C.dtype)
+    out[...] = C
+    return out
+
+
+def _goes_direct(A: AutoSparseMatrix, B: Any) -> bool:
+    """Whether the executor takes this pair as it is."""
+    rows = A._cell.rows or A._cell.validate()
+    return type(B) is np.ndarray and rows.dtype == B.dtype and B.ndim in (1, 2) and B.shape[0] == A._shape[-1]
+
+
+def _check_out(out: AnyArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if out.shape != shape:
+        raise ShapeError.out(wanted=shape, got=out.shape)
+    if out.dtype != dtype:
+        raise DtypeError.out(wanted=dtype, got=out.dtype)
+    if not out.flags.writeable:
+        raise LayoutError.out_readonly()
+    itemsize = out.itemsize
+    gapless = out.ndim == 1 or out.shape[1] <= 1 or out.strides[1] == itemsize
+    if out.size and not (gapless and out.flags.aligned and all(step % itemsize == 0 for step in out.strides[:1])):
+        raise LayoutError.out_strides(strides=out.strides, itemsize=itemsize)

@@ -1,0 +1,82 @@
+"""Sparse matrices from torch tensors; torch is used when the caller has it, never imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import scipy.sparse as sps
+
+from autosparse.errors import InputError, InputTypeError
+
+Tensor = Any  # torch.Tensor; torch is optional
+
+
+def is_tensor(obj: object) -> bool:
+    """Whether `obj` is a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(obj, getattr(torch, "Tensor", ()))
+
+
+def _numpy(tensor: Tensor) -> Any:
+    """The tensor's memory as an ndarray."""
+    try:
+        return tensor.detach().resolve_conj().resolve_neg().numpy()
+    except TypeError as err:  # bfloat16 and its like
+        raise InputTypeError.refused(
+            str(err), given=describe(tensor), cure="convert it first: tensor.float() or tensor.double()"
+        ) from None
+
+
+def _from_coo(tensor: Tensor) -> Any:
+    rows, columns = _numpy(tensor._indices())
+    return sps.coo_array((_numpy(tensor._values()), (rows, columns)), shape=tuple(tensor.shape))
+
+
+def _from_rows(container: Callable[..., Any]) -> Callable[[Tensor], Any]:
+    def convert(tensor: Tensor) -> Any:
+        arrays = map(_numpy, (tensor.values(), tensor.col_indices(), tensor.crow_indices()))
+        return container(tuple(arrays), shape=tuple(tensor.shape))
+
+    return convert
+
+
+def _from_csc(tensor: Tensor) -> Any:
+    arrays = map(_numpy, (tensor.values(), tensor.row_indices(), tensor.ccol_indices()))
+    return sps.csc_array(tuple(arrays), shape=tuple(tensor.shape))
+
+
+LAYOUTS: Final[Mapping[str, Callable[[Tensor], Any]]] = {
+    "torch.strided": _numpy,
+    "torch.sparse_coo": _from_coo,
+    "torch.sparse_csr": _from_rows(sps.csr_array),
+    "torch.sparse_csc": _from_csc,
+    "torch.sparse_bsr": _from_rows(sps.bsr_array),
+}
+
+
+def describe(tensor: Tensor) -> str:
+    """One phrase for error messages."""
+    shape = tuple(tensor.shape)
+    return f"a {str(tensor.layout).removeprefix('torch.')} tensor of shape {shape}, {tensor.dtype}, on {tensor.device}"
+
+
+def from_tensor(tensor: Tensor) -> Any:
+    """SciPy array (or ndarray) over the tensor's own memory. InputError for tensors that are no CPU matrix."""
+    if tensor.device.type != "cpu":
+        raise InputError.refused(
+            "the tensor is not in CPU memory", given=describe(tensor), cure="pass tensor.cpu()"
+        )
+    convert = LAYOUTS.get(str(tensor.layout))
+    if convert is None:
+        raise InputError.refused(
+            "this tensor layout has no SciPy equivalent", given=describe(tensor), cure="pass tensor.to_sparse_csr()"
+        )
+    if tensor.dim() != 2 or (str(tensor.layout) != "torch.strided" and tensor.dense_dim() != 0):
+        raise InputError.refused(
+            "a sparse matrix has two dimensions and scalar entries",
+            given=describe(tensor),
+            cure="pass the matrices of a batch one by one",
+        )
+    return convert(tensor)

@@ -1,0 +1,149 @@
+"""Has anybody written to these arrays since we last looked? Asked at every product that uses a copy of them.
+
+Writing needs a reference to the array (or to a view, memoryview, tensor ... which refers to it in turn). So nothing can
+have changed when (1) nobody fetched an array through our properties since the last look, and (2) nobody else holds
+a reference to the arrays. (2) is read from CPython's reference counts. Where either fails, xxh3 of the bytes decides.
+
+The counts that mean "nobody else" depend on the interpreter: they are measured at first use, on a fresh array and on an
+aliased one. Where the two cannot be told apart (free-threaded builds, other Pythons) every look is a checksum.
+Not covered: raw addresses kept by C code.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import sys
+import weakref
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+AnyArray = NDArray[Any]  # any dtype: the guard looks at bytes
+
+NEVER_ALONE: Final = -1
+"""Expected reference total of arrays that somebody else can always reach: no count equals it."""
+
+
+class Anchors(NamedTuple):
+    """Every array object through which the memory can be reached, and the total of references when all are ours."""
+
+    arrays: tuple[AnyArray, ...]
+    expected: int
+
+
+class _Counts(NamedTuple):
+    array: int  # references to an array held by one owner and the anchors
+    base: int  # the same for the array that owns the memory of a view held by one owner
+
+
+_getrefcount = getattr(sys, "getrefcount", None)
+
+
+def reference_total(arrays: tuple[AnyArray, ...]) -> int:
+    """Sum of the reference counts; the tuple itself and this call are part of every sum."""
+    return sum(map(_getrefcount, arrays)) if _getrefcount else 0
+
+
+def _measure_counts() -> _Counts | None:
+    """One look at a fresh array, a fresh view, and both with an alias; None when an alias does not show."""
+    owner = [np.empty(2)]
+    anchors = (owner[0],)
+    alone = reference_total(anchors)
+    alias: Any = owner[0]
+    aliased = reference_total(anchors)
+    del alias, anchors
+    owner[0] = np.empty(2)[:1]
+    base = owner[0].base
+    assert base is not None
+    anchors = (owner[0], base)
+    del base
+    view_alone = reference_total(anchors)
+    alias = owner[0].base
+    view_aliased = reference_total(anchors)
+    if aliased != alone + 1 or view_aliased != view_alone + 1:
+        return None
+    return _Counts(alone, view_alone - alone)
+
+
+@functools.lru_cache(maxsize=1)
+def calibrated_counts() -> _Counts | None:
+    """The counts that mean "ours alone" on this interpreter; None: reference counts tell nothing here."""
+    if _getrefcount is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
+    seen = {_measure_counts() for _ in range(20)}  # repeated: adaptive interpreters change after a few runs
+    return seen.pop() if len(seen) == 1 else None
+
+
+def anchors_of(arrays: Iterable[AnyArray]) -> Anchors:
+    """Anchors of arrays that one owner holds once each (the owner plus the returned tuple)."""
+    held = tuple(arrays)
+    counts = calibrated_counts()
+    if counts is None:
+        return Anchors(held, NEVER_ALONE)
+    bases: list[AnyArray] = []
+    expected = 0
+    for array in held:
+        expected += counts.array
+        if type(array) is not np.ndarray:
+            return Anchors(held, NEVER_ALONE)
+        base = array.base
+        if base is None and array.flags.owndata:
+            continue
+        # SciPy's prune() leaves views; anything but a view of one plain array that owns its memory is out of sight.
+        if type(base) is not np.ndarray or base.base is not None or not base.flags.owndata:
+            return Anchors(held, NEVER_ALONE)
+        bases.append(base)
+        expected += counts.base
+    return Anchors((*held, *bases), expected)
+
+
+def is_alone(anchors: Anchors) -> bool:
+    """Whether nobody but the owner of `anchors` can reach the memory."""
+    return reference_total(anchors.arrays) == anchors.expected
+
+
+def has_weak_references(anchors: Anchors) -> bool:
+    """Whether a weak reference could bring an alias back: no count shows it."""
+    return any(map(weakref.getweakrefcount, anchors.arrays))
+
+
+def fingerprint(array: AnyArray) -> tuple[str, int, int | str]:
+    """(dtype, entries, 64-bit hash of the bytes) of a one-dimensional array."""
+    whole = np.ascontiguousarray(array)
+    return whole.dtype.str, whole.size, _hash64()(whole)
+
+
+@functools.lru_cache(maxsize=1)
+def _hash64() -> Any:  # Any: a callable of an array, native or not
+    from autosparse._native import runtime_api
+
+    return runtime_api.hash64 if runtime_api.available else _slow_hash
+
+
+def _slow_hash(array: AnyArray) -> str:
+    """Stand-in for the native hash on machines without a compiler; blake2b, about ten times slower than xxh3."""
+    return hashlib.blake2b(array.view(np.uint8).data, digest_size=16).hexdigest()
+
+
+@functools.lru_cache(maxsize=1)
+def _held_once_count() -> int | None:
+    """Count that `is_held_once` sees for an object that one namespace holds; None where an alias does not show."""
+    if calibrated_counts() is None or _getrefcount is None:
+        return None
+    namespace = {"cell": _Cell()}
+    alone: int = _getrefcount(namespace["cell"])
+    alias = namespace["cell"]
+    aliased: int = _getrefcount(namespace["cell"])
+    return alone if alias is not None and aliased == alone + 1 else None
+
+
+class _Cell:
+    """Stands for any object while `_held_once_count` measures."""
+
+
+def is_held_once(namespace: dict[str, Any], name: str) -> bool:
+    """Whether ``namespace[name]`` is referred to from nowhere else; False where that cannot be known."""
+    return _getrefcount is not None and _getrefcount(namespace[name]) == _held_once_count()

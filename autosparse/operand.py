@@ -1,0 +1,340 @@
+"""Operand: the compressed rows behind a sparse array, shared by the array and its transpose, and watched for writes.
+
+``M`` is stored as CSR: row i holds columns ``indices[indptr[i]:indptr[i+1]]``. For a csr array A = M, for a csc array
+A = Mᵀ. Three questions, three prices: where are the arrays (`rows`: an attribute), is the structure within bounds (one
+pass, after it was handed out), and did bytes change (`refresh`: nothing, or one xxh3 pass; see `guard`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse import guard
+from autosparse._native import runtime_api
+from autosparse.errors import StructureError
+from autosparse.pattern import Pattern
+
+AnyArray = NDArray[Any]  # value arrays may have any dtype
+
+INDPTR: Final = 0
+INDICES: Final = 1
+DATA: Final = 2
+
+
+class NativeRows:
+    """What a C kernel is told about the operand. `dtype` None: not for our kernels, SciPy computes."""
+
+    __slots__ = ("data", "dtype", "dtype_code", "index_code", "indices", "indptr", "n_major", "n_minor")
+
+    def __init__(self, n_major: int, n_minor: int) -> None:
+        self.n_major = n_major
+        self.n_minor = n_minor
+        self.dtype: np.dtype[Any] | None = None
+        self.dtype_code = self.index_code = -1
+        self.indptr: Any = None  # Any: cffi "void **", see `live_pointer`
+        self.indices: Any = None
+        self.data: Any = None
+
+
+class _Lease:
+    """Memory of one array, lent to views that do not count as aliases of the user's array."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, array: AnyArray) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], True)  # read-only: our own code never writes a user's array
+        self.__array_interface__ = interface
+        self._owner = array
+
+
+class Operand:
+    """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
+
+    __slots__ = (
+        "__weakref__", "_aliases_at_rest", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
+        "_flat", "_leased", "_pattern", "_structure_print", "_touch_structure", "_touch_values", "_values_print",
+        "engine", "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.n_major = self.n_minor = 0
+        self.rows: NativeRows | None = None  # None: look again, `validate`
+        self.engine: Any = None  # Any: the executor's state, not ours to know
+        self.values_version = self.structure_version = 0
+        self.shared = False  # a transpose uses this operand too
+        self._arrays: list[Any] = [None, None, None]  # the user's own objects: indptr, indices, data
+        self._leased: list[AnyArray | None] = [None, None, None]
+        self._anchors: guard.Anchors | None = None
+        self._flat = False  # one-dimensional sparse array
+        self._checked = False  # structure is known to be within bounds
+        self._aliases_at_rest = 0
+        # A touch stores None; a look stores a token of its own and calls it clean only while it is still there.
+        self._touch_values: object = None
+        self._touch_structure: object = None
+        self._clean_values: object = object()
+        self._clean_structure: object = object()
+        self._values_print: Any = None
+        self._structure_print: Any = None
+        self._pattern: tuple[int, Pattern] | None = None
+
+    # -- the arrays, as the user's object hands them out and takes them
+
+    def fetch(self, field: int) -> Any:
+        """The user's own array object; from now on it may be written."""
+        if field == DATA:
+            self._touch_values = None
+        else:
+            self._touch_structure = None
+            self._checked = False
+        self.rows = None
+        return self._arrays[field]
+
+    def peek(self, field: int) -> Any:
+        """The user's own array object, for reading within one call: it must not leave our code."""
+        return self._arrays[field]
+
+    def rebind(self, field: int, value: Any) -> None:
+        """Put another array in place; a version rises unless it is the same memory."""
+        old = self.fetch(field)
+        if value is old or _same_memory(value, old):
+            return
+        self._arrays[field] = value
+        self._leased[field] = self._anchors = None
+        if field == DATA:
+            self._values_print = None
+            self.values_version += 1
+        else:
+            self._forget_structure()
+
+    def fork(self) -> Operand:
+        """Another operand over the same arrays, for one of two objects that part; engine state stays with the other."""
+        twin = Operand()
+        twin._arrays = list(self._arrays)
+        twin.settle(self.n_major, self.n_minor, flat=self._flat)
+        return twin
+
+    def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
+        """Take the shape, and take note of the aliases that came with the arrays (of the object we were made from)."""
+        if (n_major, n_minor) != (self.n_major, self.n_minor):
+            self._forget_structure()
+        self.n_major, self.n_minor, self._flat = n_major, n_minor, flat
+        self.rows = None
+        self._aliases_at_rest = self._n_aliases()
+
+    def _forget_structure(self) -> None:
+        self._structure_print = self._pattern = None
+        self._checked = False
+        self.rows = None
+        self.structure_version += 1
+
+    # -- the arrays, as our own code uses them: live read-only views that the guard does not take for aliases
+
+    @property
+    def indptr(self) -> AnyArray:
+        """Row starts, (n_major + 1,)."""
+        return self._lease(INDPTR)
+
+    @property
+    def indices(self) -> AnyArray:
+        """Columns, (>= nnz,)."""
+        return self._lease(INDICES)
+
+    @property
+    def data(self) -> AnyArray:
+        """Values, (>= nnz,)."""
+        return self._lease(DATA)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return int(self._arrays[INDPTR][-1])
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
+        dtype: np.dtype[Any] = self._arrays[DATA].dtype
+        return dtype
+
+    @property
+    def pattern(self) -> Pattern:
+        """The structure as it is now (the guard looks first). StructureError when it is not within bounds."""
+        self.refresh()
+        if self.rows is None:
+            self.validate()
+        if self._pattern is None or self._pattern[0] != self.structure_version:
+            indices = self.indices[: self.nnz]
+            self._pattern = (self.structure_version, Pattern(self.n_major, self.n_minor, self.indptr, indices))
+        return self._pattern[1]
+
+    def _lease(self, field: int) -> AnyArray:
+        leased, array = self._leased[field], self._arrays[field]
+        if leased is None or (self.rows is None and _moved(leased, array)):
+            leased = self._leased[field] = np.asarray(_Lease(array))
+            self._anchors = None  # the lease is one more reference that is ours
+        return leased
+
+    # -- the guard
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether somebody else can reach the arrays now: then each `refresh` is an xxh3 pass over them."""
+        return not guard.is_alone(self._anchors or self._anchor())
+
+    def refresh(self) -> None:
+        """Bring `values_version` and `structure_version` up to date with every write made before this call.
+
+        Raises StructureError when the structure was changed and is not within bounds.
+        """
+        anchors = self._anchors
+        if (
+            anchors is None
+            or self._touch_values is not self._clean_values
+            or self._touch_structure is not self._clean_structure
+            or guard.reference_total(anchors.arrays) != anchors.expected
+        ):
+            self._look()
+
+    def _look(self) -> None:
+        """Compare fingerprints. Safe in several threads at once without a lock: whoever sees a difference raises it."""
+        token = object()
+        values_touched = self._touch_values is not self._clean_values
+        structure_touched = self._touch_structure is not self._clean_structure
+        self._touch_values = self._touch_structure = token
+        anchors = self._anchors or self._anchor()
+        # Asked before the bytes are read: an alias that is gone by now has done all the writing it will do.
+        alone = guard.is_alone(anchors) and not guard.has_weak_references(anchors)
+        if structure_touched or not alone:
+            self._compare_structure()
+        if values_touched or structure_touched or not alone:
+            self._compare_values()
+        if alone:
+            self._clean_values = self._clean_structure = token
+
+    def _compare_structure(self) -> None:
+        indptr, indices, _ = self._arrays
+        now = (guard.fingerprint(indptr), guard.fingerprint(indices[: self.nnz]))
+        if now != self._structure_print:
+            if self._structure_print is not None:
+                self._forget_structure()
+                self.validate()
+            self._structure_print = now
+
+    def _compare_values(self) -> None:
+        now = guard.fingerprint(self._arrays[DATA][: self.nnz])
+        if now != self._values_print:
+            self.values_version += self._values_print is not None
+            self._values_print = now
+
+    def _anchor(self) -> guard.Anchors:
+        held, expected = guard.anchors_of(self._arrays)
+        if expected != guard.NEVER_ALONE:
+            expected += sum(leased is not None for leased in self._leased)
+        self._anchors = guard.Anchors(held, expected)
+        return self._anchors
+
+    def _n_aliases(self) -> int:
+        """References to the arrays beyond our own; 0 where they cannot be counted."""
+        anchors = self._anchors or self._anchor()
+        if anchors.expected == guard.NEVER_ALONE:
+            return 0
+        return guard.reference_total(anchors.arrays) - anchors.expected
+
+    # -- the C side
+
+    def validate(self) -> NativeRows:
+        """Look at the arrays again after they were handed out: dtypes, layout, and bounds when those may have changed.
+
+        Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
+        """
+        rows = NativeRows(self.n_major, self.n_minor)
+        indptr, indices, data = self._arrays
+        if not self._flat and runtime_api.available and _is_plain(indptr, indices, data):
+            self._check_bounds()
+            rows.dtype = data.dtype
+            rows.dtype_code = runtime_api.DTYPE_CODES[data.dtype.name]
+            rows.index_code = runtime_api.INDEX_CODES[indices.dtype.name]
+            rows.indptr, rows.indices, rows.data = map(live_pointer, self._arrays)
+            if not self._checked:
+                return rows  # and look again at the next product
+        self.rows = rows
+        return rows
+
+    def _check_bounds(self) -> None:
+        """Once per change; at every product while somebody keeps an array of the structure that we handed out."""
+        indptr, indices, data = self._arrays
+        if indptr.size != self.n_major + 1:
+            raise StructureError.indptr_size(indptr.size, wanted=self.n_major + 1)
+        if indptr[-1] > min(indices.size, data.size):
+            raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)
+        if not self._checked:
+            check_structure(indptr, indices, (self.n_major, self.n_minor))
+            self._checked = self._n_aliases() <= self._aliases_at_rest
+
+
+def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
+    """StructureError unless indptr rises from 0 and every stored index is in [0, shape[1]); first lines are SciPy's."""
+    if runtime_api.available and _is_plain(indptr, indices) and runtime_api.check_structure(shape, indptr, indices):
+        return
+    if indptr[0] != 0:
+        raise StructureError.first_pointer(int(indptr[0]))
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        row = int(falls[0])
+        raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
+    stored = indices[: int(indptr[-1])]
+    if stored.size and stored.max() >= shape[1]:
+        raise StructureError.index_too_large(int(stored.max()), extent=shape[1])
+    if stored.size and stored.min() < 0:
+        raise StructureError.index_negative(int(stored.min()))
+
+
+def live_pointer(array: AnyArray) -> Any:
+    """cffi "void **" to where the array object keeps its data pointer: ``live_pointer(a)[0]`` is right even after
+    the array was resized in place, for 50 ns. Falls back to a fixed address where array objects look different.
+    """  # noqa: D205
+    ffi = runtime_api.ffi
+    address = array.__array_interface__["data"][0]
+    pointer = ffi.cast("void **", id(array) + object.__basicsize__)
+    if int(ffi.cast("uintptr_t", pointer[0])) == address:
+        return pointer
+    return (ffi.cast("void *", address),)
+
+
+_CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+_OWNDATA: Final = 0x4
+
+
+def _same_memory(new: Any, old: Any) -> bool:
+    """Whether `new` is another array object over exactly the memory of `old` (SciPy's prune() makes such views)."""
+    return (
+        type(new) is np.ndarray
+        and type(old) is np.ndarray
+        and (new.flags.num ^ old.flags.num) | _OWNDATA == _OWNDATA
+        and not _moved(new, old)
+        and new.strides == old.strides
+    )
+
+
+def _moved(one: AnyArray, other: AnyArray) -> bool:
+    """Whether two array objects differ in address, shape or dtype."""
+    lent, now = one.__array_interface__, other.__array_interface__
+    return bool(lent["data"][0] != now["data"][0] or one.shape != other.shape or one.dtype != other.dtype)
+
+
+def _is_plain(indptr: Any, indices: Any, data: Any = None) -> bool:
+    """Whether a C kernel takes the arrays as they are."""
+    named = [(indptr, runtime_api.INDEX_CODES), (indices, runtime_api.INDEX_CODES)]
+    if data is not None:
+        named.append((data, runtime_api.DTYPE_CODES))
+    return all(
+        isinstance(array, np.ndarray)
+        and array.ndim == 1
+        and array.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED
+        and array.dtype.isnative
+        and array.dtype.name in names
+        for array, names in named
+    ) and bool(indptr.dtype == indices.dtype)
