@@ -10,10 +10,8 @@ from autosparse.cache.envelope import Envelope as Envelope
 from autosparse.cache.folder import Entry as Entry
 from autosparse.cache.keys import PlanKey as PlanKey
 from autosparse.cache.records import KINDS as KINDS
-from autosparse.cache.records import PRICES as PRICES
 from autosparse.cache.records import Failure as Failure
 from autosparse.cache.records import History as History
-from autosparse.cache.records import Machine as Machine
 from autosparse.cache.records import plan_from_record as plan_from_record
 from autosparse.cache.records import plan_to_record as plan_to_record
 from autosparse.cache.store import Stats as Stats

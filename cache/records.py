@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from autosparse.cache.envelope import Envelope, Record
@@ -178,72 +177,6 @@ class History:
         return cls() if record is None else _read(cls, "history", record)
 
 
-# --- machine ------------------------------------------------------------------------------------------------------
-
-PRICES: Final[Mapping[str, str]] = {
-    "compile_s": "lower, emit and compile one kernel",
-    "load_s": "load one compiled kernel from the cache",
-    "pack_bytes_per_s": "CSR bytes converted per second",
-    "hash_bytes_per_s": "index bytes hashed per second",
-    "statistics_nnz_per_s": "nonzeros whose statistics are taken per second",
-    "stream_bytes_per_s": "memory bandwidth, all threads",
-    "race_calls": "products run to time one candidate",
-}
-"""Names of the prices of one machine, with units, and what each is the price of."""
-_PRICE_MEMORY: Final = 16  # a new sample weighs at least 1/16: prices follow a machine whose load changes
-
-
-@dataclass(frozen=True, slots=True)
-class Price:
-    """Geometric running mean of a positive quantity: one stalled compile must not count as much as ten good ones."""
-
-    mean: float
-    n_samples: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Measured prices of tuning on one target with one compiler, by their names in `PRICES`."""
-
-    prices: Mapping[str, Price] = field(default_factory=dict)
-
-    def get(self, name: str, default: float) -> float:
-        """The price `name`, or `default` while it was never measured here."""
-        assert name in PRICES, name
-        return self.prices[name].mean if name in self.prices else default
-
-    def observe(self, name: str, sample: float) -> Machine:
-        """Prices after measuring `sample` for `name`; samples that are not positive and finite are left out."""
-        assert name in PRICES, name
-        if not 0.0 < sample < math.inf:
-            return self
-        old = self.prices.get(name)
-        if old is None:
-            return Machine({**self.prices, name: Price(sample)})
-        weight = 1.0 / min(old.n_samples + 1, _PRICE_MEMORY)
-        mean = math.exp((1.0 - weight) * math.log(old.mean) + weight * math.log(sample))
-        return Machine({**self.prices, name: Price(mean, old.n_samples + 1)})
-
-    def to_record(self) -> Record:
-        """JSON values."""
-        return {"prices": {name: dataclasses.asdict(price) for name, price in self.prices.items()}}
-
-    @classmethod
-    def from_record(cls, record: Record | None) -> Machine:
-        """Invert `to_record`; None is a machine never measured. RecordError if it is none."""
-        return cls() if record is None else _read(cls, "machine", record, prices=_prices_from_json)
-
-
-def _prices_from_json(found: object) -> dict[str, Price]:
-    if not isinstance(found, dict):
-        raise RecordError.bad_field("machine", "prices", found, expected="an object")
-    prices = {name: _read(Price, "machine", value) for name, value in found.items() if name in PRICES}
-    for name, price in prices.items():
-        if not 0.0 < price.mean < math.inf or price.n_samples < 1:
-            raise RecordError.bad_field("machine", name, price, expected="a positive number")
-    return prices
-
-
 # --- failure ------------------------------------------------------------------------------------------------------
 
 FAILURE_LIFE_S: Final = 7 * 24 * 3600.0
@@ -293,6 +226,10 @@ def _longer_history(mine: Envelope, other: Envelope) -> bool:
     return counts[1] > counts[0]
 
 
+def _anything(record: Record) -> Record:
+    return record
+
+
 @dataclass(frozen=True, slots=True)
 class Kind:
     """One row: a kind of record, the version of its layout, how it is checked, and which of two is kept."""
@@ -309,7 +246,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     for row in (
         Kind("plan", PLAN_SCHEMA, plan_from_record, _better_plan, is_wisdom=True),
         Kind("history", 1, History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", 1, Machine.from_record, _newer, is_wisdom=False),
+        Kind("machine", 1, _anything, _newer, is_wisdom=False),  # prices: read with care by the tuner, which owns them
         Kind("failure", 1, Failure.from_record, _newer, is_wisdom=False),
     )
 }
