@@ -15,7 +15,7 @@ from autosparse.cli import show
 from autosparse.cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from autosparse.cache.folder import Entry
+    from autosparse.cache import Entry
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

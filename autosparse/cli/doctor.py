@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Final
 
-from autosparse._native import runtime_api
 from autosparse._version import __version__
 from autosparse.cache import open_store
 from autosparse.cli import show
@@ -77,6 +76,8 @@ def _machine() -> Iterator[Finding]:
 
 
 def _runtime() -> Iterator[Finding]:
+    from autosparse._native import runtime_api  # here, so that the other findings are shown when it cannot be imported
+
     if runtime_api.available:
         yield Finding("C runtime", "built")
         yield Finding("threads", str(get_options().threads or runtime_api.max_threads()))

@@ -1,0 +1,171 @@
+"""Each command does what its help says; what cannot be done is one message with a cure, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from autosparse.cli import COMMANDS, main
+
+QUICK = ("--effort", "estimate", "--budget-s", "2")
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    """A cache folder of this test, for this process and those it starts."""
+    from autosparse.cache import close_stores
+
+    from autosparse.config import reload_options
+
+    monkeypatch.setenv("AUTOSPARSE_CACHE_DIR", str(tmp_path / "cache"))
+    reload_options()
+    close_stores()
+    yield
+    close_stores()
+
+
+@pytest.fixture
+def matrix(tmp_path):
+    """A file with a 300 x 200 matrix."""
+    path = tmp_path / "small.npz"
+    dense = np.random.default_rng(1).standard_normal((300, 200))
+    dense[abs(dense) < 1.96] = 0
+    scipy.sparse.save_npz(path, scipy.sparse.csr_array(dense))
+    return str(path)
+
+
+def python_m(*arguments, **variables):
+    command = [sys.executable, "-m", "autosparse", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **variables})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    assert COMMANDS[command][1:] in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("wrong", [[], ["nonsense"], ["tune"], ["tune", "x.npz", "--columns", "0"], ["cache"]])
+def test_wrong_usage_is_status_2(wrong, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(wrong)
+    assert stop.value.code == 2
+    assert "usage:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["tune", "absent.npz"],
+        ["explain", "absent.mtx"],
+        ["bench", "absent"],
+        ["bench", "{folder}"],
+        ["bench", "{matrix}", "--min-nnz", "1000000000"],
+        ["tune", "{broken}"],
+        ["demo", "{broken}"],
+        ["cache", "show", "zzz"],
+        ["cache", "import", "{broken}"],
+        ["cache", "export", "/proc/none/file"],
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_done_is_a_message(arguments, matrix, tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "broken.npz").write_bytes(b"PK not a matrix")
+    places = {"folder": tmp_path / "empty", "matrix": matrix, "broken": tmp_path / "broken.npz"}
+    assert main([argument.format(**places) for argument in arguments]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"autosparse {arguments[0]}: ")
+    assert "Traceback" not in message
+
+
+def test_demo_remembers(matrix):
+    """Two processes: the first finds the plans, the second begins with them."""
+    first = python_m("demo", matrix, *QUICK)
+    assert first.returncode == 0, first.stderr
+    second = python_m("demo", matrix, *QUICK)
+    assert second.returncode == 0, second.stderr
+    assert "300 x 200" in first.stdout
+    assert "remembered from an earlier run" not in first.stdout
+    assert "remembered from an earlier run" in second.stdout
+    for words in ("A @ x", "A @ B, B of 32 columns", "A @ B, B of 256 columns", "SciPy", "break-even", "first call"):
+        assert words in first.stdout
+
+
+def test_bench_writes_what_it_measured(matrix, tmp_path, capsys):
+    assert main(["bench", matrix, "--columns", "1,4", "--json", str(tmp_path / "out.json"), *QUICK]) == 0
+    rows = json.loads((tmp_path / "out.json").read_text())
+    assert [row["columns"] for row in rows] == [1, 4]
+    assert all(row["scipy_s"] > 0 and row["ours_s"] > 0 and row["nnz"] > 1000 for row in rows)
+    assert "geomean" in capsys.readouterr().out
+
+
+def test_bench_of_a_folder_leaves_out_broken_files(matrix, tmp_path, capsys):
+    (tmp_path / "broken.npz").write_bytes(b"PK")
+    assert main(["bench", str(tmp_path), "--columns", "2", "--effort", "off"]) == 0
+    shown = capsys.readouterr()
+    assert "small.npz" in shown.out
+    assert "left out" in shown.err
+
+
+def test_tune_then_explain(matrix, capsys):
+    assert main(["tune", matrix, "--columns", "8", *QUICK]) == 0
+    assert "A @ B, B of 8 columns" in capsys.readouterr().out
+    assert main(["tune", matrix, "--columns", "8", *QUICK]) == 0
+    assert "remembered" in capsys.readouterr().out
+    assert main(["explain", matrix, "--columns", "1,8", "--transposed"]) == 0
+    assert "300 x 200" in capsys.readouterr().out
+
+
+def test_cache_export_clear_import(matrix, tmp_path, capsys):
+    wisdom = str(tmp_path / "wisdom.zip")
+    assert main(["tune", matrix, "--columns", "8", *QUICK]) == 0
+    assert main(["cache", "ls"]) == 0
+    before = capsys.readouterr().out
+    (name,) = re.findall(r"^plan .* (\S+)$", before, re.MULTILINE)
+    assert main(["cache", "show", name]) == 0
+    assert "plan" in capsys.readouterr().out
+    assert main(["cache", "export", wisdom]) == 0
+    assert main(["cache", "clear"]) == 0
+    capsys.readouterr()
+    assert main(["cache", "ls"]) == 0
+    assert "nothing is remembered" in capsys.readouterr().out
+    assert main(["cache", "import", wisdom]) == 0
+    capsys.readouterr()
+    assert main(["cache", "ls"]) == 0
+    assert name in capsys.readouterr().out
+
+
+def test_cache_show_says_where_it_is(tmp_path, capsys):
+    assert main(["cache", "show"]) == 0
+    assert json.loads(capsys.readouterr().out)["folder"] == str(tmp_path / "cache")
+
+
+def test_doctor_names_versions_and_cures(monkeypatch, capsys):
+    from autosparse.config import reload_options
+
+    main(["doctor"])
+    assert scipy.__version__ in capsys.readouterr().out
+    monkeypatch.setenv("AUTOSPARSE_CC", "no-such-compiler")
+    reload_options()
+    assert main(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    assert "no 'no-such-compiler'" in shown
+    assert "AUTOSPARSE_CC" in shown
+    assert "Cure: " in shown
+
+
+def test_closed_pipe_is_silent():
+    done = subprocess.run(
+        f"{sys.executable} -m autosparse doctor | head -n 1", shell=True, capture_output=True, text=True, env=os.environ
+    )
+    assert done.stderr == ""
