@@ -71,12 +71,17 @@ def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under 
         value = importlib.import_module(f"{__name__}.{name}")
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})
-    elif not name.startswith("_") and name in _scipy_names():
+    elif not name.startswith("_") and not _is_module(name) and name in _scipy_names():
         value = getattr(importlib.import_module("scipy.sparse"), name)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+def _is_module(name: str) -> bool:
+    """Whether `name` is a module of ours: `from autosparse import config` asks here first and needs no SciPy."""
+    return importlib.util.find_spec(f"{__name__}.{name}") is not None
 
 
 def _scipy_names() -> list[str]:
