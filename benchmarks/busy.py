@@ -50,11 +50,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 @contextmanager
-def busy_cores(n_processes: int) -> Iterator[None]:
+def busy_cores(n_processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
     """`n_processes` processes that spin while the block runs."""
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(n_processes)]
     try:
-        yield
+        yield spinning
     finally:
         for process in spinning:
             process.kill()

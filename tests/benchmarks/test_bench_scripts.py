@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -16,8 +17,8 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    m = scipy.sparse.random_array((300, 300), density=0.02, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
-    scipy.sparse.save_npz(tmp_path / "small.npz", m)
+    m = scipy.sparse.random_array((300, 300), density=0.02, format="csr", rng=np.random.default_rng(0))
+    scipy.sparse.save_npz(tmp_path / "small.npz", m.astype(np.float32))
     return tmp_path
 
 
@@ -60,7 +61,20 @@ def test_busy_leaves_no_process_behind(folder: Path) -> None:
     text = run_script("busy.py", "--matrices", folder, "--min-nnz", 1, "--seconds", 0.05, "--threads", 1)
     assert "small" in text
     assert "busy neighbours" in text
-    assert b"while True: pass" not in subprocess.check_output(["ps", "-eo", "args"])
+    busy = importlib.import_module("busy")
+
+    started: list[subprocess.Popen[bytes]] = []
+
+    def interrupted() -> None:
+        with busy.busy_cores(2) as spinning:
+            started.extend(spinning)
+            assert [process.poll() for process in spinning] == [None, None]
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(started) == 2
+    assert all(process.poll() is not None for process in started)
 
 
 def test_overhead_compares_calls_and_imports() -> None:

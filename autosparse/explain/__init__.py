@@ -1,0 +1,22 @@
+"""What runs for a product and why: ``print(A.explain(B))``, ``A.explain(B).html("page.html")``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from autosparse.explain.explanation import Explanation
+
+if TYPE_CHECKING:
+    from autosparse.operand import Operand
+
+__all__ = ["Explanation", "explain"]
+
+
+def explain(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Explanation:
+    """Explanation of ``M @ B``, or ``Mᵀ @ B`` when `transposed`; B: the dense operand or its number of columns.
+
+    Runs and tunes nothing. B may be whatever the product takes, so its type is left open; the report checks it.
+    """
+    from autosparse import executor
+
+    return Explanation(executor.report(operand, B, transposed=transposed))

@@ -1,0 +1,52 @@
+"""Explanation: what runs for a product, why, what it costs and what else was tried; as text or as a page."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from autosparse.explain.page import as_html, write_whole
+from autosparse.explain.section import as_text
+from autosparse.explain.sections import sections, title
+
+if TYPE_CHECKING:
+    from autosparse.report import Report
+
+NO_PICTURES: Final = "Pictures need matplotlib: pip install 'autosparse[plot]'"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A snapshot: it does not change when the matrix is used or tuned further. ``print(A.explain(B))`` shows it."""
+
+    report: Report
+
+    def __str__(self) -> str:
+        return as_text(sections(self.report))
+
+    def _repr_html_(self) -> str:
+        """The page inside a notebook, without pictures."""
+        return as_html(title(self.report), sections(self.report), ())
+
+    def html(self, path: str | os.PathLike[str], *, pictures: bool | None = None) -> Path:
+        """Write one self-contained page to `path` and return it.
+
+        `pictures`: a spy plot, the candidates' times and the break-even curve; None draws them when matplotlib is
+        there. MissingExtraError when they are asked for and it is not; OSError when `path` cannot be written.
+        """
+        from autosparse.explain import pictures as drawing
+
+        if pictures:
+            drawing.require_matplotlib()
+        drawn: list[tuple[str, bytes]] = []
+        if pictures or (pictures is None and drawing.have_matplotlib()):
+            problem = self.report.problem
+            drawn = drawing.pictures(
+                problem.pattern, self.report.plan, transposed=problem.transposed, n_calls=self.report.n_calls
+            )
+        note = "" if drawn or pictures is False else NO_PICTURES
+        target = Path(path)
+        write_whole(target, as_html(title(self.report), sections(self.report), drawn, note))
+        return target

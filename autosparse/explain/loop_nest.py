@@ -1,0 +1,126 @@
+"""A format and a schedule in words: how A is stored, level by level, and the loops that the kernel runs.
+
+Everything follows from the levels and the loop order; only the short name of a well-known format is a table.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from autosparse.formats import Format, LevelKind
+from autosparse.schedule import SuperSchedule
+
+WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
+"""What the coordinates of an index are called; other indices keep their letter."""
+
+NAMES: Final = {
+    "i1:U,k1:C": "CSR",
+    "k1:U,i1:C": "CSC",
+    "i1:C,k1:C": "DCSR (rows without entries left out)",
+    "i1:U,k1:U": "dense",
+    "i1:U,k1:C,i0:U,k0:U": "BCSR, dense blocks of {i} x {k}",
+    "i1:U,k1:C,i0:U": "UCU, {i} rows share one list of columns",
+    "i1:U,k1:C,k0:U": "row vectors, runs of {k} columns",
+    "k1:U,i1:U,k0:C": "column panels, {k} columns each",
+}
+"""Levels -> name of the format, with the split sizes to be filled in."""
+
+DEFAULT_NAME: Final = "the matrix as it is (CSR)"
+DEFAULT_NEST: Final = (
+    "parallel for i in rows                    # equal shares of the nonzeros",
+    "  for j1 in tiles of the columns of B     # a tile of the row of C stays in registers",
+    "    for k in stored columns of row i",
+    "      C[i, j] += A[i, k] * B[k, j]",
+)
+"""The kernels that come compiled with the package, for any number of columns."""
+
+
+def format_name(fmt: Format) -> str:
+    """Short name, with the width of indices where it is not 32 bits."""
+    levels = ",".join(map(str, fmt.levels))
+    name = NAMES.get(levels, levels).format(**{index: fmt.split(index) for index in "ikl"})
+    return name if fmt.index_bits == 32 else f"{name}, {fmt.index_bits}-bit indices"
+
+
+def schedule_name(schedule: SuperSchedule | None) -> str:
+    """One line that tells candidates apart."""
+    if schedule is None:
+        return "default kernel"
+    tiles = "x".join(str(size) for _, size in schedule.dense_splits)
+    notes = [
+        f"tile {tiles}" if tiles else "",
+        f"unroll {schedule.unroll}" if schedule.unroll > 1 else "",
+        f"prefetch {schedule.prefetch}" if schedule.prefetch else "",
+        f"dynamic {schedule.chunk}" if schedule.partition == "dynamic" else "",
+    ]
+    return "; ".join([format_name(schedule.format), *filter(None, notes)])
+
+
+def format_lines(fmt: Format) -> list[str]:
+    """How A is stored: one line per level, outermost first."""
+    lines = []
+    for level in fmt.levels:
+        index, inner = level.coordinate[:-1], level.coordinate.endswith("0")
+        what = _extent(index, fmt.split(index), inner=inner)
+        stored = (
+            "every one has a place (no index stored)"
+            if level.kind is LevelKind.UNCOMPRESSED
+            else f"only those with entries, {fmt.index_bits}-bit coordinates"
+        )
+        lines.append(f"{level.coordinate}  {what}: {stored}")
+    return lines
+
+
+def _extent(index: str, size: int, *, inner: bool) -> str:
+    words = WORDS.get(index, f"coordinates {index}")
+    if size == 1:
+        return words
+    return f"{size} {words} of a block" if inner else f"blocks of {size} {words}"
+
+
+def nest_lines(schedule: SuperSchedule | None) -> list[str]:
+    """The loops, outermost first, with the statement inside."""
+    if schedule is None:
+        return list(DEFAULT_NEST)
+    lines = [_loop(schedule, name, depth) for depth, name in enumerate(schedule.loop_order)]
+    indent = "  " * len(lines)
+    columns = bool(schedule.dense_splits)
+    B, C = ("B[k, j]", "C[i, j]") if columns else ("B[k]", "C[i]")
+    return [*lines, f"{indent}{C} += A[i, k] * {B}", *_definitions(schedule)]
+
+
+def _loop(schedule: SuperSchedule, name: str, depth: int) -> str:
+    index, inner = name[:-1], name.endswith("0")
+    head = "parallel for" if name == schedule.parallel else "for"
+    kinds = {level.coordinate: level.kind for level in schedule.format.levels}
+    size = schedule.dense_split(index) or schedule.format.split(index)
+    if kinds.get(name) is LevelKind.COMPRESSED:
+        what = f"stored {_extent(index, size, inner=inner)}"
+    elif inner:
+        what = f"0 .. {size - 1}"
+    else:
+        what = _extent(index, size, inner=False)
+    text = f"{'  ' * depth}{head} {name} in {what}"
+    remark = _remark(schedule, name)
+    return f"{text:<44} # {remark}" if remark else text
+
+
+def _remark(schedule: SuperSchedule, name: str) -> str:
+    """What else the schedule says of this loop."""
+    is_entries = name == next((one for one in reversed(schedule.loop_order) if one.startswith("k")), None)
+    shares = {"nnz": "equal shares of the nonzeros", "dynamic": f"handed out {schedule.chunk} at a time"}
+    remarks = [
+        shares[schedule.partition] if name == schedule.parallel else "",
+        "vectors, held in registers" if name in {f"{index}0" for index, _ in schedule.dense_splits} else "",
+        f"unrolled {schedule.unroll} times" if is_entries and schedule.unroll > 1 else "",
+        f"rows of B fetched {schedule.prefetch} entries ahead" if is_entries and schedule.prefetch else "",
+    ]
+    return ", ".join(filter(None, remarks))
+
+
+def _definitions(schedule: SuperSchedule) -> list[str]:
+    """What the split coordinates mean: ``i = 4 * i1 + i0``."""
+    splits = [*schedule.format.splits, *schedule.dense_splits]
+    whole = [index for index in "ikl" if f"{index}1" in schedule.loop_order and index not in dict(splits)]
+    texts = [f"{index} = {size} * {index}1 + {index}0" for index, size in splits] + [f"{i} = {i}1" for i in whole]
+    return [f"where {', '.join(texts)}"] if texts else []

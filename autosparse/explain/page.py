@@ -1,0 +1,72 @@
+"""Sections as one HTML file that needs nothing else: style and pictures inside, no scripts."""
+
+from __future__ import annotations
+
+import base64
+import secrets
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Final
+
+from autosparse.explain.section import Section
+
+STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 64rem; padding: 0 1rem; color: #222 }
+h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem }
+table { border-collapse: collapse } td, th { padding: .15rem .8rem .15rem 0; text-align: right; vertical-align: top }
+td:first-child, th:first-child, td:last-child, th:last-child, .facts td { text-align: left }
+.facts td:first-child { color: #666; white-space: nowrap } tr + tr td { border-top: 1px solid #eee }
+pre { background: #f6f6f4; padding: .8rem 1rem; overflow-x: auto } img { max-width: 100% } figure { margin: 1rem 0 }
+figcaption, .note { color: #666; font-size: .9rem }
+"""
+
+
+def as_html(title: str, sections: Sequence[Section], pictures: Sequence[tuple[str, bytes]], note: str = "") -> str:
+    """The whole page; every text is escaped. `pictures`: (caption, PNG)."""
+    body = [f"<h1>{escape(title)}</h1>"]
+    if note:
+        body.append(f'<p class="note">{escape(note)}</p>')
+    body += map(_section, sections)
+    body += (_figure(caption, png) for caption, png in pictures)
+    return (
+        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
+        + "\n".join(body)
+        + "\n</body></html>\n"
+    )
+
+
+def _section(section: Section) -> str:
+    parts = [f"<h2>{escape(section.title)}</h2>"]
+    if section.facts:
+        parts.append('<table class="facts">' + "".join(_cells(fact, "td") for fact in section.facts) + "</table>")
+    if section.table:
+        head, *rows = section.table
+        parts.append("<table>" + _cells(head, "th") + "".join(_cells(row, "td") for row in rows) + "</table>")
+    if section.lines:
+        parts.append("<pre>" + escape("\n".join(section.lines)) + "</pre>")
+    return "\n".join(parts)
+
+
+def _cells(texts: Sequence[str], tag: str) -> str:
+    return "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts) + "</tr>"
+
+
+def _figure(caption: str, png: bytes) -> str:
+    data = base64.b64encode(png).decode("ascii")
+    return (
+        f'<figure><img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
+        f"<figcaption>{escape(caption)}</figcaption></figure>"
+    )
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write `path` so that a reader sees the old file or the new one, never half of it."""
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        with beside.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,139 @@
+"""Three pictures of an explanation, as PNG: where the entries are, the candidates' times, the break-even curve.
+
+matplotlib is used through its figure objects, without pyplot: no backend of the user's is touched.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.errors import MissingExtraError
+from autosparse.explain.loop_nest import schedule_name
+from autosparse.explain.units import count
+from autosparse.pattern import Pattern
+from autosparse.plan import Candidate, Plan
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+N_CELLS: Final = 256
+"""Most cells of a spy plot along each axis; a cell's shade tells how many entries fall into it."""
+N_SHOWN: Final = 12
+"""Most candidates drawn."""
+DARK, LIGHT, STRONG = "#30588c", "#b9c7da", "#c2571a"
+
+
+def have_matplotlib() -> bool:
+    """Whether the plot extra is installed (looked for, not imported)."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def require_matplotlib() -> None:
+    """MissingExtraError without the plot extra."""
+    if not have_matplotlib():
+        raise MissingExtraError.needed("matplotlib", extra="plot", purpose="pictures in an explanation")
+
+
+def pictures(pattern: Pattern, plan: Plan, *, transposed: bool, n_calls: int) -> list[tuple[str, bytes]]:
+    """(caption, PNG) of each picture there is something to show for."""
+    require_matplotlib()
+    drawn = [spy(pattern, transposed=transposed)]
+    if any(_time_s(candidate) is not None for candidate in plan.candidates):
+        drawn.append(times(plan))
+    if plan.default_s and plan.measured_s and not plan.is_default:
+        drawn.append(break_even(plan, n_calls=n_calls))
+    return [(caption, _png(figure)) for caption, figure in drawn]
+
+
+def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[np.int64]:
+    """Entries per cell of a grid of at most N_CELLS x N_CELLS over op(A); O(nnz), sums to nnz."""
+    n_rows, n_cols = pattern.shape
+    height, width = max(1, min(n_rows, N_CELLS)), max(1, min(n_cols, N_CELLS))
+    rows = np.arange(n_rows, dtype=np.int64) * height // max(1, n_rows)
+    columns = pattern.indices[: pattern.nnz].astype(np.int64) * width // max(1, n_cols)
+    cells = np.repeat(rows * width, pattern.row_lengths)
+    cells += columns
+    grid = np.bincount(cells, minlength=height * width).reshape(height, width)
+    return grid.T if transposed else grid
+
+
+def spy(pattern: Pattern, *, transposed: bool) -> tuple[str, Figure]:
+    """Where the entries of op(A) are."""
+    grid = density(pattern, transposed=transposed)
+    figure, axes = _figure(4.5, 4.5)
+    n_rows, n_cols = pattern.shape[::-1] if transposed else pattern.shape
+    aspect = "equal" if max(n_rows, n_cols) < 4 * max(1, min(n_rows, n_cols)) else "auto"
+    axes.imshow(
+        np.log1p(grid), cmap="Blues", aspect=aspect, interpolation="nearest", extent=(0, max(1, n_cols), max(1, n_rows), 0),
+        vmin=-0.5 if grid.any() else 0,
+    )  # fmt: skip
+    axes.set_xlabel("column")
+    axes.set_ylabel("row")
+    return f"Where the {pattern.nnz:,} entries are (darker: more of them)", figure
+
+
+def times(plan: Plan) -> tuple[str, Figure]:
+    """Measured times of the candidates, fastest on top; predicted ones as marks."""
+    shown = sorted((one for one in plan.candidates if _time_s(one) is not None), key=lambda one: _time_s(one) or 0.0)
+    shown = shown[:N_SHOWN]
+    figure, axes = _figure(8.0, 1.2 + 0.32 * len(shown))
+    places = np.arange(len(shown))
+    measured = [(one.measured_s or 0.0) * 1e3 for one in shown]
+    colours = [DARK if one.schedule == plan.schedule else LIGHT for one in shown]
+    axes.barh(places, measured, color=colours, label="measured")
+    guessed = [(place, one.predicted_s * 1e3) for place, one in zip(places, shown, strict=True) if one.predicted_s]
+    if guessed:
+        axes.plot([time for _, time in guessed], [place for place, _ in guessed], "D", color=STRONG, label="predicted")
+        axes.legend(loc="lower right")
+    axes.set_yticks(places, [_plain(schedule_name(one.schedule)) for one in shown])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel("time of one product, ms")
+    return "Candidates (dark: the one that runs)", figure
+
+
+def break_even(plan: Plan, *, n_calls: int) -> tuple[str, Figure]:
+    """Total time over the number of products, with and without tuning."""
+    assert plan.default_s is not None
+    assert plan.measured_s is not None
+    price_s, even = plan.tune_s + plan.pack_s, plan.break_even_runs
+    most = max(10.0, 10 * (even or 0.0), 2.0 * n_calls)
+    runs = np.geomspace(1, most, 200)
+    figure, axes = _figure(6.5, 4.0)
+    axes.loglog(runs, runs * plan.default_s, color=STRONG, label="default kernel")
+    axes.loglog(runs, price_s + runs * plan.measured_s, color=DARK, label="tuning + conversion + tuned kernel")
+    if even:
+        axes.axvline(even, color="#888", linestyle="--", label=f"break-even: {count(even)} products")
+    if n_calls:
+        axes.axvline(n_calls, color="#888", linestyle=":", label=f"so far: {count(n_calls)}")
+    axes.set_xlabel("products")
+    axes.set_ylabel("total time, s")
+    axes.legend()
+    return "When tuning has paid for itself", figure
+
+
+def _time_s(candidate: Candidate) -> float | None:
+    return candidate.measured_s if candidate.measured_s is not None else candidate.predicted_s
+
+
+def _plain(text: str) -> str:
+    """Text that matplotlib does not take for mathematics."""
+    return text.replace("$", r"\$")
+
+
+def _figure(width: float, height: float) -> tuple[Figure, Any]:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _png(figure: Figure) -> bytes:
+    stream = io.BytesIO()
+    figure.savefig(stream, format="png", dpi=130)
+    return stream.getvalue()

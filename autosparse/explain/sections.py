@@ -1,0 +1,159 @@
+"""From a Report to the sections of its explanation: what, which, why, at what price, and what else was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from autosparse.explain.loop_nest import DEFAULT_NAME, format_lines, format_name, nest_lines, schedule_name
+from autosparse.explain.section import Section
+from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
+from autosparse.ops import OPS
+from autosparse.plan import Candidate, Plan
+from autosparse.problem import Problem
+
+if TYPE_CHECKING:
+    from autosparse.report import Report
+
+N_LISTED: Final = 12
+"""Most candidates listed; the others are counted."""
+
+
+def sections(report: Report) -> tuple[Section, ...]:
+    """Every section that has something to say."""
+    made = (one(report) for one in SECTIONS)
+    return tuple(section for section in made if section is not None)
+
+
+def title(report: Report) -> str:
+    """``matmul: C = A.T @ B with 32 columns``."""
+    problem = report.problem
+    A = "A.T" if problem.transposed else "A"
+    width = "a vector" if problem.n_dense_cols == 1 else f"{problem.n_dense_cols:,} columns"
+    return f"{problem.operation}: {A} @ B, B {width}"
+
+
+def _problem(report: Report) -> Section:
+    problem = report.problem
+    pattern = problem.pattern
+    lengths = pattern.row_lengths
+    n_rows, n_cols = pattern.shape[::-1] if problem.transposed else pattern.shape
+    rows = "stored rows (columns of A.T)" if problem.transposed else "rows"
+    sizes = f"{lengths.min():,} .. {lengths.max():,}" if lengths.size else "none"
+    return Section(
+        title=title(report),
+        facts=(
+            ("computes", OPS[problem.operation].expression),
+            ("A", f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
+            ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in the mean of the {rows}, {sizes}"),
+            ("B", f"{shape(n_cols, problem.n_dense_cols)}; one product is {problem.n_flops:,} operations"),
+            ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
+        ),
+    )
+
+
+def _threads(problem: Problem) -> str:
+    plural = "" if problem.threads == 1 else "s"
+    return f"{problem.threads} thread{plural}" + (", one order of summation" if problem.deterministic else "")
+
+
+def _plan(report: Report) -> Section:
+    plan = report.plan
+    origin = "remembered from an earlier run" if plan.remembered else "found in this process"
+    facts = [
+        ("runs", schedule_name(plan.schedule)),
+        ("why", plan.why),
+        ("effort", f"{plan.effort}, {origin}" if plan.effort != "off" else "off"),
+        ("measured", seconds(plan.measured_s)),
+        ("predicted", seconds(plan.predicted_s)),
+        ("default kernel", _against(plan)),
+    ]
+    facts += [("failed", failure) for failure in report.failures]
+    return Section(title="Plan", facts=_known(facts))
+
+
+def _against(plan: Plan) -> str:
+    if plan.default_s is None or plan.measured_s is None or plan.is_default:
+        return seconds(plan.default_s)
+    return f"{seconds(plan.default_s)}: {plan.default_s / plan.measured_s:.2f} times as long"
+
+
+def _known(facts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    """Facts without those that are not known."""
+    return tuple(fact for fact in facts if fact[1] and fact[1] != UNKNOWN)
+
+
+def _price(report: Report) -> Section:
+    plan = report.plan
+    csr = report.problem.pattern.csr_bytes(report.value_bytes)
+    share = f" = {plan.packed_bytes / csr:.2f} of A itself" if csr and plan.packed_bytes else ""
+    even = plan.break_even_runs
+    facts = [
+        ("products so far", f"{count(report.n_calls)}, {seconds(report.product_s)} in all"),
+        ("products expected", count(report.runs_expected)),
+        ("tuning", seconds(plan.tune_s) + (" (paid by an earlier run)" if plan.remembered else "")),
+        ("conversion", seconds(plan.pack_s)),
+        ("break-even", "" if even is None or plan.is_default else f"{count(even)} products"),
+        ("packed copy", n_bytes(plan.packed_bytes) + share),
+        ("packed in all", f"{n_bytes(report.packed_bytes)} of {n_bytes(report.packed_limit_bytes)} allowed"),
+        ("next", report.verdict),
+    ]
+    return Section(title="Price", facts=_known(facts))
+
+
+def _storage(report: Report) -> Section:
+    schedule = report.plan.schedule
+    if schedule is None:
+        return Section(title="Storage", lines=(DEFAULT_NAME,))
+    fmt = schedule.format
+    lines = [f"{format_name(fmt)}    {fmt}", *format_lines(fmt)]
+    if fmt.has_padding:
+        lines.append("Blocks are filled up with zeros; a result that is not finite is computed again without them.")
+    return Section(title="Storage", lines=tuple(lines))
+
+
+def _loops(report: Report) -> Section:
+    return Section(title="Loops", lines=tuple(nest_lines(report.plan.schedule)))
+
+
+def _candidates(report: Report) -> Section | None:
+    everyone = sorted(report.plan.candidates, key=_order)
+    if not everyone:
+        return None
+    header = ("", "measured", "predicted", "build", "pack", "memory", "")
+    shown = everyone[:N_LISTED]
+    left = len(everyone) - len(shown)
+    return Section(
+        title="Candidates",
+        table=(header, *(_row(one, report.plan) for one in shown)),
+        lines=(f"and {left:,} more",) if left else (),
+    )
+
+
+def _order(candidate: Candidate) -> tuple[bool, bool, float]:
+    """Measured ones by time, then predicted ones, then failures."""
+    time_s = candidate.measured_s if candidate.measured_s is not None else candidate.predicted_s
+    return candidate.failed is not None, candidate.measured_s is None, time_s if time_s is not None else float("inf")
+
+
+def _row(candidate: Candidate, plan: Plan) -> tuple[str, ...]:
+    remark = candidate.failed or ("runs" if candidate.schedule == plan.schedule else "")
+    return (
+        schedule_name(candidate.schedule),
+        seconds(candidate.measured_s),
+        seconds(candidate.predicted_s),
+        seconds(candidate.build_s),
+        seconds(candidate.pack_s),
+        n_bytes(candidate.packed_bytes),
+        " ".join(remark.split())[:100],  # a compiler's message can be pages long
+    )
+
+
+SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
+    _problem,
+    _plan,
+    _price,
+    _storage,
+    _loops,
+    _candidates,
+)

@@ -1,0 +1,238 @@
+"""What an explanation must say, for every plan, and that nothing in it can break a page."""
+
+from __future__ import annotations
+
+import dataclasses
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autosparse.errors import MissingExtraError
+from autosparse.explain import Explanation, pictures
+from autosparse.explain.explanation import NO_PICTURES
+from autosparse.explain.loop_nest import NAMES, format_lines, format_name, nest_lines, schedule_name
+from autosparse.explain.page import write_whole
+from autosparse.explain.units import count, n_bytes, seconds
+from autosparse.formats import Format
+from autosparse.pattern import Pattern
+from autosparse.plan import Plan
+from tests.explain.samples import BLOCKS, CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
+
+needs_matplotlib = pytest.mark.skipif(not pictures.have_matplotlib(), reason="the plot extra is not installed")
+
+
+class Reader(HTMLParser):
+    """Collects text; complains of tags that are not closed."""
+
+    VOID = {"meta", "img"}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def read(html: str) -> Reader:
+    reader = Reader()
+    reader.feed(html)
+    assert reader.open == []
+    return reader
+
+
+def test_text_of_a_tuned_plan_tells_what_why_and_the_price():
+    text = str(Explanation(report()))
+    for said in (
+        "matmul: A @ B, B 32 columns", "5 x 7, 10 entries, float32, int32 indices", "at most 2 threads",
+        "it won the race", "BCSR, dense blocks of 4 x 2; tile 32; prefetch 8", "1 ms", "2.00 times as long",
+        "12, 24 ms in all", "1,000 products", "4 KiB of 8 KiB allowed", "i1:U,k1:C,i0:U,k0:U | i=4,k=2",
+        "C[i, j] += A[i, k] * B[k, j]", "default kernel",
+    ):  # fmt: skip
+        assert said in text, said
+
+
+def test_text_of_the_default_plan_says_why_and_promises_nothing():
+    text = str(Explanation(report(UNTUNED, packed_bytes=0)))
+    assert UNTUNED.why in text
+    assert "as it is (CSR)" in text
+    assert "break-even" not in text
+    assert "Candidates" not in text
+    assert "None" not in text
+
+
+def test_remembered_plan_says_so():
+    text = str(Explanation(report(dataclasses.replace(TUNED, remembered=True))))
+    assert "remembered from an earlier run" in text
+
+
+def test_failures_are_shown():
+    text = str(Explanation(report(failures=("cc was not found",))))
+    assert "cc was not found" in text
+    assert "cc said: <error> & 'more'" in text  # a candidate's, on one line
+
+
+def test_candidates_are_sorted_measured_first_failures_last():
+    text = str(Explanation(report()))
+    table = text[text.index("Candidates") :].split("\n")
+    assert [line.split()[0] for line in table[2:5]] == ["BCSR,", "default", "CSR,"]
+
+
+def test_transposed_problem_shows_the_shape_of_the_transpose():
+    text = str(Explanation(report(problem=problem(transposed=True))))
+    assert "A.T @ B" in text
+    assert "7 x 5, 10 entries" in text
+
+
+@given(st.integers(0, 4), st.integers(0, 4), st.integers(1, 300), st.booleans())
+@settings(max_examples=25, deadline=None)
+def test_any_shape_can_be_explained(n_rows: int, n_cols: int, columns: int, transposed: bool):
+    empty = Pattern(n_rows, n_cols, np.zeros(n_rows + 1, np.int64), np.zeros(0, np.int64))
+    found = report(UNTUNED, problem=problem(pattern=empty, n_dense_cols=columns, transposed=transposed))
+    assert "int64" in str(Explanation(found))
+    read(Explanation(found)._repr_html_())
+
+
+def test_page_is_well_formed_escaped_and_tells_what_the_text_tells():
+    page = Explanation(report())._repr_html_()
+    reader = read(page)
+    assert "Some <CPU> & more" in reader.text
+    assert "<error> & 'more'" in reader.text
+    assert {"script", "error", "cpu", "link"}.isdisjoint(reader.tags)
+    for line in str(Explanation(report())).split("\n"):
+        for word in line.split():
+            assert word in reader.text
+
+
+@given(st.text(max_size=60))
+@settings(max_examples=50, deadline=None)
+def test_no_text_can_break_the_page(text: str):
+    reader = read(Explanation(report(Plan(schedule=None, why=text), verdict=text))._repr_html_())
+    assert "script" not in reader.tags or "script" not in text
+
+
+def test_page_without_matplotlib_tells_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(pictures, "have_matplotlib", lambda: False)
+    path = Explanation(report()).html(tmp_path / "page.html")
+    assert NO_PICTURES in read(path.read_text(encoding="utf-8")).text
+    with pytest.raises(MissingExtraError, match=r"matplotlib[\s\S]*pip install 'autosparse\[plot\]'"):
+        Explanation(report()).html(tmp_path / "other.html", pictures=True)
+    assert not (tmp_path / "other.html").exists()
+
+
+@needs_matplotlib
+def test_page_has_its_pictures(tmp_path: Path):
+    path = Explanation(report()).html(tmp_path / "page.html")
+    page = path.read_text(encoding="utf-8")
+    assert page.count("data:image/png;base64,") == 3
+    assert NO_PICTURES not in page
+    read(page)
+    untuned = Explanation(report(UNTUNED)).html(tmp_path / "untuned.html").read_text(encoding="utf-8")
+    assert untuned.count("data:image/png;base64,") == 1  # nothing but the spy plot is known
+    plain = Explanation(report()).html(tmp_path / "plain.html", pictures=False).read_text(encoding="utf-8")
+    assert "data:image/png" not in plain
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["page.html", "plain.html", "untuned.html"]
+
+
+@needs_matplotlib
+def test_pictures_of_odd_reports():
+    everything = (pattern(1, 3000, 3000), pattern(0, 0, 0), pattern(700, 3, 1))
+    for one in everything:
+        drawn = pictures.pictures(one, TUNED, transposed=True, n_calls=0)
+        assert all(png.startswith(b"\x89PNG") for _, png in drawn)
+    predicted = tuple(dataclasses.replace(one, measured_s=None) for one in CANDIDATES)
+    estimated = dataclasses.replace(TUNED, candidates=predicted, measured_s=None, default_s=None)
+    assert len(pictures.pictures(pattern(), estimated, transposed=False, n_calls=5)) == 2
+
+
+@given(st.integers(0, 600), st.integers(1, 600), st.integers(0, 3), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_density_counts_every_entry_once(n_rows: int, n_cols: int, n_per_row: int, transposed: bool):
+    one = pattern(n_rows, n_cols, n_per_row)
+    grid = pictures.density(one, transposed=transposed)
+    assert grid.sum() == one.nnz
+    assert max(grid.shape) <= pictures.N_CELLS
+    if max(n_rows, n_cols) <= pictures.N_CELLS and n_rows:
+        dense = np.zeros((n_rows, n_cols), int)
+        np.add.at(dense, (np.repeat(np.arange(n_rows), n_per_row), one.indices), 1)
+        np.testing.assert_array_equal(grid, dense.T if transposed else dense)
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path):
+    path = tmp_path / "page.html"
+    path.write_text("old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "broken \ud800")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError):
+        write_whole(tmp_path / "no" / "page.html", "x")
+
+
+def test_loop_nest_of_blocks():
+    assert [" ".join(line.split()) for line in nest_lines(BLOCKS)] == [
+        "parallel for i1 in blocks of 4 rows # equal shares of the nonzeros",
+        "for j1 in blocks of 32 columns of B",
+        "for k1 in stored blocks of 2 columns",
+        "for i0 in 0 .. 3",
+        "for k0 in 0 .. 1 # rows of B fetched 8 entries ahead",
+        "for j0 in 0 .. 31 # vectors, held in registers",
+        "C[i, j] += A[i, k] * B[k, j]",
+        "where i = 4 * i1 + i0, k = 2 * k1 + k0, j = 32 * j1 + j0",
+    ]
+
+
+def test_loop_nest_of_a_vector_product():
+    lines = nest_lines(NARROW)
+    assert "handed out 128 at a time" in lines[0]
+    assert "stored columns" in lines[1]
+    assert "unrolled 4 times" in lines[1]
+    assert lines[2].strip() == "C[i] += A[i, k] * B[k]"
+
+
+def test_every_level_of_every_named_format_has_its_line():
+    sizes = {"i": 4, "k": 8}
+    for levels in NAMES:
+        splits = ",".join(f"{index}={size}" for index, size in sizes.items() if f"{index}0" in levels)
+        fmt = Format.parse(f"{levels} | {splits}" if splits else levels)
+        assert "{" not in format_name(fmt)
+        assert [line.split()[0] for line in format_lines(fmt)] == list(fmt.order)
+    odd = Format.parse("k1:C,i1:C,k0:U | k=4 | bits=16")
+    assert format_name(odd) == "k1:C,i1:C,k0:U, 16-bit indices"
+
+
+def test_names_tell_candidates_apart():
+    names = [schedule_name(one) for one in (None, BLOCKS, NARROW, dataclasses.replace(NARROW, unroll=2))]
+    assert len(set(names)) == 4
+
+
+@given(st.floats(1e-9, 1e5))
+def test_seconds_keeps_three_digits(value_s: float):
+    number, unit = seconds(value_s).split(" ")
+    factor = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
+    assert float(number.replace(",", "")) * factor == pytest.approx(value_s, rel=6e-3)
+
+
+def test_units_at_the_edges():
+    assert [seconds(None), seconds(0.0), seconds(float("nan")), n_bytes(None), n_bytes(0)] == [
+        "-",
+        "0 s",
+        "-",
+        "-",
+        "0 B",
+    ]
+    assert [n_bytes(1536), n_bytes(5 << 30), count(None), count(1234.2)] == ["1.5 KiB", "5 GiB", "-", "1,235"]
