@@ -19,10 +19,10 @@ from autosparse.cache.folder import MANIFEST, MAX_RECORD_BYTES, Folder, remove
 from autosparse.cache.keys import digest, file_name
 
 from autosparse._version import __version__
-from autosparse.errors import BuildError, CacheError, RecordError
+from autosparse.errors import BuildError, RecordError
 
 Build = Callable[[Path], None]
-"""Fills an empty folder. What it raises reaches the caller, and nothing is published."""
+"""Fills an empty folder. What it raises reaches the caller (OSError as BuildError), and nothing is published."""
 
 MANIFEST_SCHEMA: Final = 1
 MAX_FILE_BYTES: Final = 256 << 20
@@ -113,7 +113,7 @@ def _publish(folder: Folder, key: str, staged: Path) -> Path:
 
 
 def _build(build: Build, staged: Path) -> None:
-    """Run `build`. When it fails on a full disk say so as OSError: a compiler only says that it failed."""
+    """Run `build`. OSError when the disk of `staged` is to blame, also where a compiler only says that it failed."""
     try:
         build(staged)
     except BuildError:
@@ -121,6 +121,10 @@ def _build(build: Build, staged: Path) -> None:
         probe.write_bytes(bytes(_PROBE_BYTES))
         probe.unlink()
         raise
+    except OSError as err:
+        if err.errno in _DISK_ERRORS:
+            raise
+        raise BuildError(f"building the kernel failed: {err}") from err
 
 
 def is_disk_trouble(err: OSError, folder: Folder) -> bool:
@@ -151,34 +155,35 @@ class PrivateArtefacts:
         self._ready: dict[str, Path] = {}
 
     def artefact(self, key: str, build: Build) -> Path:
-        """The folder of the kernel `key`, built on first use. CacheError when no temporary folder can be made."""
+        """The folder of the kernel `key`, built on first use. BuildError when no temporary folder can be written."""
         with self._mutex:
             key_lock = self._key_locks.setdefault(key, threading.Lock())
         with key_lock:
             ready = self._ready.get(key)
             if ready is not None and ready.is_dir():
                 return ready
-            path = self._root() / f"{file_name(key)}.{len(self._ready)}"
-            remove(path)
-            path.mkdir(mode=0o700)
             try:
-                build(path)
-            except BaseException:
-                shutil.rmtree(path, ignore_errors=True)
-                raise
-            self._ready[key] = path
+                path = self._ready[key] = self._build(key, build)
+            except OSError as err:
+                raise BuildError(
+                    f"building a kernel in {_temporary_folder()!r} failed: {err}\n"
+                    "  Cure: free some space, or set TMPDIR to a folder that can be written."
+                ) from err
             return path
+
+    def _build(self, key: str, build: Build) -> Path:
+        path = Path(tempfile.mkdtemp(prefix=f"{file_name(key)}.", dir=self._root()))
+        try:
+            build(path)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        return path
 
     def _root(self) -> Path:
         with self._mutex:
             if self._folder is None or not self._folder.is_dir():
-                try:
-                    self._folder = Path(tempfile.mkdtemp(prefix="autosparse-"))
-                except OSError as err:
-                    cure = "free some space, or set TMPDIR to a folder that can be written."
-                    raise CacheError.failed(
-                        "make a folder for kernels in", _temporary_folder(), reason=str(err), cure=cure
-                    ) from err
+                self._folder = Path(tempfile.mkdtemp(prefix="autosparse-"))
                 weakref.finalize(self, _remove_own, self._folder, os.getpid())
             return self._folder
 

@@ -111,10 +111,10 @@ class Folder:
         return found
 
     def write_record(self, envelope: Envelope) -> int:
-        """Publish `envelope` atomically; its bytes."""
+        """Publish `envelope` atomically; the bytes it takes on disk."""
         content = envelope.to_bytes()
         self.write_file(self.record_path(envelope.kind, envelope.key), content)
-        return len(content)
+        return disk_bytes(len(content))
 
     def write_file(self, path: Path, content: bytes) -> None:
         """`path` has its old content or all of the new one, whenever the process is killed.
@@ -164,10 +164,10 @@ class Folder:
             kind = path.parent.parent.name.rsplit("-", 1)[0]
             with contextlib.suppress(FileNotFoundError):
                 facts = path.stat()
-                yield Entry(kind, path.stem, _disk_bytes(facts.st_size), facts.st_mtime, path)
+                yield Entry(kind, path.stem, disk_bytes(facts.st_size), facts.st_mtime, path)
         for path in self.root.glob("kernels/??/*"):
             with contextlib.suppress(FileNotFoundError):
-                sizes = [_disk_bytes(item.stat().st_size) for item in path.iterdir()]
+                sizes = [disk_bytes(item.stat().st_size) for item in path.iterdir()]
                 manifest = path / MANIFEST
                 used_at = (manifest if manifest.exists() else path).stat().st_mtime
                 yield Entry("kernel", path.name, sum(sizes), used_at, path)
@@ -237,7 +237,7 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _disk_bytes(n_bytes: int) -> int:
+def disk_bytes(n_bytes: int) -> int:
     """Bytes that a file takes on disk, in blocks of 4 KiB."""
     return -(-n_bytes // 4096) * 4096
 

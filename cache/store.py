@@ -21,7 +21,7 @@ from typing import Final
 from autosparse.cache import artefacts, eviction, keys
 from autosparse.cache.artefacts import Build, PrivateArtefacts
 from autosparse.cache.envelope import Envelope, Record
-from autosparse.cache.folder import MANIFEST, Entry, Folder
+from autosparse.cache.folder import MANIFEST, Entry, Folder, disk_bytes
 from autosparse.cache.memory import Memory
 from autosparse.cache.records import KINDS, WISDOM_KINDS
 
@@ -198,7 +198,7 @@ class Store:
 
         Of several processes one builds and the others wait, at most `wait_s`. Files are those that `build` made:
         their digests were recorded then and are compared now. Without a cache folder, a folder of this process.
-        What `build` raises is passed on; CacheError when not even a temporary folder can be made.
+        What `build` raises is passed on, OSError as BuildError: also when not even a temporary folder can be written.
         """
         if self._folder is not None:
             try:
@@ -232,7 +232,7 @@ class Store:
             if ready is None:
                 ready = artefacts.build_and_publish(folder, key, build, now=self._clock())
                 self._counts["kernel built"] += 1
-                self._wrote(folder, sum(item.stat().st_size for item in ready.iterdir()))
+                self._wrote(folder, sum(disk_bytes(item.stat().st_size) for item in ready.iterdir()))
             return ready
 
     def _find_artefact(self, folder: Folder, key: str) -> Path | None:
