@@ -16,7 +16,7 @@ import hashlib
 import sys
 import weakref
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -128,22 +128,31 @@ def _slow_hash(array: AnyArray) -> str:
     return hashlib.blake2b(array.view(np.uint8).data, digest_size=16).hexdigest()
 
 
+class HasCell(Protocol):
+    """An object with the attribute that `is_held_once` asks about."""
+
+    _cell: Any  # Any: its type is the caller's matter
+
+
+class _Dummy:
+    __slots__ = ("_cell",)
+
+    def __init__(self, cell: object) -> None:
+        self._cell = cell
+
+
 @functools.lru_cache(maxsize=1)
 def _held_once_count() -> int | None:
-    """Count that `is_held_once` sees for an object that one namespace holds; None where an alias does not show."""
+    """Count that `is_held_once` sees for an object that one owner holds; None where an alias does not show."""
     if calibrated_counts() is None or _getrefcount is None:
         return None
-    namespace = {"cell": _Cell()}
-    alone: int = _getrefcount(namespace["cell"])
-    alias = namespace["cell"]
-    aliased: int = _getrefcount(namespace["cell"])
+    owner = _Dummy(_Dummy(None))
+    alone: int = _getrefcount(owner._cell)
+    alias = owner._cell
+    aliased: int = _getrefcount(owner._cell)
     return alone if alias is not None and aliased == alone + 1 else None
 
 
-class _Cell:
-    """Stands for any object while `_held_once_count` measures."""
-
-
-def is_held_once(namespace: dict[str, Any], name: str) -> bool:
-    """Whether ``namespace[name]`` is referred to from nowhere else; False where that cannot be known."""
-    return _getrefcount is not None and _getrefcount(namespace[name]) == _held_once_count()
+def is_held_once(owner: HasCell) -> bool:
+    """Whether ``owner._cell`` is referred to from nowhere else; False where that cannot be known."""
+    return _getrefcount is not None and _getrefcount(owner._cell) == _held_once_count()

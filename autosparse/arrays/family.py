@@ -7,6 +7,7 @@ docs/adr and SciPy's own test suite runs on these classes (tests/conformance).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -46,6 +47,8 @@ class AutoSparseMatrix:
 
     `_cell` holds the arrays: the compressed rows of A (csr) or of Aᵀ (csc); an array and its transpose share it.
     """
+
+    __slots__ = ("_cell",)  # not in __dict__, which shows what SciPy keeps there
 
     _cell: Operand
     _shape: tuple[int, ...]
@@ -141,7 +144,8 @@ class AutoSparseMatrix:
         cell = self._cell
         cell.shared = True
         twin = object.__new__(self._twin)
-        twin.__dict__.update(_TRANSPOSE_STATE, _shape=self._shape[::-1], _cell=cell)
+        twin._cell = cell
+        _attributes(twin).update(_TRANSPOSE_STATE, _shape=self._shape[::-1])
         return twin
 
     def _transposes_in_place(self) -> bool:
@@ -204,13 +208,14 @@ class AutoSparseMatrix:
 
     def _own_cell(self) -> Operand:
         """The operand, shared with no other object: a transpose must not follow when this one is given new arrays."""
-        state = self.__dict__
-        if "_cell" not in state:
-            state["_cell"] = Operand()
-        elif state["_cell"].shared and not guard.is_held_once(state, "_cell"):
-            state["_cell"] = state["_cell"].fork()
-        cell: Operand = state["_cell"]
-        return cell
+        cell: Operand | None = getattr(self, "_cell", None)
+        if cell is None:
+            self._cell = Operand()
+        elif cell.shared:
+            del cell
+            if not guard.is_held_once(self):
+                self._cell = self._cell.fork()
+        return self._cell
 
     def _settle(self) -> None:
         shape = self._shape
@@ -220,24 +225,33 @@ class AutoSparseMatrix:
 
     def _adopt(self, state: dict[str, Any]) -> None:
         """Become what `state` says: SciPy's attributes, with the three arrays among them."""
-        arrays = [state.pop(name) for name in _NAMES]
-        self.__dict__.clear()
-        self.__dict__.update(state, _cell=Operand())
-        for field, array in enumerate(arrays):
-            self._cell.rebind(field, array)
+        self._cell = Operand()
+        for field, name in enumerate(_NAMES):
+            self._cell.rebind(field, state.pop(name))
+        attributes = _attributes(self)
+        attributes.clear()
+        attributes.update(state)
         self._settle()
 
     def __getstate__(self) -> dict[str, Any]:
         """What SciPy pickles: plans and packed copies stay behind."""
-        state = {name: value for name, value in self.__dict__.items() if name != "_cell"}
-        return {**state, **{name: getattr(self, name) for name in _NAMES}}
+        return {**_attributes(self), **{name: getattr(self, name) for name in _NAMES}}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._adopt(dict(state))
 
 
+# Code that looks into SciPy's objects (its own set_shape, its tests) finds the arrays where SciPy keeps them. Each final
+# class needs the property in its own body, where Python would otherwise put the plain one.
+_SCIPY_DICT = property(
+    AutoSparseMatrix.__getstate__, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included; a copy."
+)
+
+
 class _MatrixSemantics(AutoSparseMatrix):
     """What spmatrix adds: ``*`` is the product, and the shape can be set."""
+
+    __slots__ = ()
 
     def __mul__(self, other: Any) -> Any:
         if type(other) is ndarray and other.ndim:
@@ -247,8 +261,6 @@ class _MatrixSemantics(AutoSparseMatrix):
     def set_shape(self, shape: Any) -> None:
         """Set the shape in place, as SciPy does: by taking over the state of a reshaped copy."""
         super().set_shape(shape)  # type: ignore[misc]
-        if "_cell" not in self.__dict__:
-            self._adopt(dict(self.__dict__))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -260,23 +272,37 @@ class _MatrixSemantics(AutoSparseMatrix):
         self.set_shape(shape)
 
 
+def _find_attributes() -> Callable[[Any], dict[str, Any]]:
+    """The getter behind the ``__dict__`` of SciPy's classes, which ours show differently."""
+    descriptor = next(vars(base)["__dict__"] for base in sps.csr_array.__mro__ if "__dict__" in vars(base))
+    getter: Callable[[Any], dict[str, Any]] = descriptor.__get__
+    return getter
+
+
+_attributes = _find_attributes()
+
+
 class csr_array(AutoSparseMatrix, sps.csr_array):  # noqa: N801
     __doc__ = sps.csr_array.__doc__
+    __dict__ = _SCIPY_DICT
     _transposed = False
 
 
 class csc_array(AutoSparseMatrix, sps.csc_array):  # noqa: N801
     __doc__ = sps.csc_array.__doc__
+    __dict__ = _SCIPY_DICT
     _transposed = True
 
 
 class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # noqa: N801
     __doc__ = sps.csr_matrix.__doc__
+    __dict__ = _SCIPY_DICT
     _transposed = False
 
 
 class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # noqa: N801
     __doc__ = sps.csc_matrix.__doc__
+    __dict__ = _SCIPY_DICT
     _transposed = True
 
 
