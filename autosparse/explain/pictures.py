@@ -68,10 +68,11 @@ def spy(pattern: Pattern, *, transposed: bool) -> tuple[str, Figure]:
     figure, axes = _figure(4.5, 4.5)
     n_rows, n_cols = pattern.shape[::-1] if transposed else pattern.shape
     aspect = "equal" if max(n_rows, n_cols) < 4 * max(1, min(n_rows, n_cols)) else "auto"
-    axes.imshow(
-        np.log1p(grid), cmap="Blues", aspect=aspect, interpolation="nearest", extent=(0, max(1, n_cols), max(1, n_rows), 0),
-        vmin=-0.5 if grid.any() else 0,
-    )  # fmt: skip
+    extent = (0, max(1, n_cols), max(1, n_rows), 0)
+    shades = np.log1p(grid)
+    lightest = -0.5 if grid.any() else 0  # a single entry must not look like none
+    shades[grid == 0] = lightest
+    axes.imshow(shades, cmap="Blues", aspect=aspect, interpolation="nearest", extent=extent, vmin=lightest)
     axes.set_xlabel("column")
     axes.set_ylabel("row")
     return f"Where the {pattern.nnz:,} entries are (darker: more of them)", figure
@@ -89,7 +90,7 @@ def times(plan: Plan) -> tuple[str, Figure]:
     guessed = [(place, one.predicted_s * 1e3) for place, one in zip(places, shown, strict=True) if one.predicted_s]
     if guessed:
         axes.plot([time for _, time in guessed], [place for place, _ in guessed], "D", color=STRONG, label="predicted")
-        axes.legend(loc="lower right")
+        axes.legend(loc="upper right")
     axes.set_yticks(places, [_plain(schedule_name(one.schedule)) for one in shown])
     axes.invert_yaxis()
     axes.set_xlim(left=0)
