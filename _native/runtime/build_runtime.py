@@ -1,0 +1,113 @@
+"""Builder of the C extension `autosparse._native._runtime` (cffi API mode); setuptools calls `ffibuilder` at install.
+
+To add functions: put them into a `.c` file of this folder and their declarations (plain C, no preprocessor) into a
+header named `*_api.h`; both are found by name. Without a working `-fopenmp` the runtime is built without OpenMP.
+
+By hand, into the source tree:          python _native/runtime/build_runtime.py
+With address and undefined sanitizers:  AUTOSPARSE_SANITIZE=1 python _native/runtime/build_runtime.py
+(then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0).
+"""
+
+from __future__ import annotations
+
+import os  # build time: nothing of autosparse can be imported yet
+import shlex
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from cffi import FFI
+
+FOLDER = Path(__file__).resolve().parent
+MODULE = "autosparse._native._runtime"
+
+
+def _compiler() -> list[str]:
+    return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+
+
+def _links(flags: list[str]) -> bool:
+    """Whether a program compiles and links with `flags`."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "probe.c"
+        source.write_text("int main(void) { return 0; }\n")
+        command = [*_compiler(), *flags, str(source), "-o", str(Path(folder) / "probe")]
+        try:
+            return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
+        except (OSError, subprocess.SubprocessError):
+            return False
+
+
+def _flags() -> tuple[list[str], list[str]]:
+    """Flags for compiling and for linking."""
+    compile_flags = ["-O3", "-std=gnu11", "-Wall", "-Wextra", "-fno-math-errno", "-fvisibility=hidden"]
+    link_flags: list[str] = []
+    for optional in (["-fopenmp"], ["-pthread"]):
+        if _links(optional):
+            compile_flags += optional
+            link_flags += optional
+    if os.environ.get("AUTOSPARSE_SANITIZE"):
+        checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g"]
+        compile_flags += checks
+        link_flags += checks[:1]
+    return compile_flags, link_flags
+
+
+def _make_builder() -> FFI:
+    headers = sorted(FOLDER.glob("*_api.h"))
+    builder = FFI()
+    for header in headers:
+        builder.cdef(header.read_text(encoding="utf-8"))
+    compile_flags, link_flags = _flags()
+    root = Path.cwd().resolve()
+    sources = sorted(FOLDER.glob("*.c"))
+    builder.set_source(
+        MODULE,
+        "#include <stdint.h>\n#include <stddef.h>\n" + "".join(f'#include "{header.name}"\n' for header in headers),
+        # setuptools wants paths relative to setup.py
+        sources=[str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sources],
+        include_dirs=[str(FOLDER)],
+        extra_compile_args=compile_flags,
+        extra_link_args=link_flags,
+    )
+    return builder
+
+
+ffibuilder = _make_builder()
+
+
+def _object(source: Path, folder: Path, flags: list[str]) -> Path:
+    """Compile `source` unless its object is newer than every source and header of the runtime that it may include."""
+    target = folder / f"{source.stem}.o"
+    inputs = [source, Path(__file__), *FOLDER.glob("*.h")]
+    if target.exists() and target.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
+        return target
+    staged = target.with_suffix(f".{os.getpid()}.o")
+    subprocess.run([*_compiler(), *flags, "-c", str(source), "-o", str(staged)], check=True)
+    staged.replace(target)
+    return target
+
+
+def build_in_place() -> Path:
+    """Compile into `_native/` of this checkout; objects are kept in `build/` and reused while nothing changed."""
+    compile_flags, link_flags = _flags()
+    folder = FOLDER.parent.parent / "build" / ("runtime-sanitized" if "-g" in compile_flags else "runtime")
+    folder.mkdir(parents=True, exist_ok=True)
+    glue = folder / "_runtime_glue.c"
+    ffibuilder.emit_c_code(str(glue))
+    flags = [*compile_flags, "-fPIC", "-DNDEBUG", f"-I{FOLDER}", f"-I{sysconfig.get_path('include')}"]
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        objects = list(pool.map(lambda source: _object(source, folder, flags), [*sorted(FOLDER.glob("*.c")), glue]))
+    target = FOLDER.parent / f"_runtime{sysconfig.get_config_var('EXT_SUFFIX')}"
+    staged = target.with_suffix(f".{os.getpid()}.new")
+    shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
+    subprocess.run([*_compiler(), *shared, *map(str, objects), *link_flags, "-o", str(staged)], check=True)
+    staged.replace(target)  # a process that has the old file mapped keeps it
+    return target
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{build_in_place()}\n")

@@ -1,0 +1,50 @@
+/* Dense columns with strides, and the size of the caches. */
+#include "matmul.h"
+
+#if ASP_HAVE_THREADS
+#include <unistd.h>
+#endif
+
+int64_t asp_private_cache_bytes(void)
+{
+    static _Atomic int64_t known = 0;
+    int64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes) return bytes;
+    bytes = 1 << 20;
+#if defined(_SC_LEVEL2_CACHE_SIZE)
+    long l2 = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    if (l2 >= 1 << 17 && l2 <= 1 << 24) bytes = l2;
+#endif
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
+}
+
+int asp_column_in(asp_column *out, const void *column, int64_t n, int64_t stride, int64_t element_bytes)
+{
+    out->owned = NULL;
+    out->elements = (char *)(uintptr_t)column;
+    if (stride == 1 || n < 2) return ASP_OK;
+    out->owned = malloc((size_t)(n * element_bytes));
+    if (!out->owned) return ASP_NO_MEMORY;
+    out->elements = out->owned;
+    const char *from = column;
+    char *to = out->elements;
+    const int64_t step = stride * element_bytes;
+    if (element_bytes == 4)
+        for (int64_t i = 0; i < n; i++, from += step) memcpy(to + 4 * i, from, 4);
+    else if (element_bytes == 8)
+        for (int64_t i = 0; i < n; i++, from += step) memcpy(to + 8 * i, from, 8);
+    else
+        for (int64_t i = 0; i < n; i++, from += step) memcpy(to + 16 * i, from, 16);
+    return ASP_OK;
+}
+
+void asp_column_out(asp_column *in, void *column, int64_t n, int64_t stride, int64_t element_bytes)
+{
+    if (!in->owned) return;
+    char *to = column;
+    for (int64_t i = 0; i < n; i++, to += stride * element_bytes)
+        memcpy(to, in->elements + i * element_bytes, (size_t)element_bytes);
+    free(in->owned);
+    in->owned = NULL;
+}

@@ -1,0 +1,59 @@
+/* Pairs of reals as complex numbers: what the tiles need beyond real arithmetic. */
+
+/* c (+)= sum + i * imaginary, for `width` reals (two for each column). */
+ASP_INLINE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary, int width, int accumulate)
+{
+    R by_real[TILE_MOST * VL], by_imaginary[TILE_MOST * VL];
+    ASP_UNROLL for (int v = 0; v < nv; v++) /* not memcpy: taking their address would put the sums in memory */
+    {
+        v_store(by_real + v * VL, sum[v]);
+        v_store(by_imaginary + v * VL, imaginary[v]);
+    }
+    for (int w = 0; w < nv * VL && w < width; w += 2) {
+        const R re = by_real[w] - by_imaginary[w + 1], im = by_real[w + 1] + by_imaginary[w];
+        c[w] = accumulate ? c[w] + re : re;
+        c[w + 1] = accumulate ? c[w + 1] + im : im;
+    }
+}
+
+/* turned = i * b: (re, im) becomes (-im, re); lanes beyond `width` are zero. */
+ASP_INLINE void NAME(turn)(V *turned, const R *b, const int nv, int width)
+{
+    R words[TILE_MOST * VL];
+    for (int w = 0; w < nv * VL; w += 2) {
+        words[w] = w < width ? -b[w + 1] : 0;
+        words[w + 1] = w < width ? b[w] : 0;
+    }
+    ASP_UNROLL for (int v = 0; v < nv; v++) turned[v] = v_load(words + v * VL);
+}
+
+/* C[i] = A[i] B, one dense column. */
+static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
+{
+    const I *indptr = args->indptr, *indices = args->indices;
+    const R *data = args->data, *x = args->B;
+    R *y = args->C;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t k = indptr[i];
+        const int64_t stop = indptr[i + 1];
+        if (stop - k > args->giant_length) {
+            asp_note_giant(args, i);
+            continue;
+        }
+        R re[2] = {0, 0}, im[2] = {0, 0};
+        for (; k + 2 <= stop; k += 2)
+            for (int two = 0; two < 2; two++) {
+                const R *a = data + 2 * (k + two), *b = x + 2 * (int64_t)indices[k + two];
+                re[two] += a[0] * b[0] - a[1] * b[1];
+                im[two] += a[0] * b[1] + a[1] * b[0];
+            }
+        if (k < stop) {
+            const R *a = data + 2 * k, *b = x + 2 * (int64_t)indices[k];
+            re[0] += a[0] * b[0] - a[1] * b[1];
+            im[0] += a[0] * b[1] + a[1] * b[0];
+        }
+        const int add = args->accumulate;
+        y[2 * i] = re[0] + re[1] + (add ? y[2 * i] : 0);
+        y[2 * i + 1] = im[0] + im[1] + (add ? y[2 * i + 1] : 0);
+    }
+}

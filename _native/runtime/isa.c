@@ -1,0 +1,53 @@
+/* Which instruction set is used: asked of the CPU once, lowered by asp_force_isa. */
+#include "kernels.h"
+
+#include "matmul_api.h"
+
+static _Atomic int forced = -1;
+
+int asp_best_isa(void)
+{
+    static _Atomic int best = -1;
+    int known = atomic_load_explicit(&best, memory_order_relaxed);
+    if (known >= 0) return known;
+    int found = 0;
+#if ASP_X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) found = 1;
+    if (found && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        found = 2;
+#endif
+    atomic_store_explicit(&best, found, memory_order_relaxed);
+    return found;
+}
+
+int asp_isa(void)
+{
+    int wish = atomic_load_explicit(&forced, memory_order_relaxed), best = asp_best_isa();
+    return wish >= 0 && wish < best ? wish : best;
+}
+
+int asp_force_isa(int isa)
+{
+    atomic_store_explicit(&forced, isa, memory_order_relaxed);
+    return asp_isa();
+}
+
+const char *asp_isa_name(void)
+{
+    static const char *const names[] = {"baseline", "avx2", "avx512"};
+    return names[asp_isa()];
+}
+
+int asp_vector_bytes(void) { return 16 << asp_isa(); }
+
+const asp_kernels *asp_kernels_for(int dtype, int itype)
+{
+#if ASP_X86
+    static const asp_kernels(*const tables[])[2] = {asp_kernels_base, asp_kernels_avx2, asp_kernels_avx512};
+    return &tables[asp_isa()][dtype][itype];
+#else
+    return &asp_kernels_base[dtype][itype];
+#endif
+}

@@ -1,0 +1,35 @@
+/* Kernels for x86-64 with AVX2 and FMA. */
+#include "kernels.h"
+
+#if ASP_X86
+#include <immintrin.h>
+
+#include "tiles.h"
+
+#ifdef __clang__
+#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma,bmi,bmi2,popcnt")
+#endif
+
+/* asp_lane_masks + 8 - n: n lanes of 4 bytes set, then none. */
+static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
+
+#define ISA asp_avx2
+#define VEC_HEADER "vec_avx2.h"
+#define SPMV_HEADER "spmv_base.h"
+#define TILE_MOST_REAL 12
+#define TILE_CASES_REAL CASES_12
+#define TILE_MOST_COMPLEX 6
+#define TILE_CASES_COMPLEX CASES_6
+#include "kernels_all.h"
+
+const asp_kernels asp_kernels_avx2[4][2] = KERNEL_TABLE;
+
+#ifdef __clang__
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#endif

@@ -1,0 +1,28 @@
+/* The bodies for one real type and one index type, first real, then complex (WORDS reals for each value). */
+#define WORDS 1
+#define TILE_MOST TILE_MOST_REAL
+#define TILE_CASES TILE_CASES_REAL
+#define SCATTER_CASES CASES_8
+#include SPMV_HEADER
+#include "spmm_body.h"
+#include "scatter_body.h"
+#undef WORDS
+#undef TILE_MOST
+#undef TILE_CASES
+#undef SCATTER_CASES
+
+#pragma push_macro("TAG")
+#undef TAG
+#define TAG CTAG
+#define WORDS 2
+#define TILE_MOST TILE_MOST_COMPLEX
+#define TILE_CASES TILE_CASES_COMPLEX
+#define SCATTER_CASES CASES_4
+#include "complex_body.h"
+#include "spmm_body.h"
+#include "scatter_body.h"
+#undef WORDS
+#undef TILE_MOST
+#undef TILE_CASES
+#undef SCATTER_CASES
+#pragma pop_macro("TAG")

@@ -1,0 +1,193 @@
+/* C = A B, A in CSR: ranges of rows for threads, giant rows in segments.
+ *
+ * Work is counted in rows plus nonzeros, so that empty rows and long rows both divide well. Rows are handed out in
+ * groups of ROW_GROUP counted from row 0, because a kernel may choose the order of a row's sum by its group: the result
+ * then does not depend on who computes which range. A row longer than giant_length is summed in segments of fixed length
+ * from its start, added in order. So the result is bitwise the same for every number of threads, asked for or not.
+ */
+#include "matmul.h"
+
+#include "matmul_api.h"
+#include "pool_api.h"
+
+enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
+enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
+enum { STREAM_BYTES = 64 << 20 };      /* a result larger than this is not in a cache when it is read again */
+enum { PREFETCH_ROW_LENGTH = 20 };     /* long rows: the CPU runs ahead by itself */
+
+typedef struct {
+    asp_args args;
+    const asp_kernels *kernels;
+    int dtype, itype;
+    int64_t total; /* rows + nonzeros */
+    /* segments of giant rows */
+    int64_t n_giants, segment_length, n_segments;
+    int64_t *first_segment; /* of each giant, and n_segments at the end */
+    char *partial;          /* n_segments rows of n_vecs sums */
+} product;
+
+/* The row at which a range that begins with `weight` starts: never inside a group that a kernel sums together. */
+static int64_t first_row(const product *job, int64_t weight)
+{
+    const asp_args *args = &job->args;
+    if (weight <= 0) return 0;
+    if (weight >= job->total) return args->n_rows;
+    const int64_t row = asp_row_at(job->itype, args->indptr, args->n_rows, weight);
+    const int64_t group = row / ROW_GROUP * ROW_GROUP, next = group + ROW_GROUP;
+    if (args->n_vecs > 1 || row == group || next > args->n_rows) return row;
+    const int64_t length =
+        asp_index_at(job->itype, args->indptr, next) - asp_index_at(job->itype, args->indptr, group);
+    return length > GROUP_NONZEROS ? row : next;
+}
+
+static void rows_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    const asp_args *args = &job->args;
+    const int64_t first = first_row(job, begin), last = first_row(job, end);
+    if (first >= last) return;
+    if (args->n_vecs == 1) job->kernels->spmv(args, first, last);
+    else job->kernels->spmm(args, first, last);
+}
+
+/* Sum segment by segment: each is a matrix of one row for the kernel. */
+static void segments_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    const asp_args *args = &job->args;
+    const int64_t row_bytes = args->n_vecs * asp_element_bytes(job->dtype);
+    int64_t giant = 0;
+    for (int64_t segment = begin; segment < end; segment++) {
+        while (job->first_segment[giant + 1] <= segment) giant++;
+        const int64_t row = args->giants->rows[giant];
+        const int64_t start = asp_index_at(job->itype, args->indptr, row) +
+                              (segment - job->first_segment[giant]) * job->segment_length;
+        const int64_t stop = asp_min(start + job->segment_length, asp_index_at(job->itype, args->indptr, row + 1));
+        const int32_t narrow[2] = {(int32_t)start, (int32_t)stop};
+        const int64_t wide[2] = {start, stop};
+        asp_args one = *args;
+        one.n_rows = 1;
+        one.indptr = job->itype == ASP_I32 ? (const void *)narrow : wide;
+        one.C = job->partial + segment * row_bytes;
+        one.ldc = args->n_vecs;
+        one.accumulate = one.stream = 0;
+        one.giant_length = INT64_MAX;
+        if (args->n_vecs == 1) job->kernels->spmv(&one, 0, 1);
+        else job->kernels->spmm(&one, 0, 1);
+    }
+}
+
+#define ADD_PARTIALS(R)                                                                  \
+    do {                                                                                 \
+        R *c = (R *)args->C + row * args->ldc * words;                                   \
+        const R *p = (const R *)job->partial + job->first_segment[giant] * width;        \
+        if (!args->accumulate) memset(c, 0, (size_t)width * sizeof(R));                  \
+        for (int64_t s = job->first_segment[giant]; s < job->first_segment[giant + 1]; s++, p += width) \
+            for (int64_t w = 0; w < width; w++) c[w] += p[w];                            \
+    } while (0)
+
+static void add_partials(const product *job)
+{
+    const asp_args *args = &job->args;
+    const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
+    for (int64_t giant = 0; giant < job->n_giants; giant++) {
+        const int64_t row = args->giants->rows[giant];
+        if (job->dtype == ASP_F32 || job->dtype == ASP_C64) ADD_PARTIALS(float);
+        else ADD_PARTIALS(double);
+    }
+}
+
+static int by_row(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
+{
+    asp_args *args = &job->args;
+    int64_t first[GIANTS_MOST + 1];
+    job->n_giants = asp_min(args->giants->count, GIANTS_MOST);
+    qsort(args->giants->rows, (size_t)job->n_giants, sizeof(int64_t), by_row);
+    job->segment_length = args->giant_length / 2;
+    job->n_segments = 0;
+    for (int64_t giant = 0; giant < job->n_giants; giant++) {
+        const int64_t row = args->giants->rows[giant];
+        const int64_t length =
+            asp_index_at(job->itype, args->indptr, row + 1) - asp_index_at(job->itype, args->indptr, row);
+        first[giant] = job->n_segments;
+        job->n_segments += (length + job->segment_length - 1) / job->segment_length;
+    }
+    first[job->n_giants] = job->n_segments;
+    job->first_segment = first;
+    job->partial = malloc((size_t)(job->n_segments * args->n_vecs * asp_element_bytes(job->dtype)));
+    if (!job->partial) return ASP_NO_MEMORY;
+    asp_parallel(segments_task, job, job->n_segments, 1, asp_max(1, job->n_segments / 4), n_threads,
+                 ns_per_nonzero * (double)(job->segment_length * job->n_segments));
+    add_partials(job);
+    free(job->partial);
+    return ASP_OK;
+}
+
+/* Prefetch, tile and stores by the footprint of B's rows and of C. */
+static void choose_ways(asp_args *args, int64_t element_bytes)
+{
+    const int64_t row_bytes = args->n_vecs * element_bytes, vector_bytes = asp_vector_bytes();
+    const int64_t cache_bytes = asp_private_cache_bytes(), widest = 16;
+    const int64_t tile_bytes = asp_min(row_bytes, widest * vector_bytes);
+    const int short_rows = args->nnz < PREFETCH_ROW_LENGTH * args->n_rows;
+    args->prefetch = short_rows && args->n_cols * tile_bytes > cache_bytes / 2 ? (tile_bytes <= 256 ? 12 : 4) : 0;
+    /* Half a tile when that makes the part of B in use fit the cache. */
+    const int halves = args->n_cols * tile_bytes > cache_bytes && args->n_cols * tile_bytes / 2 <= cache_bytes;
+    args->tile = halves && tile_bytes >= 8 * vector_bytes ? 8 : (int)widest;
+    args->stream = !args->accumulate && args->n_rows * row_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows &&
+                   ((uintptr_t)args->C | (uintptr_t)(args->ldc * element_bytes)) % 64 == 0;
+}
+
+static int multiply(product *job, int n_threads)
+{
+    asp_args *args = &job->args;
+    const double row_bytes = (double)(args->n_vecs * asp_element_bytes(job->dtype));
+    const double ns_per_nonzero = args->n_vecs == 1 ? 0.45 : 0.6 + 0.012 * row_bytes;
+    const double ns_per_row = args->n_vecs == 1 ? 0.6 : 1.0 + 0.02 * row_bytes;
+    const double serial_ns = ns_per_nonzero * (double)args->nnz + ns_per_row * (double)args->n_rows;
+    const int64_t least = asp_max(ROW_GROUP, (int64_t)((double)job->total * RANGE_NS / (serial_ns + 1)));
+    const int64_t most = row_bytes > 16 * asp_vector_bytes() ? RANGE_NONZEROS_MOST : job->total;
+    asp_giants giants;
+    giants.count = 0;
+    args->giants = &giants;
+    args->giant_length = asp_max(GIANT_LEAST, args->nnz / GIANTS_MOST);
+    asp_parallel(rows_task, job, job->total, least, asp_max(least, most), n_threads, serial_ns);
+    return giants.count ? giant_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
+}
+
+int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+               const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
+               int flags)
+{
+    if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
+    if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
+    if (n_rows == 0 || n_vecs == 0) return ASP_OK;
+    const int64_t element_bytes = asp_element_bytes(dtype);
+    product job = {.kernels = asp_kernels_for(dtype, itype), .dtype = dtype, .itype = itype};
+    asp_args *args = &job.args;
+    *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
+                       .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
+                       .accumulate = flags & ASP_FLAG_ACCUMULATE};
+    args->nnz = asp_index_at(itype, indptr, n_rows);
+    job.total = n_rows + args->nnz - asp_index_at(itype, indptr, 0);
+    if (n_vecs > 1) {
+        choose_ways(args, element_bytes);
+        return multiply(&job, n_threads);
+    }
+    asp_column x = {NULL, NULL}, y = {NULL, NULL};
+    int status = asp_column_in(&x, B, n_cols, ldb, element_bytes);
+    if (status == ASP_OK) status = asp_column_in(&y, C, n_rows, ldc, element_bytes);
+    args->B = x.elements;
+    args->C = y.elements;
+    args->ldb = args->ldc = 1;
+    if (status == ASP_OK) status = multiply(&job, n_threads);
+    asp_column_out(&y, C, n_rows, ldc, element_bytes);
+    free(x.owned);
+    return status;
+}

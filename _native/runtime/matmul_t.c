@@ -1,0 +1,187 @@
+/* C = A^T B, A in CSR: every nonzero adds to the row of C that its column names.
+ *
+ * With many dense columns threads share them out: no two write the same element, and the order of each sum is the order
+ * of A's rows whatever the number of threads. With few columns the rows of A are cut into parts; the first adds to C
+ * itself, each other one to sums of its own, and these are added in order.
+ */
+#include "matmul.h"
+
+#include "matmul_api.h"
+#include "pool_api.h"
+
+enum { LINE_BYTES = 64, SPLIT_BYTES = 128 };   /* rows of C at least this wide are shared out by columns */
+enum { PART_NS = 15000 };                      /* least work of one part */
+enum { PARTS_FIXED = 8, PARTS_MOST = 64 };
+enum { PART_NONZEROS_FIXED = 32768 };          /* deterministic parts depend on the matrix only */
+enum { PREFETCH_AHEAD = 8 };
+
+typedef struct {
+    asp_args args;
+    const asp_kernels *kernels;
+    int dtype, itype;
+    int64_t total, element_bytes;
+    int64_t tile_columns; /* dense columns of one item, when they are shared out */
+    int64_t n_parts, sums_bytes;
+    char *sums; /* n_parts - 1 times n_cols * n_vecs elements */
+} product;
+
+static void clear(const asp_args *args, int64_t element_bytes)
+{
+    const int64_t width = args->n_vecs * element_bytes, step = args->ldc * element_bytes;
+    if (args->accumulate) return;
+    if (width == step) {
+        memset(args->C, 0, (size_t)(args->n_cols * width));
+        return;
+    }
+    for (int64_t i = 0; i < args->n_cols; i++) memset((char *)args->C + i * step, 0, (size_t)width);
+}
+
+static void columns_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    for (int64_t tile = begin; tile < end; tile++) {
+        asp_args part = job->args;
+        const int64_t first = tile * job->tile_columns;
+        part.n_vecs = asp_min(job->tile_columns, part.n_vecs - first);
+        part.B = (const char *)part.B + first * job->element_bytes;
+        part.C = (char *)part.C + first * job->element_bytes;
+        clear(&part, job->element_bytes);
+        job->kernels->scatter(&part, 0, part.n_rows);
+    }
+}
+
+static void parts_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    for (int64_t p = begin; p < end; p++) {
+        asp_args part = job->args;
+        if (p > 0) {
+            part.C = job->sums + (p - 1) * job->sums_bytes;
+            part.ldc = part.n_vecs;
+            part.accumulate = 0;
+        }
+        const int64_t from = job->total * p / job->n_parts, to = job->total * (p + 1) / job->n_parts;
+        clear(&part, job->element_bytes);
+        const int64_t first = p == 0 ? 0 : asp_row_at(job->itype, part.indptr, part.n_rows, from);
+        const int64_t last =
+            p + 1 == job->n_parts ? part.n_rows : asp_row_at(job->itype, part.indptr, part.n_rows, to);
+        job->kernels->scatter(&part, first, last);
+    }
+}
+
+#define ADD_SUMS(R)                                                                     \
+    for (int64_t p = 0; p + 1 < job->n_parts; p++)                                      \
+        for (int64_t i = begin; i < end; i++) {                                         \
+            R *restrict c = (R *)args->C + i * args->ldc * words;                       \
+            const R *restrict s = (const R *)(job->sums + p * job->sums_bytes) + i * width; \
+            for (int64_t w = 0; w < width; w++) c[w] += s[w];                           \
+        }
+#define ADD_SUMS_FLAT(R)                                                                \
+    for (int64_t p = 0; p + 1 < job->n_parts; p++) {                                    \
+        R *restrict c = (R *)args->C;                                                   \
+        const R *restrict s = (const R *)(job->sums + p * job->sums_bytes);             \
+        for (int64_t w = begin * width; w < end * width; w++) c[w] += s[w];             \
+    }
+
+/* C[begin:end] += the sums of the other parts, in their order. */
+static void add_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    const asp_args *args = &job->args;
+    const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
+    const int single = job->dtype == ASP_F32 || job->dtype == ASP_C64;
+    if (args->ldc == args->n_vecs) {
+        if (single) ADD_SUMS_FLAT(float)
+        else ADD_SUMS_FLAT(double)
+    } else {
+        if (single) ADD_SUMS(float)
+        else ADD_SUMS(double)
+    }
+}
+
+static double serial_ns(const product *job)
+{
+    const asp_args *args = &job->args;
+    const double row_bytes = (double)(args->n_vecs * job->element_bytes);
+    return (0.8 + 0.02 * row_bytes) * (double)args->nnz + (0.6 + 0.01 * row_bytes) * (double)args->n_rows +
+           0.05 * row_bytes * (double)args->n_cols;
+}
+
+static int by_columns(product *job, int n_threads)
+{
+    asp_args *args = &job->args;
+    const int64_t row_bytes = args->n_vecs * job->element_bytes, widest = 8 * asp_vector_bytes();
+    int64_t tile_bytes = widest;
+    /* The part of C in use should fit the cache; a tile never shares a line of C with another. */
+    while (tile_bytes > 2 * LINE_BYTES && args->n_cols * tile_bytes > asp_private_cache_bytes() / 2) tile_bytes /= 2;
+    while (tile_bytes > LINE_BYTES && row_bytes < tile_bytes * n_threads) tile_bytes /= 2;
+    job->tile_columns = tile_bytes / job->element_bytes;
+    args->prefetch = args->n_cols * tile_bytes > asp_private_cache_bytes() / 2 ? PREFETCH_AHEAD : 0;
+    asp_parallel(columns_task, job, (args->n_vecs + job->tile_columns - 1) / job->tile_columns, 1, 1, n_threads,
+                 serial_ns(job));
+    return ASP_OK;
+}
+
+static int64_t parts_for(const product *job, int n_threads, int flags)
+{
+    const asp_args *args = &job->args;
+    int64_t parts;
+    if (flags & ASP_FLAG_DETERMINISTIC) parts = asp_min(PARTS_FIXED, args->nnz / PART_NONZEROS_FIXED);
+    else parts = asp_min(asp_min(n_threads, PARTS_MOST), (int64_t)(serial_ns(job) / PART_NS));
+    /* Clearing and adding a part's sums must stay small beside its share of the nonzeros. */
+    return asp_max(1, asp_min(parts, args->nnz / (args->n_cols + 1)));
+}
+
+static int by_parts(product *job, int n_threads, int flags)
+{
+    asp_args *args = &job->args;
+    const int64_t row_bytes = args->n_vecs * job->element_bytes;
+    args->prefetch = args->n_vecs > 1 && args->n_cols * row_bytes > asp_private_cache_bytes() ? PREFETCH_AHEAD : 0;
+    job->n_parts = parts_for(job, n_threads, flags);
+    job->sums_bytes = (args->n_cols * row_bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    if (job->n_parts > 1) {
+        job->sums = malloc((size_t)((job->n_parts - 1) * job->sums_bytes));
+        if (!job->sums) return ASP_NO_MEMORY;
+    }
+    asp_parallel(parts_task, job, job->n_parts, 1, 1, n_threads, serial_ns(job));
+    if (job->n_parts > 1)
+        asp_parallel(add_task, job, args->n_cols, asp_max(1, 16384 / row_bytes), args->n_cols, n_threads,
+                     0.1 * (double)((job->n_parts - 1) * args->n_cols * row_bytes));
+    free(job->sums);
+    return ASP_OK;
+}
+
+static int multiply_column(product *job, const void *B, int64_t ldb, void *C, int64_t ldc, int n_threads, int flags)
+{
+    asp_args *args = &job->args;
+    asp_column x = {NULL, NULL}, y = {NULL, NULL};
+    int status = asp_column_in(&x, B, args->n_rows, ldb, job->element_bytes);
+    if (status == ASP_OK) status = asp_column_in(&y, C, args->n_cols, ldc, job->element_bytes);
+    args->B = x.elements;
+    args->C = y.elements;
+    args->ldb = args->ldc = 1;
+    if (status == ASP_OK) status = by_parts(job, n_threads, flags);
+    asp_column_out(&y, C, args->n_cols, ldc, job->element_bytes);
+    free(x.owned);
+    return status;
+}
+
+int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                 const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
+                 int flags)
+{
+    if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
+    if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
+    if (n_cols == 0 || n_vecs == 0) return ASP_OK;
+    product job = {.kernels = asp_kernels_for(dtype, itype), .dtype = dtype, .itype = itype,
+                   .element_bytes = asp_element_bytes(dtype)};
+    asp_args *args = &job.args;
+    *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
+                       .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
+                       .accumulate = flags & ASP_FLAG_ACCUMULATE};
+    args->nnz = asp_index_at(itype, indptr, n_rows);
+    job.total = n_rows + args->nnz - asp_index_at(itype, indptr, 0);
+    if (n_vecs == 1) return multiply_column(&job, B, ldb, C, ldc, n_threads, flags);
+    if (n_vecs * job.element_bytes >= SPLIT_BYTES) return by_columns(&job, n_threads);
+    return by_parts(&job, n_threads, flags);
+}

@@ -1,0 +1,92 @@
+/* C[i, :] = A[i] B for rows [begin, end): a tile of C's row stays in registers while A's row is read once.
+ *
+ * Complex numbers are pairs of reals: one tile of sums for the real parts of A, one for the imaginary parts, joined
+ * when the row is done.
+ */
+
+/* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless masked). */
+ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args, int64_t begin, int64_t end, int64_t j,
+                           int lanes)
+{
+    const I *indptr = args->indptr, *indices = args->indices;
+    const R *data = args->data, *B = (const R *)args->B + j;
+    R *C = (R *)args->C + j;
+    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
+    const int64_t last = args->nnz - 1, ahead = args->prefetch;
+    const VM mask = v_mask(lanes);
+    (void)mask;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t k = indptr[i];
+        const int64_t stop = indptr[i + 1];
+        if (stop - k > giant) {
+            if (j == 0) asp_note_giant(args, i);
+            continue;
+        }
+        V sum[TILE_MOST];
+        ASP_UNROLL for (int v = 0; v < nv; v++) sum[v] = v_zero();
+#if WORDS == 2
+        V imaginary[TILE_MOST];
+        ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
+#endif
+        for (; k < stop; k++) {
+            const R *b = B + indices[k] * ldb;
+            if (ahead) {
+                const char *later = (const char *)(B + indices[asp_min(k + ahead, last)] * ldb);
+                ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL) __builtin_prefetch(later + v * VL * RBYTES);
+            }
+            const V a = v_set1(data[k * WORDS]);
+            ASP_UNROLL for (int v = 0; v < nv; v++)
+            {
+                V x = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
+                sum[v] = v_fma(a, x, sum[v]);
+#if WORDS == 2
+                imaginary[v] = v_fma(v_set1(data[k * 2 + 1]), x, imaginary[v]);
+#endif
+            }
+        }
+        R *c = C + i * ldc;
+#if WORDS == 2
+        NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, args->accumulate);
+#else
+        if (args->accumulate) {
+            const V one = v_set1(1);
+            ASP_UNROLL for (int v = 0; v < nv; v++)
+                sum[v] = v_fma(one, masked && v == nv - 1 ? v_loadm(c + v * VL, mask) : v_load(c + v * VL), sum[v]);
+        }
+        if (args->stream && !masked) {
+            ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
+            continue;
+        }
+        ASP_UNROLL for (int v = 0; v < nv; v++)
+        {
+            if (masked && v == nv - 1) v_storem(c + v * VL, mask, sum[v]);
+            else v_store(c + v * VL, sum[v]);
+        }
+#endif
+    }
+}
+
+#define CASE(nv)                                                             \
+    static ASP_NOINLINE void NAME(whole_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, 0, args, begin, end, j, lanes); } \
+    static ASP_NOINLINE void NAME(masked_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, 1, args, begin, end, j, lanes); }
+#define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes
+TILE_CASES(CASE)
+#undef CASE
+
+static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
+{
+    typedef void (*tile)(TILE_ARGUMENTS);
+#define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv)},
+    static const tile tiles[][2] = {TILE_CASES(CASE)};
+#undef CASE
+    const int64_t width = args->n_vecs * WORDS;
+    const int most = (int)asp_min(args->tile, TILE_MOST);
+    for (int64_t j = 0; j < width;) {
+        const int64_t left = (width - j + VL - 1) / VL, passes = (left + most - 1) / most;
+        const int nv = (int)((left + passes - 1) / passes);
+        const int64_t covered = asp_min((int64_t)nv * VL, width - j);
+        const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
+        tiles[nv - 1][lanes < VL](args, begin, end, j, lanes);
+        j += covered;
+    }
+}

@@ -1,0 +1,24 @@
+/* y[i] = A[i] x in plain C: four sums for long rows. */
+static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
+{
+    const I *indptr = args->indptr, *indices = args->indices;
+    const R *data = args->data, *x = args->B;
+    R *y = args->C;
+    const int64_t giant = args->giant_length;
+    const int add = args->accumulate;
+    for (int64_t i = begin; i < end; i++) {
+        int64_t k = indptr[i];
+        const int64_t stop = indptr[i + 1];
+        if (stop - k > giant) {
+            asp_note_giant(args, i);
+            continue;
+        }
+        R sum[4] = {0, 0, 0, 0};
+        for (; k + 4 <= stop; k += 4)
+            ASP_UNROLL for (int q = 0; q < 4; q++) sum[q] += data[k + q] * x[indices[k + q]];
+        R rest = 0;
+        for (; k < stop; k++) rest += data[k] * x[indices[k]];
+        rest += (sum[0] + sum[1]) + (sum[2] + sum[3]);
+        y[i] = add ? y[i] + rest : rest;
+    }
+}

@@ -1,0 +1,119 @@
+"""C (+)= A B and C (+)= A^T B for CSR operands, hashes, structure checks: Python's side of the C runtime.
+
+`lib` and `ffi` are the compiled extension, or None when it was not built (`available` is then False and nothing else
+here may be called). The hot path calls `lib.asp_csr_mm` directly with addresses kept as ``ffi.cast("void *", address)``;
+the functions below are for everything else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+lib: Any  # cffi objects carry no types
+ffi: Any
+try:
+    from autosparse._native._runtime import ffi, lib
+except ImportError:
+    ffi = lib = None
+
+available: Final = lib is not None
+
+DTYPE_CODES: Final = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
+INDEX_CODES: Final = {"int32": 0, "int64": 1}
+
+FLAG_ACCUMULATE: Final = 1  # C += A B
+FLAG_DETERMINISTIC: Final = 2  # one summation order whatever the number of threads
+
+ISA_LEVELS: Final = {"baseline": 0, "avx2": 1, "avx512": 2}
+
+_DATA_OFFSET: Final = object.__basicsize__  # an ndarray keeps the address of its elements right after the object header
+
+
+def _address_by_interface(array: NDArray[Any]) -> int:
+    """The address as NumPy's own protocol tells it (0.5 us)."""
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _address_by_layout(array: NDArray[Any]) -> int:
+    """The address read from the array object itself (0.15 us)."""
+    address: int = lib.asp_pointer_at(id(array), _DATA_OFFSET)
+    return address
+
+
+def _choose_address_of() -> Any:
+    """The layout is NumPy's ABI since 1.0; believe it only after it gave the right answer for two arrays."""
+    probes = (np.empty(7), np.empty((3, 3), dtype=np.float32)[1:, ::-1])
+    if available and all(_address_by_layout(probe) == _address_by_interface(probe) for probe in probes):
+        return _address_by_layout
+    return _address_by_interface
+
+
+address_of: Final = _choose_address_of()
+
+
+def pointer(array: NDArray[Any]) -> Any:
+    """``void *`` to the first element; the caller keeps `array` alive."""
+    return ffi.cast("void *", address_of(array))
+
+
+def max_threads() -> int:
+    """Threads that OpenMP would use here (OMP_NUM_THREADS, threadpoolctl, allowed CPUs), at least 1."""
+    threads: int = lib.asp_max_threads()
+    return max(threads, 1)
+
+
+def _leading(array: NDArray[Any]) -> int:
+    """Elements from one row to the next (of a vector: from one element to the next)."""
+    if array.size == 0:
+        return 1
+    if array.ndim == 2 and array.shape[1] > 1 and array.strides[1] != array.itemsize:
+        raise ValueError("columns of a dense operand must be adjacent; pass np.ascontiguousarray(B)")
+    step, rest = divmod(array.strides[0], array.itemsize)
+    if rest:
+        raise ValueError("strides must be whole elements")
+    return step
+
+
+def matmul(
+    csr: tuple[NDArray[Any], NDArray[Any], NDArray[Any]],
+    shape: tuple[int, int],
+    B: NDArray[Any],
+    out: NDArray[Any],
+    *,
+    transposed: bool = False,
+    threads: int = 1,
+    flags: int = 0,
+) -> NDArray[Any]:
+    """out (+)= A B, or A^T B when `transposed`; `csr` is (indptr, indices, data) of A (shape), B and out 1-D or 2-D.
+
+    All values of one dtype of `DTYPE_CODES`, indices of one of `INDEX_CODES`. Raises ValueError for shapes, dtypes and
+    strides that do not fit, MemoryError when the work space does.
+    """
+    indptr, indices, data = csr
+    inner, outer = (shape[0], shape[1]) if transposed else (shape[1], shape[0])
+    n_vecs = 1 if B.ndim == 1 else B.shape[1]
+    if B.shape[0] != inner or out.shape != (outer, *B.shape[1:]) or indptr.shape != (shape[0] + 1,):
+        raise ValueError(f"A {shape}, B {B.shape} and out {out.shape} do not fit")
+    if not data.dtype == B.dtype == out.dtype or indptr.dtype != indices.dtype or not out.flags.writeable:
+        raise ValueError(f"dtypes differ or out is read-only: A {data.dtype}, B {B.dtype}, out {out.dtype}")
+    if not (indptr.flags.c_contiguous and indices.flags.c_contiguous and data.flags.c_contiguous):
+        raise ValueError("indptr, indices and data must be contiguous")
+    product = lib.asp_csr_t_mm if transposed else lib.asp_csr_mm
+    status = product(
+        DTYPE_CODES[data.dtype.name], INDEX_CODES[indices.dtype.name], *shape, pointer(indptr), pointer(indices),
+        pointer(data), pointer(B), _leading(B), pointer(out), _leading(out), n_vecs, threads, flags,
+    )  # fmt: skip
+    raise_for(status)
+    return out
+
+
+def raise_for(status: int) -> None:
+    """Raise for what a function of the runtime returned, unless it is 0."""
+    if status == 2:
+        raise MemoryError("no memory for the work space of a product")
+    if status:
+        raise ValueError(f"the runtime refused its operands (status {status})")
