@@ -64,17 +64,18 @@ def _plan(report: Report) -> Section:
         ("runs", schedule_name(plan.schedule)),
         ("why", plan.why),
         ("effort", f"{plan.effort}, {origin}" if plan.effort != "off" else "off"),
-        ("measured", seconds(plan.measured_s)),
+        ("measured", "" if plan.is_default else seconds(plan.measured_s)),
         ("predicted", seconds(plan.predicted_s)),
-        ("default kernel", _against(plan)),
+        ("default kernel", _against(report)),
     ]
     facts += [("failed", failure) for failure in report.failures]
     return Section(title="Plan", facts=_known(facts))
 
 
-def _against(plan: Plan) -> str:
+def _against(report: Report) -> str:
+    plan = report.plan
     if plan.default_s is None or plan.measured_s is None or plan.is_default:
-        return seconds(plan.default_s)
+        return seconds(plan.default_s or report.default_s)
     return f"{seconds(plan.default_s)}: {plan.default_s / plan.measured_s:.2f} times as long"
 
 
@@ -87,18 +88,40 @@ def _price(report: Report) -> Section:
     plan = report.plan
     csr = report.problem.pattern.csr_bytes(report.value_bytes)
     share = f" = {plan.packed_bytes / csr:.2f} of A itself" if csr and plan.packed_bytes else ""
-    even = plan.break_even_runs
+    was_tuned = plan.effort != "off"
     facts = [
         ("products so far", f"{count(report.n_calls)}, {seconds(report.product_s)} in all"),
         ("products expected", count(report.runs_expected)),
-        ("tuning", seconds(plan.tune_s) + (" (paid by an earlier run)" if plan.remembered else "")),
-        ("conversion", seconds(plan.pack_s)),
-        ("break-even", "" if even is None or plan.is_default else f"{count(even)} products"),
+        ("spent, saved", _balance(report)),
+        (
+            "tuning",
+            seconds(plan.tune_s) + (" (paid by an earlier run)" if plan.remembered else "") if was_tuned else "",
+        ),
+        ("conversion", seconds(plan.pack_s) if was_tuned else ""),
+        ("break-even", _break_even(report)),
         ("packed copy", n_bytes(plan.packed_bytes) + share),
         ("packed in all", f"{n_bytes(report.packed_bytes)} of {n_bytes(report.packed_limit_bytes)} allowed"),
         ("next", report.verdict),
     ]
+    if not was_tuned:
+        facts.insert(3, ("would cost", ", ".join(f"{step} {seconds(s)}" for step, s in report.prices_s.items())))
     return Section(title="Price", facts=_known(facts))
+
+
+def _balance(report: Report) -> str:
+    if report.tuning_s <= 0 and report.saved_s <= 0:
+        return ""
+    return f"{seconds(report.tuning_s)} on tuning in this process, {seconds(report.saved_s)} by faster products"
+
+
+def _break_even(report: Report) -> str:
+    """Products until tuning has paid; an expectation where nothing was tuned."""
+    runs = report.break_even_runs
+    if runs is None:
+        return ""
+    if report.plan.effort != "off":
+        return f"{count(runs)} products"
+    return f"about {count(runs)} products, if tuning saves {report.expected_gain:.0%} as expected"
 
 
 def _storage(report: Report) -> Section:

@@ -62,6 +62,7 @@ UNTUNED = Plan(schedule=None, why="tuning costs more than 3 products save")
 def report(plan: Plan = TUNED, **changed: Any) -> Report:
     base = Report(
         problem=problem(), plan=plan, value_bytes=4, n_calls=12, product_s=0.024, runs_expected=10_000.0,
-        packed_bytes=4096, packed_limit_bytes=8192, verdict="done",
+        packed_bytes=4096, packed_limit_bytes=8192, verdict="done", tuning_s=1.1, saved_s=0.5, expected_gain=0.1,
+        prices_s={"compile": 0.35, "pack": 0.002},
     )  # fmt: skip
     return dataclasses.replace(base, **changed)
