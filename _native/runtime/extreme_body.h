@@ -1,0 +1,108 @@
+/* Largest or smallest of the products of a row and a column of B (see extreme.c). */
+
+/* T vectors of row results from column j on. A nan wins over any number, and the first of equal products wins. */
+ASP_INLINE void NAME(extreme_tile)(const g_extreme *s, int64_t row, int64_t j, int T)
+{
+    const I *indices = s->indices;
+    const R *data = s->data;
+    const int64_t p = (int64_t)((const I *)s->indptr)[row], end = (int64_t)((const I *)s->indptr)[row + 1];
+    VEC best[4];
+    VINT at[4];
+    ASP_UNROLL
+    for (int t = 0; t < T; ++t) {
+        best[t] = SPLAT(s->least ? (R)INFINITY : -(R)INFINITY);
+        at[t] = (VINT){0};
+    }
+    for (int64_t q = p; q < end; ++q) {
+        const R *b = (const R *)s->B + (int64_t)indices[q] * s->ldb + j;
+        const VINT here = (VINT){0} + (RINT)(q - p);
+        if (q + G_AHEAD < s->nnz)
+            __builtin_prefetch((const R *)s->B + (int64_t)indices[q + G_AHEAD] * s->ldb + j);
+        ASP_UNROLL
+        for (int t = 0; t < T; ++t) {
+            VEC v = data ? data[q] * LOAD(b + t * W) : LOAD(b + t * W);
+            VINT wins = (s->least ? (VINT)(v < best[t]) : (VINT)(v > best[t])) | (VINT)(v != v);
+            best[t] = SELECT(wins, v, best[t]);
+            if (s->arg) at[t] = (here & wins) | (at[t] & ~wins);
+        }
+    }
+    R *C = (R *)s->C + row * s->n_vecs + j;
+    ASP_UNROLL
+    for (int t = 0; t < T; ++t) STORE(C + t * W, best[t]);
+    if (s->arg) {
+        I *arg = (I *)s->arg + row * s->n_vecs + j;
+        for (int t = 0; t < T; ++t)
+            for (int l = 0; l < W; ++l) arg[t * W + l] = (I)(p + at[t][l]);
+    }
+}
+
+static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
+{
+    const g_extreme *s = args;
+    const I *indptr = s->indptr;
+    const int64_t n = s->n_vecs;
+    for (int64_t row = begin; row < end; ++row) {
+        const int64_t p = (int64_t)indptr[row], q_end = (int64_t)indptr[row + 1];
+        R *C = (R *)s->C + row * n;
+        I *arg = s->arg ? (I *)s->arg + row * n : NULL;
+        if (p == q_end) { /* nothing to compare: 0, and no entry */
+            for (int64_t j = 0; j < n; ++j) C[j] = 0;
+            for (int64_t j = 0; arg && j < n; ++j) arg[j] = (I)s->nnz;
+            continue;
+        }
+        int64_t j = 0;
+        if (n >= W) {
+            for (; j + 4 * W <= n; j += 4 * W) NAME(extreme_tile)(s, row, j, 4);
+            for (; j + W <= n; j += W) NAME(extreme_tile)(s, row, j, 1);
+            if (j < n) NAME(extreme_tile)(s, row, n - W, 1);
+            continue;
+        }
+        for (; j < n; ++j) {
+            R best = s->least ? (R)INFINITY : -(R)INFINITY;
+            int64_t at = p;
+            for (int64_t q = p; q < q_end; ++q) {
+                R v = ((const R *)s->B)[(int64_t)((const I *)s->indices)[q] * s->ldb + j];
+                if (s->data) v *= ((const R *)s->data)[q];
+                if ((s->least ? v < best : v > best) || v != v) {
+                    best = v;
+                    at = q;
+                }
+            }
+            C[j] = best;
+            if (arg) arg[j] = (I)at;
+        }
+    }
+}
+
+/* d data[arg] += G * B: entries of a row belong to one range. */
+static void NAME(extreme_ddata)(const void *args, int64_t begin, int64_t end)
+{
+    const g_extreme *s = args;
+    const I *indptr = s->indptr, *indices = s->indices, *arg = s->arg;
+    R *ddata = s->ddata;
+    for (int64_t row = begin; row < end; ++row) {
+        for (int64_t q = (int64_t)indptr[row]; q < (int64_t)indptr[row + 1]; ++q) ddata[q] = 0;
+        if (indptr[row] == indptr[row + 1]) continue;
+        const R *G = (const R *)s->G + row * s->n_vecs, *B = s->B;
+        for (int64_t j = 0; j < s->n_vecs; ++j) {
+            const int64_t q = (int64_t)arg[row * s->n_vecs + j];
+            ddata[q] += G[j] * B[(int64_t)indices[q] * s->ldb + j];
+        }
+    }
+}
+
+/* d B[column of arg, j] += data[arg] * G: a range of columns j is written by one thread. */
+static void NAME(extreme_dB)(const void *args, int64_t begin, int64_t end)
+{
+    const g_extreme *s = args;
+    const I *indptr = s->indptr, *indices = s->indices, *arg = s->arg;
+    const R *data = s->data, *G = s->G;
+    R *dB = s->dB;
+    for (int64_t row = 0; row < s->n_rows; ++row) {
+        if (indptr[row] == indptr[row + 1]) continue;
+        for (int64_t j = begin; j < end; ++j) {
+            const int64_t q = (int64_t)arg[row * s->n_vecs + j];
+            dB[(int64_t)indices[q] * s->lddb + j] += (data ? data[q] : (R)1) * G[row * s->n_vecs + j];
+        }
+    }
+}

@@ -1,0 +1,69 @@
+/* What the graph kernels (sddmm, reduce, softmax, attention) share: names per (instruction set, value type, index
+ * type), vector types, and a loop over ranges of work handed out to threads.
+ *
+ * A body header is included once per instruction set and type by `graph_each.h`; inside it NAME(x) makes the name
+ * unique, R is the real type, I the index type and VBYTES the bytes of the widest vector.
+ */
+#ifndef ASP_GRAPH_COMMON_H
+#define ASP_GRAPH_COMMON_H
+
+#include <math.h>
+
+#include "common.h"
+#include "graph_api.h"
+#include "kernels.h"
+#include "matmul_api.h"
+
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* every function that takes vectors is inlined */
+#endif
+
+#define G_PASTE_(a, b, c, d) a##_##b##_##c##_##d
+#define G_PASTE(a, b, c, d) G_PASTE_(a, b, c, d)
+#define G_PASTE2_(a, b) a##_##b
+#define G_PASTE2(a, b) G_PASTE2_(a, b)
+
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+
+/* Rows with index < the answer end at or before nonzero p; the answer is the row that holds nonzero p. */
+#define G_DEFINE_ROW_OF(suffix, I)                                                          \
+    static inline __attribute__((unused)) int64_t g_row_of_##suffix(const I *indptr, int64_t n_rows, int64_t p) \
+    {                                                                                       \
+        int64_t low = 0, high = n_rows;                                                     \
+        while (low < high) {                                                                \
+            int64_t middle = low + (high - low) / 2;                                        \
+            if ((int64_t)indptr[middle + 1] <= p) low = middle + 1;                         \
+            else high = middle;                                                             \
+        }                                                                                   \
+        return low;                                                                         \
+    }
+G_DEFINE_ROW_OF(int32_t, int32_t)
+G_DEFINE_ROW_OF(int64_t, int64_t)
+
+
+/* Operands of the dot products: X (n_rows x K) and Y (n_cols x K) by rows, heads `head_step` apart, results
+ * out[p * n_heads + h] = alpha * dot + beta * in[...]; no `in` means beta = 0. */
+typedef struct {
+    const void *indptr, *indices, *X, *Y, *in;
+    void *out;
+    int64_t n_rows, nnz, K, ldx, ldy, n_heads, head_step;
+    double alpha, beta;
+    double alpha_im, beta_im;
+} g_sddmm;
+
+
+typedef void (*g_range_fn)(const void *args, int64_t begin, int64_t end);
+
+/* Call work(args, begin, end) over [0, n_items) in ranges of at least `least`, on at most n_threads threads (0: as many
+ * as this process should use); serial_ns is what one thread would take. */
+void g_for_items(g_range_fn work, const void *args, int64_t n_items, int64_t least, double serial_ns, int n_threads);
+
+/* The same over rows, cut so that ranges hold equal numbers of rows and nonzeros together. */
+void g_for_rows(g_range_fn work, const void *args, const void *indptr, int itype, int64_t n_rows, double n_steps,
+                int n_threads);
+
+enum { G_AHEAD = 8 }; /* nonzeros from which a row of the dense operand is asked for early */
+
+#endif

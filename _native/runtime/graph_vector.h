@@ -1,0 +1,110 @@
+/* Vectors of W values of type R and what the bodies do with them (not guarded; see graph_types.h).
+ * W is at least 4: where registers are narrower the compiler splits the operation. */
+#undef W
+#undef VEC
+#undef VECU
+#undef VINT
+#undef QUAD
+#undef QUADU
+#undef SELECT
+
+#if IS_FLOAT
+#define W (VBYTES / 4)
+#elif VBYTES == 16
+#define W 4
+#else
+#define W (VBYTES / 8)
+#endif
+
+typedef R NAME(vec) __attribute__((vector_size(W * sizeof(R))));
+typedef R NAME(vecu) __attribute__((vector_size(W * sizeof(R)), aligned(sizeof(R)), may_alias));
+typedef RINT NAME(vint) __attribute__((vector_size(W * sizeof(R))));
+typedef RINT NAME(vintu) __attribute__((vector_size(W * sizeof(R)), aligned(sizeof(R)), may_alias));
+typedef R NAME(quad) __attribute__((vector_size(4 * sizeof(R))));
+typedef R NAME(quadu) __attribute__((vector_size(4 * sizeof(R)), aligned(sizeof(R)), may_alias));
+#define VEC NAME(vec)
+#define VECU NAME(vecu)
+#define VINT NAME(vint)
+#define QUAD NAME(quad)
+#define QUADU NAME(quadu)
+/* Lanes of a where the mask is all ones, of b where it is zero. */
+#define SELECT(mask, a, b) ((VEC)(((VINT)(a) & (mask)) | ((VINT)(b) & ~(mask))))
+
+#define LOAD(p) ((VEC) * (const VECU *)(p))
+#define STORE(p, v) (*(VECU *)(p) = (VECU)(v))
+#define LOAD4(p) ((QUAD) * (const QUADU *)(p))
+#define STORE4(p, v) (*(QUADU *)(p) = (QUADU)(v))
+#undef SPLAT
+#define SPLAT(x) ((VEC){0} + (R)(x))
+
+ASP_INLINE QUAD NAME(fold)(VEC v)
+{ /* sums of the lanes with equal number modulo 4 */
+#if __has_builtin(__builtin_shufflevector)
+#if (IS_FLOAT && VBYTES == 64)
+    typedef R half __attribute__((vector_size(8 * sizeof(R))));
+    half h = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+             __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    return __builtin_shufflevector(h, h, 0, 1, 2, 3) + __builtin_shufflevector(h, h, 4, 5, 6, 7);
+#elif (IS_FLOAT && VBYTES == 32) || (!IS_FLOAT && VBYTES == 64)
+    return __builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7);
+#else
+    return v;
+#endif
+#else
+    QUAD sum = {0};
+    for (int lane = 0; lane < W; ++lane) sum[lane % 4] += v[lane];
+    return sum;
+#endif
+}
+
+ASP_INLINE QUAD NAME(sums4)(QUAD a, QUAD b, QUAD c, QUAD d)
+{ /* (sum of a, sum of b, sum of c, sum of d) */
+#if __has_builtin(__builtin_shufflevector)
+    QUAD ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
+    QUAD cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    return __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+#else
+    return (QUAD){a[0] + a[1] + a[2] + a[3], b[0] + b[1] + b[2] + b[3], c[0] + c[1] + c[2] + c[3],
+                  d[0] + d[1] + d[2] + d[3]};
+#endif
+}
+
+ASP_INLINE R NAME(sum)(VEC v)
+{
+    QUAD q = NAME(fold)(v);
+    return (q[0] + q[1]) + (q[2] + q[3]);
+}
+
+ASP_INLINE VINT NAME(tail_mask)(int64_t tail)
+{ /* all ones in the last `tail` lanes */
+    VINT lane;
+    for (int l = 0; l < W; ++l) lane[l] = (RINT)l;
+    return (VINT)(lane >= (VINT){0} + (RINT)(W - tail));
+}
+
+/* exp(x) for x <= 0 or nan, error below 2 ulp; below the smallest normal number the result loses bits, then is 0. */
+ASP_INLINE VEC NAME(vexp)(VEC x)
+{
+#if IS_FLOAT
+    const R lowest = -104.0f, log2e = 1.44269504f, magic = 12582912.0f;
+    const R ln2_high = 0.693359375f, ln2_low = -2.12194440e-4f;
+    static const R taylor[] = {1.0f / 5040, 1.0f / 720, 1.0f / 120, 1.0f / 24, 1.0f / 6, 0.5f, 1.0f, 1.0f};
+    const int bits = 23, bias = 127;
+#else
+    const R lowest = -746.0, log2e = 1.4426950408889634, magic = 6755399441055744.0;
+    const R ln2_high = 6.93147180369123816490e-01, ln2_low = 1.90821492927058770002e-10;
+    static const R taylor[] = {1.0 / 6227020800.0, 1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880,
+                               1.0 / 40320,        1.0 / 5040,      1.0 / 720,      1.0 / 120,     1.0 / 24,
+                               1.0 / 6,            0.5,             1.0,            1.0};
+    const int bits = 52, bias = 1023;
+#endif
+    x = SELECT((VINT)(x < lowest), SPLAT(lowest), x);
+    VEC shifted = x * log2e + magic;
+    VEC n = shifted - magic;
+    VINT k = (VINT)shifted - (VINT)SPLAT(magic);
+    VEC r = (x - n * ln2_high) - n * ln2_low;
+    VEC y = SPLAT(taylor[0]);
+    for (unsigned t = 1; t < sizeof taylor / sizeof taylor[0]; ++t) y = y * r + taylor[t];
+    VINT half = k >> 1; /* two factors, because 2^k alone may be subnormal */
+    return y * (VEC)((half + bias) << bits) * (VEC)((k - half + bias) << bits);
+}

@@ -1,0 +1,67 @@
+/* Sampled dense-dense product: vals[p] = alpha * <X[i,:], Y[j,:]> + beta * in[p] for each stored entry p = (i, j).
+ *
+ * X is n_rows x K and Y n_cols x K, both with contiguous rows (ldx, ldy apart): the product is X @ Y^T. With n_heads > 1
+ * rows hold n_heads blocks of K values, `head_step` apart, and entry p has n_heads results. Work is cut by nonzeros,
+ * within rows too, since every result is written once.
+ */
+#include "graph_common.h"
+
+#define G_BODY "sddmm_body.h"
+#include "graph_each.h"
+
+static const g_range_fn sddmm_table[3][2][2] = G_TABLE(sddmm);
+
+/* Complex values are rare: plain C, no conjugation. */
+#define G_COMPLEX(R, I)                                                                                 \
+    static void sddmm_complex_##R##_##I(const void *args, int64_t p, int64_t p_end)                     \
+    {                                                                                                   \
+        const g_sddmm *s = args;                                                                        \
+        const I *indptr = s->indptr, *indices = s->indices;                                             \
+        const R *in = s->in;                                                                            \
+        R *out = s->out;                                                                                \
+        for (int64_t row = g_row_of_##I(indptr, s->n_rows, p); p < p_end; ++row) {                      \
+            int64_t end = (int64_t)indptr[row + 1] < p_end ? (int64_t)indptr[row + 1] : p_end;          \
+            const R *x = (const R *)s->X + 2 * row * s->ldx;                                            \
+            for (; p < end; ++p) {                                                                      \
+                const R *y = (const R *)s->Y + 2 * (int64_t)indices[p] * s->ldy;                        \
+                R re = 0, im = 0;                                                                       \
+                for (int64_t k = 0; k < s->K; ++k) {                                                    \
+                    re += x[2 * k] * y[2 * k] - x[2 * k + 1] * y[2 * k + 1];                            \
+                    im += x[2 * k] * y[2 * k + 1] + x[2 * k + 1] * y[2 * k];                            \
+                }                                                                                       \
+                R real = (R)s->alpha * re - (R)s->alpha_im * im;                                        \
+                R imag = (R)s->alpha * im + (R)s->alpha_im * re;                                        \
+                if (in) {                                                                               \
+                    R a = in[2 * p], b = in[2 * p + 1];                                                 \
+                    real += (R)s->beta * a - (R)s->beta_im * b;                                         \
+                    imag += (R)s->beta * b + (R)s->beta_im * a;                                         \
+                }                                                                                       \
+                out[2 * p] = real;                                                                      \
+                out[2 * p + 1] = imag;                                                                  \
+            }                                                                                           \
+        }                                                                                               \
+    }
+G_COMPLEX(float, int32_t)
+G_COMPLEX(float, int64_t)
+G_COMPLEX(double, int32_t)
+G_COMPLEX(double, int64_t)
+static const g_range_fn sddmm_complex_table[2][2] = {
+    {sddmm_complex_float_int32_t, sddmm_complex_float_int64_t},
+    {sddmm_complex_double_int32_t, sddmm_complex_double_int64_t},
+};
+
+/* dtype 0 f32, 1 f64, 2 c64, 3 c128; itype 0 int32, 1 int64; `scale` holds alpha and beta as (re, im) pairs; `in` may
+ * be NULL (beta not used) or equal to out. n_threads is a bound, 0: all. Returns 0, or -1 for a dtype it does not know. */
+int asp_sddmm(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices, int64_t nnz, const void *X,
+              int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
+              void *out, int n_threads)
+{
+    if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1 || (dtype > 1 && n_heads != 1)) return -1;
+    const g_sddmm args = {indptr, indices, X,   Y,       in, out,      n_rows,   nnz,      K,
+                          ldx,    ldy,     n_heads, K, scale[0], scale[2], scale[1], scale[3]};
+    const g_range_fn work = dtype < 2 ? sddmm_table[asp_isa()][dtype][itype] : sddmm_complex_table[dtype - 2][itype];
+    const double serial_ns = (double)nnz * (double)(K * n_heads + 16) * (dtype < 2 ? 0.06 : 0.5);
+    const int64_t least = 1 + (int64_t)(1e4 / (serial_ns / (double)(nnz + 1) + 1e-3));
+    g_for_items(work, &args, nnz, least, serial_ns, n_threads);
+    return 0;
+}
