@@ -37,8 +37,8 @@ class OptionalBuildExt(build_ext):
         if "-g" not in ext.extra_compile_args:  # Python's own flags have it: six times the size
             ext.extra_compile_args = [*ext.extra_compile_args, "-g0"]
         folder = Path(self.get_ext_fullpath(ext.name)).parent
-        if self.editable_mode:
-            _forget_builds(HERE / "_native")
+        for place in (folder, HERE / "_native") if self.editable_mode else (folder,):
+            _forget_builds(place)
         _compile_in_parallel(self.compiler)
         try:
             super().build_extension(ext)
@@ -84,7 +84,7 @@ def _compile_in_parallel(compiler: Any) -> None:
 
 
 def _forget_builds(folder: Path) -> None:
-    """Earlier builds in the source tree: Python would load one of them instead of the new one."""
+    """Remove earlier builds: Python, or a wheel, would take one of them instead of the new one."""
     for old in [*folder.glob("_runtime*.so"), folder / "_runtime.py"]:
         old.unlink(missing_ok=True)
 
