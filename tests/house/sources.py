@@ -11,8 +11,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent.parent
 IN_CHECKOUT = (REPOSITORY / "setup.py").exists()
 ROOTS = ("autosparse", "autosparse.tuner", "autosparse.cache", "autosparse._native")
-BUILD_TIME = {"autosparse._native.runtime.build_runtime"}
-"""Run by the installer in a process where autosparse cannot be imported."""
+BUILD_TIME = {"autosparse._native.runtime.build_runtime", "autosparse._native._runtime"}
+"""Run by the installer in a process where autosparse cannot be imported, or written by it."""
 
 
 @dataclass(frozen=True)
