@@ -128,6 +128,18 @@ def _slow_hash(array: AnyArray) -> str:
     return hashlib.blake2b(array.view(np.uint8).data, digest_size=16).hexdigest()
 
 
+def count_references(arrays: list[Any], *, own: int) -> int:
+    """References to what one list holds, and to what its members are views of, less `own`: for comparing two moments."""
+    if _getrefcount is None:
+        return 0
+    total = sum(map(_getrefcount, arrays)) - own
+    for array in arrays:
+        base = getattr(array, "base", None)
+        if base is not None:
+            total += _getrefcount(base)
+    return total
+
+
 class HasCell(Protocol):
     """An object with the attribute that `is_held_once` asks about."""
 

@@ -34,7 +34,7 @@ class NativeRows:
         self.n_minor = n_minor
         self.dtype: np.dtype[Any] | None = None
         self.dtype_code = self.index_code = -1
-        self.indptr: Any = None  # Any: cffi "void **", see `live_pointer`
+        self.indptr: Any = None  # Any: cffi "void **": `rows.indptr[0]` is the address of the array's memory now
         self.indices: Any = None
         self.data: Any = None
 
@@ -56,7 +56,7 @@ class Operand:
 
     __slots__ = (
         "__weakref__", "_aliases_at_rest", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
-        "_flat", "_leased", "_pattern", "_structure_print", "_touch_structure", "_touch_values", "_values_print",
+        "_flat", "_leased", "_pattern", "_pointers", "_structure_print", "_touch_structure", "_touch_values", "_values_print",
         "engine", "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
     )  # fmt: skip
 
@@ -68,6 +68,7 @@ class Operand:
         self.shared = False  # a transpose uses this operand too
         self._arrays: list[Any] = [None, None, None]  # the user's own objects: indptr, indices, data
         self._leased: list[AnyArray | None] = [None, None, None]
+        self._pointers: list[Any] = [None, None, None]  # Any: cffi pointers
         self._anchors: guard.Anchors | None = None
         self._flat = False  # one-dimensional sparse array
         self._checked = False  # structure is known to be within bounds
@@ -103,7 +104,7 @@ class Operand:
         if value is old or _same_memory(value, old):
             return
         self._arrays[field] = value
-        self._leased[field] = self._anchors = None
+        self._leased[field] = self._pointers[field] = self._anchors = None
         if field == DATA:
             self._values_print = None
             self.values_version += 1
@@ -237,11 +238,9 @@ class Operand:
         return self._anchors
 
     def _n_aliases(self) -> int:
-        """References to the arrays beyond our own; 0 where they cannot be counted."""
-        anchors = self._anchors or self._anchor()
-        if anchors.expected == guard.NEVER_ALONE:
-            return 0
-        return guard.reference_total(anchors.arrays) - anchors.expected
+        """References to the arrays beyond our own, up to a constant; meant to be called with no array in a local."""
+        own = 0 if self._anchors is None else len(self._anchors.arrays)
+        return guard.count_references(self._arrays, own=own + 3 - self._leased.count(None))
 
     # -- the C side
 
@@ -250,21 +249,37 @@ class Operand:
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
+        is_at_rest = self._n_aliases() <= self._aliases_at_rest
         rows = NativeRows(self.n_major, self.n_minor)
         indptr, indices, data = self._arrays
-        if not self._flat and runtime_api.available and _is_plain(indptr, indices, data):
-            self._check_bounds()
-            rows.dtype = data.dtype
-            rows.dtype_code = runtime_api.DTYPE_CODES[data.dtype.name]
-            rows.index_code = runtime_api.INDEX_CODES[indices.dtype.name]
-            rows.indptr, rows.indices, rows.data = map(live_pointer, self._arrays)
-            if not self._checked:
-                return rows  # and look again at the next product
-        self.rows = rows
+        if self._flat or not (runtime_api.available and _is_plain(indptr, indices, data)):
+            self.rows = rows
+            return rows
+        self._check_bounds()
+        rows.dtype = data.dtype
+        rows.dtype_code = _DTYPE_CODES[data.dtype.str]
+        rows.index_code = _INDEX_CODES[indices.dtype.str]
+        rows.indptr, rows.indices, rows.data = (
+            self._pointers[field] or self._point(field) for field in (INDPTR, INDICES, DATA)
+        )
+        # While somebody keeps an array of the structure that we handed out, it is checked at every product.
+        self._checked = self._checked or is_at_rest
+        if self._checked:
+            self.rows = rows
         return rows
 
+    def _point(self, field: int) -> Any:
+        """cffi pointer to a pointer to the array's memory, kept while it is good for the life of the array object."""
+        array = self._arrays[field]
+        fixed = runtime_api.pointer(array)
+        # Where the array object keeps its data pointer: right even after the array was resized in place.
+        live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
+        if live[0] != fixed:
+            return (fixed,)
+        self._pointers[field] = live
+        return live
+
     def _check_bounds(self) -> None:
-        """Once per change; at every product while somebody keeps an array of the structure that we handed out."""
         indptr, indices, data = self._arrays
         if indptr.size != self.n_major + 1:
             raise StructureError.indptr_size(indptr.size, wanted=self.n_major + 1)
@@ -272,7 +287,6 @@ class Operand:
             raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)
         if not self._checked:
             check_structure(indptr, indices, (self.n_major, self.n_minor))
-            self._checked = self._n_aliases() <= self._aliases_at_rest
 
 
 def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
@@ -292,18 +306,6 @@ def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int])
         raise StructureError.index_negative(int(stored.min()))
 
 
-def live_pointer(array: AnyArray) -> Any:
-    """cffi "void **" to where the array object keeps its data pointer: ``live_pointer(a)[0]`` is right even after
-    the array was resized in place, for 50 ns. Falls back to a fixed address where array objects look different.
-    """  # noqa: D205
-    ffi = runtime_api.ffi
-    address = array.__array_interface__["data"][0]
-    pointer = ffi.cast("void **", id(array) + object.__basicsize__)
-    if int(ffi.cast("uintptr_t", pointer[0])) == address:
-        return pointer
-    return (ffi.cast("void *", address),)
-
-
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 _OWNDATA: Final = 0x4
 
@@ -321,20 +323,21 @@ def _same_memory(new: Any, old: Any) -> bool:
 
 def _moved(one: AnyArray, other: AnyArray) -> bool:
     """Whether two array objects differ in address, shape or dtype."""
-    lent, now = one.__array_interface__, other.__array_interface__
-    return bool(lent["data"][0] != now["data"][0] or one.shape != other.shape or one.dtype != other.dtype)
+    address_of = runtime_api.address_of
+    return bool(address_of(one) != address_of(other) or one.shape != other.shape or one.dtype != other.dtype)
+
+
+_DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DTYPE_CODES.items()}
+_INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
 
 
 def _is_plain(indptr: Any, indices: Any, data: Any = None) -> bool:
     """Whether a C kernel takes the arrays as they are."""
-    named = [(indptr, runtime_api.INDEX_CODES), (indices, runtime_api.INDEX_CODES)]
-    if data is not None:
-        named.append((data, runtime_api.DTYPE_CODES))
-    return all(
-        isinstance(array, np.ndarray)
-        and array.ndim == 1
-        and array.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED
-        and array.dtype.isnative
-        and array.dtype.name in names
-        for array, names in named
-    ) and bool(indptr.dtype == indices.dtype)
+    arrays = (indptr, indices) if data is None else (indptr, indices, data)
+    for array in arrays:
+        if not isinstance(array, np.ndarray) or array.ndim != 1:
+            return False
+        if array.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
+            return False
+    index = indptr.dtype.str
+    return index in _INDEX_CODES and indices.dtype.str == index and (data is None or data.dtype.str in _DTYPE_CODES)
