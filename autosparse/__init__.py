@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 from autosparse._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from scipy.sparse import *  # noqa: F403
-
     from autosparse.arrays import csc as csc
     from autosparse.arrays import csc_array as csc_array
     from autosparse.arrays import csc_matrix as csc_matrix
@@ -39,6 +37,8 @@ if TYPE_CHECKING:
     from autosparse.errors import AutosparseError as AutosparseError
     from autosparse.errors import CacheWarning as CacheWarning
     from autosparse.errors import FallbackWarning as FallbackWarning
+
+    from scipy.sparse import *  # isort: skip  # noqa: F403  (last: for a type checker the first definition wins)
 
 _HOMES = {
     "autosparse.arrays": ("csc", "csc_array", "csc_matrix", "csr", "csr_array", "csr_matrix", "matmul"),
