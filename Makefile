@@ -46,7 +46,7 @@ $(VENV)/.bench: $(VENV)/.test
 	@touch $@
 
 # --- targets ----------------------------------------------------------------------------------------------------
-demo: $(VENV)/.demo
+demo: $(VENV)/$(if $(MATRIX),.base,.demo)
 	@$(PY) -m autosparse demo $(if $(MATRIX),'$(MATRIX)')
 
 # An empty plan and kernel cache each time: a test must not pass because of what an earlier run left behind.
@@ -92,5 +92,5 @@ test-wheel:
 	  venv/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 clean:
-	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py
+	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py $(VENV)/.base
 	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
