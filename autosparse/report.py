@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from autosparse.plan import Plan
 from autosparse.problem import Problem
@@ -22,3 +23,17 @@ class Report:
     packed_limit_bytes: int = 0  # options.extra_memory times the bytes of A
     verdict: str = ""  # what the next step of tuning waits for, or why there is none
     failures: tuple[str, ...] = ()  # what was given up, and why
+    tuning_s: float = 0.0  # spent on tuning this problem by this object so far
+    saved_s: float = 0.0  # default kernel's time minus actual time, over products that a tuned kernel computed
+    default_s: float | None = None  # one product by the default kernel
+    expected_gain: float = 0.0  # share of default_s that tuning is expected to save, before it is tried
+    prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
+
+    @property
+    def break_even_runs(self) -> float | None:
+        """Products after which tuning has paid for itself; before it was done, as prices and expected gain have it."""
+        if not self.plan.is_default or self.plan.effort != "off":
+            return self.plan.break_even_runs
+        if not self.default_s or self.expected_gain <= 0:
+            return None
+        return sum(self.prices_s.values()) / (self.default_s * self.expected_gain)

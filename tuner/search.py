@@ -142,7 +142,7 @@ class Search:
         """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's."""
         group: list[Trial] = []
         for schedule in schedules:
-            if not schedule.format.is_csr:
+            if self.problem.transposed or not schedule.format.is_csr:
                 yield [self._enter(schedule)]
                 continue
             group.append(self._enter(schedule))

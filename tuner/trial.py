@@ -77,3 +77,10 @@ class TrialFactory(Protocol):
 
     def __call__(self, schedule: SuperSchedule | None) -> Trial:
         """A trial of `schedule`, nothing built yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Nothing to do until this many more products were run; only drivers that watch products meet it."""
+
+    n_calls: int

@@ -1,0 +1,90 @@
+"""Shelf: the packed copies of one operand, shared by its problems and bounded in bytes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from autosparse.errors import PackError
+from autosparse.formats import Format
+
+
+@dataclass(slots=True)
+class Packing:
+    """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs."""
+
+    packed: Any  # autosparse._native.PackedOperand
+    n_bytes: int
+    values_version: int
+    n_owners: int = 0
+    _n_running: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def enter(self) -> None:
+        """A product begins to read."""
+        with self._lock:
+            self._n_running += 1
+
+    def leave(self) -> None:
+        """A product is done reading."""
+        with self._lock:
+            self._n_running -= 1
+
+    def refresh(self, values: Any, version: int) -> bool:
+        """Take new values, unless a product is reading the old ones (then: not now)."""
+        with self._lock:
+            if self._n_running:
+                return False
+            if self.values_version != version:
+                self.packed.refresh(values)
+                self.values_version = version
+            return True
+
+
+@dataclass(slots=True)
+class Shelf:
+    """Packed copies by (format, transposed). `put` refuses what would exceed the bound, before memory is taken."""
+
+    _packings: dict[tuple[Format, bool], Packing] = field(default_factory=dict)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all packed copies."""
+        return sum(packing.n_bytes for packing in self._packings.values())
+
+    def has(self, fmt: Format, *, transposed: bool) -> bool:
+        """Whether this copy exists: taking it costs nothing."""
+        return (fmt, transposed) in self._packings
+
+    def take(
+        self,
+        fmt: Format,
+        *,
+        transposed: bool,
+        needed_bytes: int,
+        limit_bytes: int,
+        pack: Callable[[], tuple[Any, int]],
+    ) -> Packing:
+        """The packed copy, made by `pack` -> (packed operand, values version) if it is not there yet.
+
+        PackError when it does not fit beside the others. Every `take` is undone by one `give`.
+        """
+        with self._lock:
+            packing = self._packings.get((fmt, transposed))
+            if packing is None:
+                if self.n_bytes + needed_bytes > limit_bytes:
+                    raise PackError.too_large(fmt, needed_bytes=self.n_bytes + needed_bytes, limit_bytes=limit_bytes)
+                packed, version = pack()
+                packing = self._packings[fmt, transposed] = Packing(packed, int(packed.nbytes), version)
+            packing.n_owners += 1
+            return packing
+
+    def give(self, packing: Packing) -> None:
+        """One owner less; the copy goes with the last."""
+        with self._lock:
+            packing.n_owners -= 1
+            if packing.n_owners <= 0:
+                self._packings = {key: one for key, one in self._packings.items() if one is not packing}

@@ -1,0 +1,335 @@
+"""Trials with real kernels: build, pack, run; and the bench that makes them for one problem on one operand."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse import _native, cache
+from autosparse._native import runtime_api
+from autosparse.config import Options
+from autosparse.engine.experience import Experience
+from autosparse.engine.shelf import Packing, Shelf
+from autosparse.errors import BuildError, FallbackWarning, PackError, RecordError, StructureError, warn_once
+from autosparse.log import event
+from autosparse.operand import NativeRows, Operand
+from autosparse.pattern import Pattern
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+from autosparse.tuner.trial import Trial
+
+AnyArray = NDArray[Any]  # one of the native dtypes
+
+DEFAULT_PATIENCE: Final = 4
+"""Products computed by the default kernel after values changed, before the packed copy is refreshed (at least)."""
+
+
+@dataclass(slots=True)
+class Call:
+    """One product as the kernels see it: row-major B and C by address, widths in entries."""
+
+    rows: NativeRows
+    source: int  # address of B
+    ldb: int
+    target: int  # address of C
+    ldc: int
+    n_vecs: int
+
+
+@dataclass(slots=True, eq=False)
+class KernelTrial:
+    """A schedule (None: the default kernel) on its way to a kernel bound to the operand; see `tuner.trial.Trial`."""
+
+    schedule: SuperSchedule | None
+    bench: Bench
+    failed: str | None = None
+    packed_bytes: int = 0
+    build_s: float = 0.0
+    pack_s: float = 0.0
+    patience: int = DEFAULT_PATIENCE
+    kernel: Any = None  # autosparse._native.Kernel
+    packing: Packing | None = None
+    _bound: Any = None  # autosparse._native.BoundKernel
+    _bound_to: Any = None  # live operands: addresses of the arrays that _bound reads
+    _n_stale: int = 0
+    _stale_version: int = -1
+
+    # -- getting there
+
+    @property
+    def reads_live(self) -> bool:
+        """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
+        return self.schedule is None or (self.schedule.format.is_csr and not self.bench.problem.transposed)
+
+    def build_price_s(self) -> float:
+        """Expected seconds of `build`: a compile, or only loading what the cache holds."""
+        if self.schedule is None or self.kernel is not None:
+            return 0.0
+        is_built = _native.is_built(
+            self.bench.spec(self.schedule), store=self.bench.store, compiler=self.bench.options.compiler
+        )
+        return self.bench.experience.prices.price_s("load" if is_built else "compile")
+
+    def pack_price_s(self) -> float:
+        """Expected seconds of `pack`."""
+        problem = self.bench.problem
+        if self.schedule is None or self.reads_live:
+            return 0.0
+        if self.bench.shelf.has(self.schedule.format, transposed=problem.transposed):
+            return 0.0
+        return self.bench.experience.prices.price_s("pack", problem.pattern.nnz)
+
+    def build(self) -> None:
+        """Compile, or load from the cache; `failed` on failure, which is remembered."""
+        if self.schedule is not None and self.kernel is None:
+            self.bench.build([self])
+
+    def pack(self) -> None:
+        """Convert the operand, if the format asks for it, and bind it to the kernel."""
+        if self.schedule is None or self.kernel is None:
+            return
+        operand = self.bench.operand()
+        if operand is None:
+            self.failed = "the matrix is gone"
+            return
+        start_s = time.perf_counter()
+        try:
+            self._pack(operand, self.schedule)
+        except PackError as err:
+            self.failed = str(err).split("\n", 1)[0]
+        except MemoryError:
+            self.failed = "not enough memory to pack the operand"
+            warn_once(FallbackWarning, "memory", f"{self.failed}: the default kernel is used")
+        except StructureError as err:
+            self.failed = f"the matrix is not valid any more: {err}"
+        self.pack_s = time.perf_counter() - start_s
+        event("pack", self.failed or "", format=self.schedule.format, seconds=self.pack_s, bytes=self.packed_bytes)
+
+    def _pack(self, operand: Operand, schedule: SuperSchedule) -> None:
+        problem, fmt = self.bench.problem, schedule.format
+        if self.reads_live:
+            self._bind_live(operand, operand.rows or operand.validate())
+            return
+        unfit = _native.reason_unfit(problem.pattern, fmt, transposed=problem.transposed)
+        if unfit:
+            raise PackError.unfit(fmt, unfit)
+        item = np.dtype(problem.dtype).itemsize
+        needed = _native.packed_bytes(problem.pattern, fmt, item, transposed=problem.transposed)
+
+        def pack() -> tuple[Any, int]:
+            operand.refresh()
+            version = operand.values_version
+            if operand.structure_version != self.bench.structure_version:
+                raise PackError.unfit(fmt, "the structure of the matrix has changed meanwhile")
+            return _native.pack(problem.pattern, operand.data, fmt, transposed=problem.transposed), version
+
+        self.packing = self.bench.shelf.take(
+            fmt, transposed=problem.transposed, needed_bytes=needed, limit_bytes=self.bench.limit_bytes, pack=pack
+        )
+        self.packed_bytes = self.packing.n_bytes
+        self._bound = self.kernel.bind(self.packing.packed)
+
+    def drop(self) -> None:
+        """Release the packed copy; the trial can be packed again."""
+        self._bound = self._bound_to = None
+        packing, self.packing = self.packing, None
+        if packing is not None:
+            self.bench.shelf.give(packing)
+
+    # -- running
+
+    def run(self, operand: Operand, call: Call) -> bool:
+        """Compute C into its memory; False when this kernel cannot serve this product (nothing of use was written).
+
+        Raises StructureError like the default kernel when the structure was broken since.
+        """
+        bound, packing = self._bound, self.packing
+        if bound is None:
+            return False
+        if packing is None:
+            if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
+                return False
+            return self._compute(self._bound, call)
+        operand.refresh()
+        if operand.structure_version != self.bench.structure_version:
+            return False
+        if operand.values_version != packing.values_version and not self._catch_up(operand, packing):
+            return False
+        packing.enter()
+        try:
+            return self._compute(bound, call)
+        finally:
+            packing.leave()
+
+    def _compute(self, bound: Any, call: Call) -> bool:
+        exact = bound.run(call.source, call.ldb, call.target, call.ldc, call.n_vecs, self.bench.n_threads())
+        return exact is not False
+
+    def _bind_live(self, operand: Operand, rows: NativeRows) -> bool:
+        """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
+        assert self.schedule is not None
+        if rows.index_code != runtime_api.INDEX_CODES[self.bench.problem.pattern.index_dtype]:
+            return False
+        # Not the operand's cached pattern: that may refer to arrays that were replaced by equal ones since.
+        pattern = Pattern(rows.n_major, rows.n_minor, operand.indptr, operand.indices)
+        packed = _native.pack(pattern, operand.data, self.schedule.format, transposed=False)
+        self._bound, self._bound_to = self.kernel.bind(packed), _places(rows)
+        return True
+
+    def _catch_up(self, operand: Operand, packing: Packing) -> bool:
+        """Whether the packed values are current now. Values that keep changing are not worth refreshing: rent first.
+
+        The default kernel reads them live; after `patience` products with the same new values, refreshing pays.
+        """
+        if operand.values_version != self._stale_version:
+            self._stale_version, self._n_stale = operand.values_version, 0
+        self._n_stale += 1
+        if self._n_stale < self.patience:
+            return False
+        return packing.refresh(operand.data, operand.values_version)
+
+
+def _places(rows: NativeRows) -> tuple[Any, ...]:
+    """Shape and addresses of the user's arrays: what a kernel that reads them live is bound to."""
+    return rows.n_major, rows.n_minor, rows.index_code, rows.indptr[0], rows.indices[0], rows.data[0]
+
+
+@dataclass(slots=True, eq=False)
+class Bench:
+    """Makes trials of one problem on one operand; what they need beside their schedule."""
+
+    problem: Problem
+    operand: weakref.ref[Operand]
+    options: Options
+    store: cache.Store
+    experience: Experience
+    shelf: Shelf
+    structure_version: int
+    failures: list[str] = field(default_factory=list)
+    _dense: tuple[AnyArray, AnyArray] | None = None
+
+    def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
+        """A trial of `schedule`."""
+        return KernelTrial(schedule, self)
+
+    @property
+    def limit_bytes(self) -> int:
+        """Most bytes of packed copies of this operand."""
+        item = np.dtype(self.problem.dtype).itemsize
+        return int(self.options.extra_memory * self.problem.pattern.csr_bytes(item))
+
+    def n_threads(self) -> int:
+        """Threads a kernel may use now."""
+        return self.options.threads or runtime_api.max_threads()
+
+    def spec(self, schedule: SuperSchedule) -> Any:
+        """What the kernel's code depends on."""
+        problem = self.problem
+        return _native.KernelSpec(
+            problem.operation, schedule, problem.dtype, problem.pattern.index_dtype, problem.target.isa,
+            problem.deterministic,
+        )  # fmt: skip
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """Why no kernel can be made of `schedule` for this problem, or None."""
+        if self.problem.dtype not in _native.VALUE_BYTES:
+            return f"kernels are not generated for {self.problem.dtype}"
+        return _native.supports(operation, schedule)
+
+    def build(self, trials: Sequence[Trial]) -> None:
+        """Compile several kernels, in parallel where there is more than one."""
+        ours = [trial for trial in trials if isinstance(trial, KernelTrial) and trial.schedule is not None]
+        wanted = [trial for trial in ours if not self._failed_before(trial)]
+        specs = [self.spec(trial.schedule) for trial in wanted if trial.schedule is not None]
+        compiler = self.options.compiler
+        are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]
+        start_s = time.perf_counter()
+        kernels = _native.build_many(specs, store=self.store, compiler=compiler)
+        seconds = (time.perf_counter() - start_s) / max(1, sum(are_new) or len(specs))
+        for trial, kernel, is_new in zip(wanted, kernels, are_new, strict=True):
+            if isinstance(kernel, BuildError):
+                self._note_failure(trial, kernel)
+            else:
+                trial.kernel = kernel
+            # Their share of the time that all took together: what the next one will cost on this machine.
+            trial.build_s = seconds if is_new or not any(are_new) else 0.0
+            if is_new or not any(are_new):
+                self.experience.observe("compile" if is_new else "load", seconds)
+            event("build", trial.failed or "", format=trial.schedule and trial.schedule.format, seconds=trial.build_s)
+
+    def _failed_before(self, trial: KernelTrial) -> bool:
+        assert trial.schedule is not None
+        record = self.store.load("failure", self.spec(trial.schedule).key())
+        if record is None:
+            return False
+        try:
+            failure = cache.Failure.from_record(record)
+        except RecordError:
+            return False
+        if not failure.holds(compiler=self.compiler_id(), now=time.time()):
+            return False
+        trial.failed = failure.reason
+        return True
+
+    def _note_failure(self, trial: KernelTrial, err: BuildError) -> None:
+        assert trial.schedule is not None
+        reason = str(err).split("\n", 1)[0]
+        trial.failed = reason
+        self.failures.append(reason)
+        failure = cache.Failure(reason=reason, compiler=self.compiler_id(), failed_at=time.time())
+        self.store.save("failure", self.spec(trial.schedule).key(), failure.to_record())
+        event("fallback", reason, key=err.key)
+        warn_once(FallbackWarning, "build", f"a kernel could not be built, the default kernel is used: {reason}")
+
+    def compiler_id(self) -> str:
+        """Names the compiler in failure records."""
+        return _native.compiler_id(self.options.compiler)
+
+    def runner(self, trial: Trial) -> Callable[[], object] | None:
+        """A product with synthetic dense operands to time, or None when `trial` cannot run."""
+        assert isinstance(trial, KernelTrial)
+        operand = self.operand()
+        if operand is None or trial.failed is not None:
+            return None
+        rows = operand.rows or operand.validate()
+        B, C = self._operands()
+        n_vecs = self.problem.n_dense_cols
+        call = Call(rows, runtime_api.address_of(B), n_vecs, runtime_api.address_of(C), n_vecs, n_vecs)
+        if trial.schedule is None:
+            return lambda: compute_default(call, self.problem.transposed, self.n_threads(), self.flags)
+        return (lambda: trial.run(operand, call)) if trial.run(operand, call) else None
+
+    @property
+    def flags(self) -> int:
+        """Flags of the default kernel."""
+        return runtime_api.FLAG_DETERMINISTIC if self.problem.deterministic else 0
+
+    def _operands(self) -> tuple[AnyArray, AnyArray]:
+        """Dense operands to time with; kept, so that every candidate meets the same memory."""
+        if self._dense is None:
+            problem = self.problem
+            n_rows, n_cols = problem.pattern.shape[:: -1 if problem.transposed else 1]
+            B = np.random.default_rng(0).standard_normal((n_cols, problem.n_dense_cols)).astype(problem.dtype)
+            self._dense = B, np.empty((n_rows, problem.n_dense_cols), problem.dtype)
+        return self._dense
+
+    def release(self) -> None:
+        """Give the dense operands' memory back: timing is over."""
+        self._dense = None
+
+
+def compute_default(call: Call, transposed: bool, n_threads: int, flags: int) -> int:
+    """C by the kernel that was compiled at install; its status."""
+    rows, cast = call.rows, runtime_api.ffi.cast
+    kernel = runtime_api.lib.asp_csr_t_mm if transposed else runtime_api.lib.asp_csr_mm
+    status: int = kernel(
+        rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], rows.data[0],
+        cast("void *", call.source), call.ldb, cast("void *", call.target), call.ldc, call.n_vecs, n_threads, flags,
+    )  # fmt: skip
+    return status

@@ -1,0 +1,357 @@
+"""Decide: what runs for a problem, and what may be spent on finding out. The only place that chooses.
+
+Memory -> record on disk -> does it pay? -> tune, or the default kernel. `plan` does so at once (the user asked);
+`Deliberation` does so in steps that are bought out of what products have cost so far (nobody asked).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from autosparse import cache, payoff
+from autosparse.config import Effort
+from autosparse.engine.trials import Bench, KernelTrial
+from autosparse.errors import RecordError
+from autosparse.log import event
+from autosparse.operand import Operand
+from autosparse.ops import OPS
+from autosparse.payoff import Account, Outlook
+from autosparse.plan import Plan
+from autosparse.problem import Problem, columns_bucket
+from autosparse.tuner import Progress, Search, tune
+from autosparse.tuner.measure import Race, RaceRule, timed_s
+from autosparse.tuner.model import CostModel, TrafficModel
+from autosparse.tuner.search import BLOCKING, LIVE, Steps
+from autosparse.tuner.space import space_signature
+from autosparse.tuner.statistics import pattern_facts
+from autosparse.tuner.trial import Pause, Sample, Work
+
+WATCH_CALLS: Final = 64
+"""Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
+WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=4, max_rounds=4, first_cut=99)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A plan, and its trial ready to run (None: the default kernel)."""
+
+    plan: Plan
+    trial: KernelTrial | None = None
+
+
+def default_plan(why: str, *, default_s: float | None = None) -> Plan:
+    """The default kernel, and why."""
+    return Plan(schedule=None, why=why, default_s=default_s, measured_s=default_s)
+
+
+def gain_kind(problem: Problem) -> str:
+    """Name under which the gains of tuning such problems are remembered."""
+    return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
+
+
+def expected_gain(bench: Bench) -> float:
+    """Share of the default time that tuning is expected to save: prior of the operation, corrected by experience."""
+    problem = bench.problem
+    prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
+    seen = bench.experience.prices.gains.get(gain_kind(problem))
+    return payoff.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
+
+
+# -- records ------------------------------------------------------------------------------------------------------
+
+
+def recall(bench: Bench) -> Plan | None:
+    """The plan that an earlier call or process found for this problem on this machine, if any."""
+    record = bench.store.load("plan", _plan_key(bench.problem))
+    if record is None:
+        return None
+    try:
+        return cache.plan_from_record(record)
+    except RecordError:
+        return None
+
+
+def remember(bench: Bench, plan: Plan) -> None:
+    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced."""
+    old = recall(bench)
+    if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
+        bench.store.save("plan", _plan_key(bench.problem), cache.plan_to_record(plan))
+
+
+def _plan_key(problem: Problem) -> str:
+    return cache.PlanKey.of(problem, space=space_signature()).stable_hash()
+
+
+def history_key(operand: Operand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:
+    """Names a problem in histories, from samples of the structure: microseconds, where a hash takes a pass over it.
+
+    Two patterns that share a key share a guess about how often they are used, nothing more.
+    """
+    indptr, indices, nnz = operand.indptr, operand.indices, operand.nnz
+    facts = np.array([operand.n_major, operand.n_minor, nnz], dtype=np.int64)
+    picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
+    starts = np.linspace(0, operand.n_major, 17).astype(np.int64)
+    digest = hashlib.blake2b(facts.tobytes(), digest_size=12)
+    digest.update(indptr[starts].astype(np.int64).tobytes())
+    if nnz:
+        digest.update(indices[picks].astype(np.int64).tobytes())
+    return f"{digest.hexdigest()}|{operation}|{int(transposed)}|{columns_bucket(n_dense_cols)}|{dtype}"
+
+
+# -- asked for ----------------------------------------------------------------------------------------------------
+
+
+def plan(
+    bench: Bench,
+    *,
+    runs: int | None,
+    effort: Effort,
+    budget_s: float,
+    progress: Progress | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> Decision:
+    """What should run for this problem, found now within `budget_s` seconds.
+
+    With `runs`, tuning is begun only when that many products can pay for it; without, the user asked, so it is.
+    """
+    if effort is Effort.OFF or bench.problem.deterministic:
+        why = "effort is off" if effort is Effort.OFF else "deterministic: one kernel, one summation order"
+        return Decision(default_plan(why))
+    known = recall(bench)
+    if known is not None and Effort(known.effort).rank >= effort.rank:
+        return adopt(bench, known)
+    budget_s, refusal = _worth(bench, runs=runs, budget_s=budget_s, clock=clock)
+    if refusal is not None:
+        return Decision(refusal)
+    search = _search(bench, effort=effort, start=known.schedule if known else None, live=False)
+    try:
+        found = tune(
+            search, runner=bench.runner, budget_s=budget_s, clock=clock, progress=progress, observe=_observer(bench)
+        )
+    except BaseException:  # Ctrl-C as well: nothing may stay packed; the exception goes on
+        search.champion.drop()
+        raise
+    finally:
+        bench.release()
+    _conclude(bench, search, found)
+    champion = search.champion
+    return Decision(found, champion if isinstance(champion, KernelTrial) and champion.schedule else None)
+
+
+def adopt(bench: Bench, known: Plan) -> Decision:
+    """Make a remembered plan runnable; the default kernel where that fails."""
+    if known.schedule is None:
+        return Decision(known)
+    trial = bench(known.schedule)
+    trial.build()
+    if trial.failed is None:
+        trial.pack()
+    if trial.failed is not None:
+        return Decision(default_plan(f"the remembered plan cannot be used: {trial.failed}", default_s=known.default_s))
+    return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial)
+
+
+def _worth(bench: Bench, *, runs: int | None, budget_s: float, clock: Callable[[], float]) -> tuple[float, Plan | None]:
+    """(seconds that tuning may take, the plan to use instead if it is not worth beginning)."""
+    if runs is None:
+        return budget_s, None
+    run = bench.runner(bench(None))
+    if run is None or budget_s <= 0:
+        return budget_s, None
+    default_s = timed_s(run, clock=clock)
+    outlook = Outlook(total_runs=runs, gain=expected_gain(bench), default_s=default_s)
+    prices = bench.experience.prices
+    path_s = prices.price_s("rank") + prices.price_s("load") + 20 * default_s
+    verdict = payoff.weigh(path_s, account=Account(), outlook=outlook)
+    if not verdict.pays:
+        return 0.0, default_plan(f"tuning does not pay: {verdict.reason}", default_s=default_s)
+    # Asked for and promised: all that is expected to be saved may be spent.
+    return min(budget_s, payoff.promise_purse_s(outlook) / payoff.PROMISE_SHARE), None
+
+
+def _search(bench: Bench, *, effort: Effort, live: bool, start: object = None) -> Search:
+    def model() -> CostModel:
+        return TrafficModel(pattern_facts(bench.problem.pattern, transposed=bench.problem.transposed))
+
+    return Search(
+        problem=bench.problem,
+        effort=effort,
+        make_trial=bench,
+        model=model,
+        supports=bench.supports,
+        prices=bench.experience.prices,
+        style=LIVE if live else BLOCKING,
+        start=start,  # type: ignore[arg-type]  # a SuperSchedule or None
+        build_all=None if live else bench.build,
+    )
+
+
+def _observer(bench: Bench) -> Callable[[Work, float], None]:
+    def observe(step: Work, seconds: float) -> None:
+        units = UNITS.get(step.kind)
+        if units is not None:
+            bench.experience.observe(step.kind, seconds, units(bench))
+
+    return observe
+
+
+UNITS: Final[dict[str, Callable[[Bench], float]]] = {
+    "recall": lambda bench: 1.0,
+    "rank": lambda bench: 1.0,
+    "save": lambda bench: 1.0,
+    "hash": lambda bench: bench.problem.pattern.csr_bytes(np.dtype(bench.problem.dtype).itemsize),
+    "pack": lambda bench: bench.problem.pattern.nnz,
+}
+"""Kinds of work whose price is learnt from every one done, and what one unit is ("build" is observed by the bench)."""
+
+
+def _conclude(bench: Bench, search: Search, found: Plan) -> None:
+    """Remember a finished search, and what it gained."""
+    event("plan", found.why, schedule=found.schedule.to_json() if found.schedule else "default", seconds=found.tune_s)
+    if not search.finished and found.is_default:
+        return  # nothing was learnt that the next search should rely on
+    remember(bench, found)
+    if found.effort in (Effort.MEASURE.value, Effort.FULL.value):
+        saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
+        bench.experience.gained(gain_kind(bench.problem), saved)
+
+
+# -- not asked for ------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Deliberation:
+    """Planning in steps, to be bought one at a time; `champion` may run at any moment.
+
+    `steps` yields Work, Sample and Pause. `make_bench` hashes nothing yet builds the Problem, so it is a step itself.
+    """
+
+    make_bench: Callable[[], Bench]
+    effort: Effort
+    recall_price_s: float
+    hash_price_s: float
+    runs_expected: Callable[[], float | None]  # looks into the history
+    total_runs: float | None = None  # hint or history
+    bench: Bench | None = None
+    search: Search | None = None
+    plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
+    champion: KernelTrial | None = None  # None: the default kernel
+    gain: float = 0.1
+    tuning_s: float = 0.0  # spent so far; the driver keeps it up to date
+    _known: Plan | None = None
+    _is_settled: bool = False
+
+    def settle(self, plan: Plan, champion: KernelTrial | None) -> None:
+        """Take a plan that was found otherwise: only watching is left to do."""
+        self.plan, self.champion, self._is_settled = plan, champion, True
+
+    def current_plan(self) -> Plan:
+        """What is known by now."""
+        if self.search is not None and not self._is_settled:
+            return self.search.plan(tune_s=self.tuning_s)
+        return self.plan
+
+    def steps(self) -> Steps:
+        """Recall, then adopt or search, then watch."""
+        if self._is_settled:
+            yield from self._watch()
+            return
+        yield Work(kind="recall", price_s=self.recall_price_s, path_price_s=self.recall_price_s, do=self._look_back)
+        hash_s = self.hash_price_s
+        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + self.recall_price_s, do=self._identify)
+        assert self.bench is not None
+        known = self._known
+        if known is not None and Effort(known.effort).rank >= self.effort.rank:
+            yield from self._adopt(self.bench, known)
+        else:
+            yield from self._find(self.bench, known)
+        yield from self._watch()
+
+    def _look_back(self) -> None:
+        if self.total_runs is None:
+            self.total_runs = self.runs_expected()
+
+    def _identify(self) -> None:
+        self.bench = self.make_bench()
+        self._known = recall(self.bench)
+        self.gain = expected_gain(self.bench)
+        if self._known is not None and self._known.measured_s and self._known.default_s:
+            self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
+
+    def _adopt(self, bench: Bench, known: Plan) -> Steps:
+        self.plan, self._is_settled = known, True
+        if known.schedule is None:
+            return
+        trial = bench(known.schedule)
+        path_s = trial.build_price_s() + trial.pack_price_s()
+        yield Work(kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build)
+        if trial.failed is None:
+            yield Work(kind="pack", price_s=trial.pack_price_s(), path_price_s=trial.pack_price_s(), do=trial.pack)
+        if trial.failed is not None:
+            why = f"the remembered plan cannot be used: {trial.failed}"
+            self.plan = default_plan(why, default_s=known.default_s)
+            return
+        self.champion = trial
+        self.plan = dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes)
+        event("plan", "remembered", schedule=known.schedule.to_json())
+
+    def _find(self, bench: Bench, known: Plan | None) -> Steps:
+        self.search = search = _search(bench, effort=self.effort, live=True, start=known.schedule if known else None)
+        steps = search.steps()
+        answer: float | None = None
+        try:
+            while True:
+                try:
+                    step = steps.send(answer)
+                except StopIteration:
+                    break
+                finally:
+                    self._follow(search)
+                answer = yield step
+        finally:
+            steps.close()
+            self._follow(search)
+        price_s = bench.experience.prices.price_s("save")
+        yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
+
+    def _follow(self, search: Search) -> None:
+        """The search's champion serves products from the moment it is crowned."""
+        champion = search.champion
+        self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
+
+    def _save(self) -> None:
+        assert self.bench is not None
+        assert self.search is not None
+        self.plan, self._is_settled = self.search.plan(tune_s=self.tuning_s), True
+        _conclude(self.bench, self.search, self.plan)
+
+    def _watch(self) -> Steps:
+        """Compare the champion with the default kernel now and then: values, neighbours and plans change."""
+        if self.bench is None or self.champion is None:
+            return
+        default, n_calls = self.bench(None), WATCH_CALLS
+        while (champion := self.champion) is not None:
+            yield Pause(n_calls=n_calls)  # type: ignore[misc]  # drivers of deliberations know pauses
+            race = Race(2, WATCH_RULE)
+            while (turn := race.next_entrant()) is not None:
+                price_s = (self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0) if turn == 0 else 0.0
+                seconds = yield Sample(trial=(default, champion)[turn], price_s=max(0.0, price_s))
+                if seconds is None:
+                    break
+                race.add(seconds)
+            # Dropped when it lost every round, or could not serve: a race this short shows no less.
+            pairs = list(zip(*race.samples_s, strict=False))
+            if not pairs or all(mine > reference for reference, mine in pairs):
+                champion.drop()
+                self.champion = None
+                why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
+                self.plan = dataclasses.replace(self.plan, schedule=None, why=why)
+                event("plan", why)
+            n_calls *= 4
