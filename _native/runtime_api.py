@@ -1,8 +1,9 @@
 """C (+)= A B and C (+)= A^T B for CSR operands, hashes, structure checks: Python's side of the C runtime.
 
 `lib` and `ffi` are the compiled extension, or None when it was not built (`available` is then False and nothing else
-here may be called). The hot path calls `lib.asp_csr_mm` directly with addresses kept as ``ffi.cast("void *", address)``;
-the functions below are for everything else.
+here may be called). The hot path calls `lib.asp_csr_mm` directly. For a pointer to a contiguous array,
+``ffi.from_buffer(array)`` takes 0.1 us (and holds a reference); ``ffi.cast("void *", address)`` of an address kept from
+`address_of` takes 0.1 us too; `pointer` does both steps for any strides in 0.3 us. The functions below check more.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def matmul(
     threads: int = 1,
     flags: int = 0,
 ) -> NDArray[Any]:
-    """out (+)= A B, or A^T B when `transposed`; `csr` is (indptr, indices, data) of A (shape), B and out 1-D or 2-D.
+    """Out (+)= A B, or A^T B when `transposed`; `csr` is (indptr, indices, data) of A (shape), B and out 1-D or 2-D.
 
     All values of one dtype of `DTYPE_CODES`, indices of one of `INDEX_CODES`. Raises ValueError for shapes, dtypes and
     strides that do not fit, MemoryError when the work space does.
@@ -108,6 +109,81 @@ def matmul(
         pointer(data), pointer(B), _leading(B), pointer(out), _leading(out), n_vecs, threads, flags,
     )  # fmt: skip
     raise_for(status)
+    return out
+
+
+def hash64(array: NDArray[Any], *, seed: int = 0) -> int:
+    """XXH3 (64 bits) of the bytes of a contiguous array."""
+    digest: int = lib.asp_xxh3_64(pointer(array), array.nbytes, seed)
+    return digest
+
+
+def hash128(array: NDArray[Any], *, seed: int = 0) -> int:
+    """XXH3 (128 bits) of the bytes of a contiguous array."""
+    low_high = ffi.new("uint64_t[2]")
+    lib.asp_xxh3_128(pointer(array), array.nbytes, seed, low_high)
+    return int(low_high[1]) << 64 | int(low_high[0])
+
+
+def sparsity_hash(shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray[Any]) -> str:
+    """128 bits, as 32 hex digits, of a CSR structure: shape, index width, indptr, the indices in use."""
+    nnz = int(indptr[-1])
+    head = np.array([*shape, nnz, indptr.itemsize, indices.itemsize], dtype=np.int64)
+    parts = [hash128(head), hash128(np.ascontiguousarray(indptr)), hash128(np.ascontiguousarray(indices[:nnz]))]
+    words = np.array([part >> shift & (1 << 64) - 1 for part in parts for shift in (0, 64)], dtype=np.uint64)
+    return f"{hash128(words):032x}"
+
+
+STRUCTURE_FAULTS: Final = {
+    1: "indptr does not begin with 0",
+    2: "indptr decreases",
+    3: "indptr ends beyond the stored indices",
+    4: "an index lies outside the columns",
+}
+
+
+def check_structure(
+    shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray[Any], *, threads: int = 1
+) -> str | None:
+    """What is wrong with a CSR structure (see STRUCTURE_FAULTS), or None: kernels trust what passed."""
+    if indptr.shape != (shape[0] + 1,):
+        return f"indptr has length {indptr.size}, not {shape[0] + 1}"
+    code = lib.asp_csr_check(
+        INDEX_CODES[indptr.dtype.name], *shape, pointer(indptr), pointer(indices), indices.size, threads
+    )
+    return STRUCTURE_FAULTS.get(code)
+
+
+def transpose(
+    csr: tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None],
+    shape: tuple[int, int],
+    *,
+    with_permutation: bool = False,
+    threads: int = 1,
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
+    """(indptr, indices, data, perm) of A^T in CSR, rows of A in order; ``data_t == data[perm]``.
+
+    `csr` is (indptr, indices, data or None) of A; perm is None unless asked for. MemoryError when there is no room.
+    """
+    indptr, indices, data = csr
+    nnz = int(indptr[-1])
+    t_indptr, t_indices = np.empty(shape[1] + 1, indptr.dtype), np.empty(nnz, indices.dtype)
+    t_data = None if data is None else np.empty(nnz, data.dtype)
+    perm = np.empty(nnz, indices.dtype) if with_permutation else None
+    pointers = [
+        ffi.NULL if a is None else pointer(a) for a in (indptr, indices, data, t_indptr, t_indices, t_data, perm)
+    ]
+    item_bytes = 4 if data is None else data.itemsize
+    raise_for(lib.asp_csr_transpose(item_bytes, INDEX_CODES[indptr.dtype.name], *shape, *pointers, threads))
+    return t_indptr, t_indices, t_data, perm
+
+
+def gather(source: NDArray[Any], perm: NDArray[Any], out: NDArray[Any], *, threads: int = 1) -> NDArray[Any]:
+    """out[k] = source[perm[k]]: the values of a permuted copy, after the original's values changed."""
+    if out.dtype != source.dtype or out.shape != perm.shape:
+        raise ValueError(f"source {source.dtype}, perm {perm.shape} and out {out.dtype} {out.shape} do not fit")
+    code = INDEX_CODES[perm.dtype.name]
+    raise_for(lib.asp_gather(source.itemsize, code, pointer(perm), pointer(source), pointer(out), perm.size, threads))
     return out
 
 

@@ -1,0 +1,127 @@
+"""Memory for results: arrays that own their elements, in pages that earlier results gave back.
+
+A fresh large array costs a page fault for each page, as much time as a product that writes it once. NumPy lets an array
+name its own allocator (NEP 49); ours (`runtime/output.c`) is in force only while `empty_output` allocates. Where it
+cannot be had (no extension, another NumPy ABI, a free-threaded interpreter) plain ``numpy.empty`` serves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import sys
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native.runtime_api import available, ffi, lib
+from numpy.typing import NDArray
+
+from autosparse.config import get_options
+
+RECYCLED_FROM_BYTES: Final = 1 << 20  # smaller results come from malloc, which recycles them itself
+_LARGEST_DEFAULT_BYTES: Final = 512 << 20
+
+# Slots of NumPy's C API table; the same since 1.22, and append-only by NumPy's rules.
+_FEATURE_VERSION_SLOT: Final = 211
+_SET_HANDLER_SLOT: Final = 304
+_FIRST_FEATURE_VERSION: Final = 0x0F  # NumPy 1.22
+_CAPSULE_NAME: Final = b"mem_handler"  # PyCapsule_New keeps the address: the object must live as long as the capsule
+
+
+class _Handler:
+    """NumPy's door to allocators: `swap(capsule)` puts one in force in this context and returns the one before."""
+
+    def __init__(self) -> None:
+        umath = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
+        get_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+        get_pointer.restype, get_pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+        table = ctypes.cast(get_pointer(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
+        feature_version = ctypes.PYFUNCTYPE(ctypes.c_uint)(table[_FEATURE_VERSION_SLOT] or 0)()
+        if feature_version < _FIRST_FEATURE_VERSION:
+            raise RuntimeError("this NumPy has no memory handlers")
+        new_capsule = ctypes.pythonapi.PyCapsule_New
+        new_capsule.restype = ctypes.py_object
+        new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.capsule: Any = new_capsule(int(ffi.cast("uintptr_t", lib.asp_output_handler())), _CAPSULE_NAME, None)
+        self.swap: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET_HANDLER_SLOT] or 0)
+        self.limit_bytes = -1
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+        """``np.empty`` with our allocator."""
+        before = self.swap(self.capsule)
+        try:
+            return np.empty(shape, dtype)
+        finally:
+            self.swap(before)
+
+    def limit(self, wanted_bytes: int | None) -> int:
+        """Put the setting `output_pool_bytes` into force; the limit that now holds."""
+        limit_bytes = default_pool_bytes() if wanted_bytes is None else wanted_bytes
+        if limit_bytes != self.limit_bytes:
+            lib.asp_output_limit(limit_bytes)
+            self.limit_bytes = limit_bytes
+        return limit_bytes
+
+
+_handler: _Handler | None = None
+_tried = False
+
+
+def _get_handler() -> _Handler | None:
+    """Our allocator, believed only after NumPy itself has called an array made with it ours."""
+    global _handler, _tried
+    if _tried:
+        return _handler
+    _tried = True
+    gil_enabled = getattr(sys, "_is_gil_enabled", lambda: True)()
+    if available and gil_enabled and sys.implementation.name == "cpython":
+        try:
+            candidate = _Handler()
+            name_of = _multiarray().get_handler_name
+            if name_of(candidate.empty((3,), np.dtype(np.float32))) == "autosparse_output":
+                _handler = candidate
+        except (AttributeError, KeyError, OSError, RuntimeError, ValueError):
+            _handler = None  # another NumPy: numpy.empty serves
+    return _handler
+
+
+def _multiarray() -> Any:
+    return sys.modules.get("numpy._core.multiarray") or sys.modules["numpy.core.multiarray"]
+
+
+_default_pool_bytes: int | None = None
+
+
+def default_pool_bytes() -> int:
+    """The smaller of 512 MiB and a sixteenth of the memory of this machine."""
+    global _default_pool_bytes
+    if _default_pool_bytes is None:
+        try:
+            ram_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        except (AttributeError, OSError, ValueError):
+            ram_bytes = 4 << 30
+        _default_pool_bytes = min(_LARGEST_DEFAULT_BYTES, ram_bytes // 16)
+    return _default_pool_bytes
+
+
+def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An uninitialised C-ordered array of `shape` that owns its elements; from 1 MiB on with recycled pages.
+
+    At most `output_pool_bytes` (setting) of freed results are kept; 0 turns recycling off.
+    """
+    if math.prod(shape) * dtype.itemsize < RECYCLED_FROM_BYTES:
+        return np.empty(shape, dtype)
+    handler = _handler if _tried else _get_handler()
+    if handler is None or handler.limit(get_options().output_pool_bytes) == 0:
+        return np.empty(shape, dtype)
+    return handler.empty(shape, dtype)
+
+
+def pool_state() -> dict[str, int]:
+    """Bytes and blocks of freed results now kept, and how often one was used again."""
+    if _get_handler() is None:
+        return {"kept_bytes": 0, "n_kept": 0, "n_reused": 0}
+    counters = ffi.new("int64_t[3]")
+    lib.asp_output_counters(counters, counters + 1, counters + 2)
+    return dict(zip(("kept_bytes", "n_kept", "n_reused"), map(int, counters), strict=True))

@@ -1,0 +1,195 @@
+/* An allocator for results: freed blocks of 1 MiB and more wait here for the next result of about that size.
+ *
+ * A fresh large block costs a page fault for each page, as much time as the product that fills it. Every block starts
+ * with a header, because the size that NumPy passes to free() is not always the one it asked for; elements begin 64
+ * bytes later, on a cache line. Safe from any thread, with or without the interpreter lock, and after fork().
+ */
+#include "common.h"
+
+#include "output_api.h"
+
+#if ASP_HAVE_THREADS
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static void hold(void) { pthread_mutex_lock(&lock); }
+static void release(void) { pthread_mutex_unlock(&lock); }
+/* The lock must not be held by a thread that the child does not have. */
+static void install_fork_handlers(void) { pthread_atfork(hold, release, release); }
+#else
+static void hold(void) {}
+static void release(void) {}
+#endif
+
+enum { KEEP_FROM_BYTES = 1 << 20, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MOST = 64 };
+
+typedef struct {
+    size_t capacity; /* bytes after the header */
+    void *base;      /* what free() wants */
+} header;
+
+static struct {
+    header *kept[KEPT_MOST]; /* oldest first */
+    int n_kept;
+    int64_t kept_bytes, limit_bytes, n_reused;
+} pool;
+
+static header *header_of(void *elements) { return (header *)((char *)elements - HEADER); }
+
+/* Sizes are rounded up to eighths of a power of two, so that blocks fit again although shapes differ a little. */
+static size_t rounded(size_t bytes)
+{
+    if (bytes < KEEP_FROM_BYTES) return bytes;
+    size_t step = KEEP_FROM_BYTES / 8;
+    while (step * 16 <= bytes) step *= 2;
+    return (bytes + HEADER + step - 1) / step * step - HEADER;
+}
+
+static void *fresh(size_t bytes)
+{
+    const size_t capacity = rounded(bytes);
+    void *base = NULL;
+    if (capacity < bytes || capacity > SIZE_MAX - HEADER) return NULL;
+#if ASP_HAVE_THREADS
+    const size_t alignment = capacity >= HUGE_FROM_BYTES ? HUGE_PAGE : HEADER;
+    if (posix_memalign(&base, alignment, capacity + HEADER)) return NULL;
+#ifdef MADV_HUGEPAGE
+    if (capacity >= HUGE_FROM_BYTES) madvise(base, (capacity + HEADER) / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE);
+#endif
+    char *start = base;
+#else
+    base = malloc(capacity + 2 * HEADER);
+    if (!base) return NULL;
+    char *start = (char *)(((uintptr_t)base + HEADER - 1) / HEADER * HEADER);
+#endif
+    header *block = (header *)start;
+    block->capacity = capacity;
+    block->base = base;
+    return start + HEADER;
+}
+
+/* The youngest kept block of exactly this capacity, taken out, or NULL. */
+static header *take(size_t capacity)
+{
+    header *found = NULL;
+    hold();
+    for (int place = pool.n_kept - 1; place >= 0 && !found; place--) {
+        if (pool.kept[place]->capacity != capacity) continue;
+        found = pool.kept[place];
+        pool.n_kept--;
+        memmove(pool.kept + place, pool.kept + place + 1, (size_t)(pool.n_kept - place) * sizeof *pool.kept);
+        pool.kept_bytes -= (int64_t)capacity;
+        pool.n_reused++;
+    }
+    release();
+    return found;
+}
+
+/* Blocks that no longer fit under the limit, with room for `bytes` more; the caller frees them without the lock. */
+static int evict(size_t bytes, header **evicted)
+{
+    int n = 0;
+    while (pool.n_kept > 0 &&
+           (pool.kept_bytes + (int64_t)bytes > pool.limit_bytes || (bytes && pool.n_kept == KEPT_MOST))) {
+        header *oldest = pool.kept[0];
+        pool.n_kept--;
+        memmove(pool.kept, pool.kept + 1, (size_t)pool.n_kept * sizeof *pool.kept);
+        pool.kept_bytes -= (int64_t)oldest->capacity;
+        evicted[n++] = oldest;
+    }
+    return n;
+}
+
+static void *output_malloc(void *context, size_t bytes)
+{
+    (void)context;
+    if (bytes >= KEEP_FROM_BYTES) {
+        header *block = take(rounded(bytes));
+        if (block) return (char *)block + HEADER;
+    }
+    return fresh(bytes ? bytes : 1);
+}
+
+static void *output_calloc(void *context, size_t n, size_t bytes)
+{
+    if (bytes && n > SIZE_MAX / bytes) return NULL;
+    void *elements = output_malloc(context, n * bytes);
+    if (elements) memset(elements, 0, n * bytes);
+    return elements;
+}
+
+static void output_free(void *context, void *elements, size_t bytes)
+{
+    (void)context, (void)bytes;
+    if (!elements) return;
+    header *block = header_of(elements), *evicted[KEPT_MOST];
+    int n_evicted = 0, keep = 0;
+    if (block->capacity >= KEEP_FROM_BYTES) {
+        hold();
+        keep = (int64_t)block->capacity <= pool.limit_bytes;
+        if (keep) {
+            n_evicted = evict(block->capacity, evicted);
+            pool.kept[pool.n_kept++] = block;
+            pool.kept_bytes += (int64_t)block->capacity;
+        }
+        release();
+    }
+    if (!keep) free(block->base);
+    for (int i = 0; i < n_evicted; i++) free(evicted[i]->base);
+}
+
+static void *output_realloc(void *context, void *elements, size_t bytes)
+{
+    if (!elements) return output_malloc(context, bytes);
+    header *block = header_of(elements);
+    if (bytes <= block->capacity && bytes >= block->capacity / 2) return elements;
+    void *moved = output_malloc(context, bytes);
+    if (!moved) return NULL;
+    memcpy(moved, elements, bytes < block->capacity ? bytes : block->capacity);
+    output_free(context, elements, 0);
+    return moved;
+}
+
+void asp_output_limit(int64_t bytes)
+{
+    header *evicted[KEPT_MOST];
+    hold();
+    pool.limit_bytes = bytes;
+    int n_evicted = evict(0, evicted);
+    release();
+    for (int i = 0; i < n_evicted; i++) free(evicted[i]->base);
+}
+
+void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused)
+{
+    hold();
+    *kept_bytes = pool.kept_bytes;
+    *n_kept = pool.n_kept;
+    *n_reused = pool.n_reused;
+    release();
+}
+
+/* As in NumPy's ndarraytypes.h since 1.22. */
+typedef struct {
+    char name[127];
+    uint8_t version;
+    struct {
+        void *context;
+        void *(*malloc)(void *, size_t);
+        void *(*calloc)(void *, size_t, size_t);
+        void *(*realloc)(void *, void *, size_t);
+        void (*free)(void *, void *, size_t);
+    } allocator;
+} memory_handler;
+
+void *asp_output_handler(void)
+{
+    static memory_handler handler = {
+        "autosparse_output", 1, {NULL, output_malloc, output_calloc, output_realloc, output_free}};
+#if ASP_HAVE_THREADS
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, install_fork_handlers);
+#endif
+    return &handler;
+}

@@ -1,0 +1,7 @@
+/* Pages of large freed results, kept for the next ones: the allocator behind memory.empty_output.
+ * The handler is NumPy's PyDataMem_Handler (NEP 49), version 1. */
+void *asp_output_handler(void);
+/* Keep at most this many bytes of freed blocks (0: none, and free what is kept). */
+void asp_output_limit(int64_t bytes);
+/* Bytes kept and blocks kept now, blocks handed out again since the start. */
+void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused);

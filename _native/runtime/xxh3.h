@@ -1,0 +1,83 @@
+/* Words and mixing steps of XXH3. */
+#ifndef ASP_XXH3_H
+#define ASP_XXH3_H
+
+#include "common.h"
+
+#define XXH_P32_1 0x9E3779B1ULL
+#define XXH_P32_2 0x85EBCA77ULL
+#define XXH_P32_3 0xC2B2AE3DULL
+#define XXH_P64_1 0x9E3779B185EBCA87ULL
+#define XXH_P64_2 0xC2B2AE3D27D4EB4FULL
+#define XXH_P64_3 0x165667B19E3779F9ULL
+#define XXH_P64_4 0x85EBCA77C2B2AE63ULL
+#define XXH_P64_5 0x27D4EB2F165667C5ULL
+#define XXH_MX1 0x165667919E3779F9ULL
+#define XXH_MX2 0x9FB21C651E98DF25ULL
+
+extern const uint8_t asp_xxh3_secret[192];
+
+/* More than 240 bytes; high is computed when `wide`. */
+void asp_xxh3_long(const uint8_t *in, int64_t n_bytes, uint64_t seed, int wide, uint64_t *low_high);
+
+ASP_INLINE uint64_t asp_read64(const uint8_t *p)
+{
+    uint64_t x;
+    memcpy(&x, p, 8);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap64(x);
+#endif
+    return x;
+}
+
+ASP_INLINE uint32_t asp_read32(const uint8_t *p)
+{
+    uint32_t x;
+    memcpy(&x, p, 4);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    x = __builtin_bswap32(x);
+#endif
+    return x;
+}
+
+ASP_INLINE uint64_t asp_rotate64(uint64_t x, int n) { return x << n | x >> (64 - n); }
+
+ASP_INLINE uint64_t asp_avalanche(uint64_t x)
+{
+    x ^= x >> 37;
+    x *= XXH_MX1;
+    return x ^ x >> 32;
+}
+
+ASP_INLINE uint64_t asp_avalanche64(uint64_t x)
+{
+    x ^= x >> 33;
+    x *= XXH_P64_2;
+    x ^= x >> 29;
+    x *= XXH_P64_3;
+    return x ^ x >> 32;
+}
+
+/* Low half of the 128-bit product; the high half goes to *high. */
+ASP_INLINE uint64_t asp_wide(uint64_t a, uint64_t b, uint64_t *high)
+{
+#ifdef __SIZEOF_INT128__
+    const unsigned __int128 product = (unsigned __int128)a * b;
+    *high = (uint64_t)(product >> 64);
+    return (uint64_t)product;
+#else
+    const uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
+    const uint64_t ll = al * bl, lh = al * bh, hl = ah * bl;
+    const uint64_t middle = (ll >> 32) + (uint32_t)lh + (uint32_t)hl;
+    *high = ah * bh + (lh >> 32) + (hl >> 32) + (middle >> 32);
+    return middle << 32 | (uint32_t)ll;
+#endif
+}
+
+ASP_INLINE uint64_t asp_fold(uint64_t a, uint64_t b)
+{
+    uint64_t high, low = asp_wide(a, b, &high);
+    return low ^ high;
+}
+
+#endif
