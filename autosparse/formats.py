@@ -89,6 +89,15 @@ class Format:
         """Whether the user's own CSR arrays already are this format (nothing to pack, values read live)."""
         return str(self).startswith("i1:U,k1:C") and len(self.levels) == 2 and self.index_bits != 16
 
+    @property
+    def has_padding(self) -> bool:
+        """Whether zeros that the pattern does not have are stored and multiplied (the last level is Uncompressed).
+
+        A product with padding equals SciPy's exactly where every result is finite: 0 * inf would be nan. Its kernels
+        report non-finite results, and the executor then computes the product by the default kernel.
+        """
+        return self.levels[-1].kind is LevelKind.UNCOMPRESSED
+
     def __str__(self) -> str:
         text = ",".join(map(str, self.levels))
         if self.splits:

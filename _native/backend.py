@@ -1,0 +1,196 @@
+"""From a KernelSpec to a Kernel: loaded already, found in the cache, or lowered, emitted and compiled."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, Protocol
+
+from autosparse._native import runtime_api
+from autosparse._native.c_build import FLAGS, ISA_FLAGS, Compilations, Compiler, code_digest, compiler_id
+from autosparse._native.c_emit import emit
+from autosparse._native.kernel import Kernel
+from autosparse._native.lower import lower, supports
+from autosparse._native.spec import KernelSpec
+
+from autosparse import config
+from autosparse.errors import AutosparseError, BuildError
+
+__all__ = ["BACKENDS", "ArtefactStore", "build", "build_many", "compiler_id", "is_built", "supports"]
+
+SOURCE_NAME: Final = "kernel.c"
+OBJECT_NAME: Final = "kernel.so"
+
+
+class ArtefactStore(Protocol):
+    """The part of the cache that is used here."""
+
+    def artefact(self, key: str, build: Callable[[Path], None]) -> Path:
+        """The folder that `build` filled, now or earlier."""
+
+
+class Backend(Protocol):
+    """A way from a spec to a kernel."""
+
+    def key(self, spec: KernelSpec, compiler: str | None) -> str:
+        """Names the artefact: the spec, and all of the way."""
+
+    def fill(self, spec: KernelSpec, compiler: str | None, compilations: Compilations) -> Callable[[Path], None]:
+        """What fills the artefact's folder."""
+
+    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
+        """The kernel in a filled folder."""
+
+
+class CBackend:
+    """C source, the system's compiler, a shared object."""
+
+    def key(self, spec: KernelSpec, compiler: str | None) -> str:
+        """The spec's key with the emitter's digest, the compiler, its flags, and the edited source if there is one."""
+        edited = _edited_source(spec)
+        facts = [
+            spec.key(),
+            _code_digest(),
+            compiler_id(compiler),
+            " ".join((*FLAGS, *ISA_FLAGS[spec.isa])),
+            edited or "",
+        ]
+        return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
+
+    def fill(self, spec: KernelSpec, compiler: str | None, compilations: Compilations) -> Callable[[Path], None]:
+        """Emit and compile into the folder; the source stays beside the object for whoever wants to read it."""
+
+        def into(folder: Path) -> None:
+            source = folder / SOURCE_NAME
+            source.write_text(_edited_source(spec) or emit(spec), encoding="utf-8")
+            compilations.compile(Compiler.find(compiler), spec.isa, source, folder / OBJECT_NAME)
+
+        return into
+
+    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
+        """Map the object."""
+        return Kernel.load(spec, folder / OBJECT_NAME, needs_sorted=lower(spec).needs_sorted)
+
+
+BACKENDS: Final[dict[str, Callable[[], Backend]]] = {"c": CBackend}
+"""Ways to machine code, best first."""
+
+_loaded: dict[str, Kernel] = {}
+_mutex: Final = threading.Lock()
+
+
+class _NotBuiltError(BuildError):
+    """Raised by `is_built`'s probe instead of building."""
+
+
+def build(
+    spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None, compilations: Compilations | None = None
+) -> Kernel:
+    """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
+    backend = BACKENDS["c"]()
+    if not runtime_api.available:
+        raise BuildError("the compiled runtime is missing: reinstall autosparse with a C compiler", key=spec.key())
+    key = backend.key(spec, compiler)
+    kernel = _loaded.get(key)
+    if kernel is not None:
+        return kernel if kernel.spec == spec else _with_spec(kernel, spec)
+    _dump(spec)
+    try:
+        folder = store.artefact(key, backend.fill(spec, compiler, compilations or Compilations()))
+        kernel = backend.load(spec, folder)
+    except BuildError as err:
+        err.key = err.key or spec.key()
+        raise
+    with _mutex:
+        return _loaded.setdefault(key, kernel)
+
+
+def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
+    """The same code under a schedule that differs in run-time arguments."""
+    return Kernel(spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
+
+
+def build_many(
+    specs: Sequence[KernelSpec], *, store: ArtefactStore, compiler: str | None = None, n_jobs: int | None = None
+) -> list[Kernel | BuildError]:
+    """Each spec's kernel or its error, compiled `n_jobs` at a time (default: one per core).
+
+    An interrupt ends every compiler before it is passed on.
+    """
+    compilations = Compilations()
+
+    def one(spec: KernelSpec) -> Kernel | BuildError:
+        try:
+            return build(spec, store=store, compiler=compiler, compilations=compilations)
+        except BuildError as err:
+            return err
+
+    with ThreadPoolExecutor(n_jobs or os.cpu_count() or 1) as pool:
+        futures = [pool.submit(one, spec) for spec in specs]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            compilations.cancel()
+            raise
+
+
+def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None) -> bool:
+    """Whether `build` would not have to compile."""
+    if not runtime_api.available:
+        return False
+    key = CBackend().key(spec, compiler)
+    if key in _loaded:
+        return True
+
+    def refuse(folder: Path) -> None:
+        raise _NotBuiltError(f"{folder.name} is not built")
+
+    try:
+        store.artefact(key, refuse)
+    except _NotBuiltError:
+        return False
+    except AutosparseError:
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=1)
+def _code_digest() -> str:
+    return code_digest()
+
+
+def _edited_source(spec: KernelSpec) -> str | None:
+    """The text of ``<dump_dir>/<key>.c`` where somebody changed it."""
+    folder = config.get_options().dump_dir
+    if folder is None:
+        return None
+    try:
+        text = (folder / f"{spec.key()}.c").read_text(encoding="utf-8")
+        generated = (folder / f"{spec.key()}.generated").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return None if hashlib.blake2b(text.encode()).hexdigest() == generated.strip() else text
+
+
+def _dump(spec: KernelSpec) -> None:
+    """Write ``<key>.ir`` and ``<key>.c`` into the setting `dump_dir`; C that was edited stays as it is.
+
+    ``<key>.generated`` holds the digest of the C as it was written: that is how an edit shows.
+    """
+    folder = config.get_options().dump_dir
+    if folder is None or _edited_source(spec) is not None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{spec.key()}.ir").write_text(f"{lower(spec)}\n", encoding="utf-8")
+        text = emit(spec)
+        (folder / f"{spec.key()}.c").write_text(text, encoding="utf-8")
+        (folder / f"{spec.key()}.generated").write_text(hashlib.blake2b(text.encode()).hexdigest(), encoding="utf-8")
+    except OSError as err:
+        raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=spec.key()) from err

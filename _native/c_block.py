@@ -1,0 +1,242 @@
+"""Register blocks in C: accumulators as named variables, updates as straight lines of explicit vector operations.
+
+Arrays of scalars as accumulators are a trap (gcc 12 keeps ``float acc[32]`` in memory: 4x slower); named variables of
+vector type are not.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+from autosparse._native import ir
+from autosparse._native.block import lanes_of
+from autosparse._native.c_types import vector_type
+from autosparse._native.c_writer import Writer
+from autosparse._native.spec import Access, KernelSpec
+
+Cell = Mapping[str, int]  # block coordinate -> constant value
+
+
+@dataclass
+class Used:
+    """Helpers that the emitted text refers to."""
+
+    lanes: set[int] = field(default_factory=lambda: {1})
+    partial: set[int] = field(default_factory=set)
+    gather: set[int] = field(default_factory=set)
+
+
+@dataclass(frozen=True)
+class BlockShape:
+    """A block for one column width: its constant extents, its vector axis and the groups of lanes along it."""
+
+    spec: KernelSpec
+    block: ir.Block
+    width: int | None  # of the current column tile
+    splits: Mapping[str, int]
+    tile_index: str | None
+    used: Used
+
+    def extent(self, coordinate: ir.Coordinate) -> int:
+        """Constant extent; the tile's width for its inner coordinate."""
+        return self.width if self.width is not None and coordinate.index == self.tile_index else coordinate.split
+
+    @property
+    def axis(self) -> ir.Coordinate | None:
+        """The coordinate whose values are vector lanes."""
+        return next((c for c in self.block.coordinates if c.name == self.block.vector), None)
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of the vectors used."""
+        return lanes_of(self.extent(self.axis), self.spec.max_lanes) if self.axis else 1
+
+    @property
+    def vector(self) -> str:
+        """Their type's name."""
+        self.used.lanes.add(self.lanes)
+        return vector_type(self.spec, self.lanes)
+
+    def is_output(self, coordinate: ir.Coordinate) -> bool:
+        """Whether the coordinate is a part of an output index."""
+        return coordinate.index in self.block.expression.output.indices
+
+    def cells(self, *, output: bool) -> list[dict[str, int]]:
+        """Constant values of the output (or summed) coordinates; the vector axis steps by whole vectors."""
+        chosen = [c for c in self.block.coordinates if self.is_output(c) is output]
+        ranges = [range(0, self.extent(c), self.lanes if c == self.axis else 1) for c in chosen]
+        return [dict(zip((c.name for c in chosen), values, strict=True)) for values in itertools.product(*ranges)]
+
+    def index(self, index: str, cell: Cell) -> str:
+        """C text of an index's value."""
+        inner = cell.get(f"{index}0")
+        if index == self.tile_index and self.width is not None:
+            return _plus(index, inner or 0)
+        split = self.splits.get(index, 1)
+        if split == 1:
+            return f"{index}1"
+        return _plus(f"{index}1 * {split}", inner) if inner is not None else f"{index}1 * {split} + {index}0"
+
+    def address(self, access: Access, values: Sequence[str]) -> str:
+        """C text of ``&tensor[values]``: row-major, adjacent in the last index."""
+        if len(values) == 1:
+            return f"{access.tensor}_ + {values[0]}"
+        row = values[0] if values[0].isidentifier() or values[0].startswith("asp_min(") else f"({values[0]})"
+        return f"{access.tensor}_ + {row} * ld{access.tensor} + {values[1]}"
+
+    def position(self, cell: Cell) -> str:
+        """C text of the value's position."""
+        levels = self.block.levels
+        if not levels:
+            return f"p_{self.spec.schedule.format.order[-1]}"
+        text = levels[0].parent_position
+        for level in levels:
+            extent = f"n_{level.name}" if level.coordinate.is_outer else str(level.coordinate.split)
+            at = cell.get(level.name, level.name)
+            text = f"({text} * {extent} + {at})" if text != "0" else f"{at}"
+        return text.removeprefix("(").removesuffix(")") if text.count("(") == 1 else text
+
+    def accumulator(self, copy: int, cell: Cell) -> str:
+        """Name of the accumulator of an output cell."""
+        parts = [f"{name}_{cell[name]}" for name in cell]
+        return "_".join([f"sum{copy}" if copy else "sum", *parts])
+
+    def guard(self, cell: Cell) -> str | None:
+        """Condition for the cell to lie inside the output, if it can lie outside; lanes are not looked at."""
+        tests = [
+            f"{self.index(name[:-1], cell)} < n_{name[:-1]}"
+            for name in cell
+            if name[:-1] != self.tile_index and not (self.axis and name == self.axis.name)
+        ]
+        return " && ".join(tests) or None
+
+
+def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
+    """All multiply-adds of the block into accumulator copy `copy`."""
+    dense = shape.block.expression.dense
+    for summed in shape.cells(output=False):
+        loaded: dict[tuple[str, ...], str] = {}
+        for cell in shape.cells(output=True):
+            both = {**summed, **cell}
+            factors = [_value(out, shape, both), *(_dense(out, shape, access, both, loaded) for access in dense)]
+            out.line(f"{shape.accumulator(copy, cell)} += {' * '.join(factors)};")
+
+
+def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
+    """The stored value: a scalar, or lanes when the axis is the last level's coordinate."""
+    axis = shape.axis
+    position = shape.position(cell)
+    if axis is not None and any(level.coordinate == axis for level in shape.block.levels):
+        return f"load_{shape.vector}(vals + {position})"
+    return f"vals[{position}]"
+
+
+def _dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
+    """A dense factor, loaded once per distinct address in the step."""
+    relevant = tuple(f"{name}={cell[name]}" for name in cell if name[:-1] in access.indices)
+    key = (access.tensor, *relevant)
+    if key not in loaded:
+        name = "_".join([access.tensor.lower(), *(f"{n}_{cell[n]}" for n in cell if n[:-1] in access.indices)])
+        out.line(f"const {_dense_type(shape, access)} {name} = {_dense_load(shape, access, cell)};")
+        loaded[key] = name
+    return loaded[key]
+
+
+def _has_axis(shape: BlockShape, access: Access) -> bool:
+    return shape.axis is not None and shape.axis.index in access.indices
+
+
+def _dense_type(shape: BlockShape, access: Access) -> str:
+    return shape.vector if _has_axis(shape, access) else vector_type(shape.spec, 1)
+
+
+def _dense_load(shape: BlockShape, access: Access, cell: Cell) -> str:
+    values = [shape.index(index, cell) for index in access.indices]
+    axis = shape.axis
+    if axis is not None and axis.index in access.indices and not shape.is_output(axis):
+        # Lanes along a summed index: its last block may reach past the end.
+        shape.used.partial.add(shape.lanes)
+        return f"load_clamped_{shape.vector}({access.tensor}_, {values[-1]}, n_{axis.index})"
+    clamped = [_clamp(shape, index, value, cell) for index, value in zip(access.indices, values, strict=True)]
+    address = shape.address(access, clamped)
+    return f"load_{shape.vector}({address})" if _has_axis(shape, access) else f"*({address})"
+
+
+def _clamp(shape: BlockShape, index: str, value: str, cell: Cell) -> str:
+    """A summed index of a block may lie past the end where only padding is stored."""
+    if cell.get(f"{index}0", 0) == 0 or index == shape.tile_index:
+        return value
+    return f"asp_min({value}, n_{index} - 1)"
+
+
+def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
+    """Declare accumulators: zero, or what the output holds."""
+    zero = f"({shape.vector}){{0}}"
+    first = " && ".join(f"{name} == 0" for name in node.first)
+    for copy in range(node.copies):
+        for cell in shape.cells(output=True):
+            name = shape.accumulator(copy, cell)
+            start = zero if node.init == "zero" or copy else _load_output(shape, node.output, cell, first, zero)
+            out.line(f"{shape.vector} {name} = {start};")
+
+
+def _load_output(shape: BlockShape, output: Access, cell: Cell, first: str, zero: str) -> str:
+    load = _output_load(shape, output, cell)
+    guard = shape.guard(cell)
+    tests = " || ".join(filter(None, [first, f"!({guard})" if guard else ""]))
+    return f"{tests} ? {zero} : {load}" if tests else load
+
+
+def _output_load(shape: BlockShape, output: Access, cell: Cell) -> str:
+    address = shape.address(output, [shape.index(index, cell) for index in output.indices])
+    if _partial_output(shape):
+        return f"load_part_{shape.vector}({address}, {_room(shape, cell)})"
+    return f"load_{shape.vector}({address})" if _has_axis(shape, output) else f"({shape.vector}){{*({address})}}"
+
+
+def _partial_output(shape: BlockShape) -> bool:
+    """Whether vectors run along an output index that may end inside one."""
+    axis = shape.axis
+    partial = axis is not None and shape.is_output(axis) and axis.index != shape.tile_index
+    if partial:
+        shape.used.partial.add(shape.lanes)
+    return partial
+
+
+def _room(shape: BlockShape, cell: Cell) -> str:
+    index = shape.axis.index if shape.axis else ""
+    return f"n_{index} - ({shape.index(index, cell)})"
+
+
+def emit_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
+    """Add the copies up, look for values that are not finite, and store."""
+    for cell in shape.cells(output=True):
+        total = shape.accumulator(0, cell)
+        for copy in range(1, node.copies):
+            out.line(f"{total} += {shape.accumulator(copy, cell)};")
+        address = shape.address(node.output, [shape.index(index, cell) for index in node.output.indices])
+        guard = shape.guard(cell)
+        with out.block(f"if ({guard})") if guard else nullcontext():
+            if node.check:
+                out.line(f"check_{shape.lanes} += {total} * 0;")
+            _store_cell(out, shape, address, total, cell)
+
+
+def _store_cell(out: Writer, shape: BlockShape, address: str, total: str, cell: Cell) -> None:
+    if _partial_output(shape):
+        room = _room(shape, cell)
+        out.line(f"if ({room} >= {shape.lanes})")
+        out.line(f"    store_{shape.vector}({address}, {total});")
+        out.line("else")
+        out.line(f"    store_part_{shape.vector}({address}, {total}, {room});")
+    elif _has_axis(shape, shape.block.expression.output):
+        out.line(f"store_{shape.vector}({address}, {total});")
+    else:
+        out.line(f"*({address}) = sum_{shape.vector}({total});")
+
+
+def _plus(text: str, constant: int) -> str:
+    return f"{text} + {constant}" if constant else text

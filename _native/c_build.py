@@ -1,0 +1,157 @@
+"""Compiler driver: C source to a shared object, one subprocess per file, several at a time, none left behind."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from autosparse import config
+from autosparse.errors import BuildError
+
+COMPILE_LIMIT_S: Final = 60.0
+FLAGS: Final = ("-O2", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=fast", "-w")
+ISA_FLAGS: Final = {
+    "baseline": (),
+    "avx2": ("-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mpopcnt"),
+    "avx512": (
+        *("-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mpopcnt"),
+        *("-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"),
+    ),
+}
+"""Compiler flags of each instruction set (gcc and clang)."""
+COMPILERS: Final = ("cc", "gcc", "clang")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler's command and identity."""
+
+    command: tuple[str, ...]
+    identity: str  # changes when the program does
+
+    @classmethod
+    def find(cls, wanted: str | None = None) -> Compiler:
+        """The compiler of the setting, else cc, gcc, clang, else the one that Python was built with; BuildError."""
+        built_with = sysconfig.get_config_var("CC")
+        names = [wanted] if wanted else [*COMPILERS, *([built_with] if built_with else [])]
+        for name in names:
+            command = tuple(shlex.split(name))
+            path = shutil.which(command[0]) if command else None
+            if path is not None:
+                return cls(command, _identity(Path(path), command))
+        raise BuildError(
+            f"no C compiler was found (looked for {', '.join(map(repr, names))}).\n"
+            "  Cure: install gcc or clang, or set AUTOSPARSE_CC. Until then the default kernels are used."
+        )
+
+    def arguments(self, isa: str, source: Path, target: Path) -> list[str]:
+        """The command that compiles `source`."""
+        return [*self.command, *FLAGS, *ISA_FLAGS[isa], str(source), "-o", str(target)]
+
+
+def _identity(path: Path, command: Sequence[str]) -> str:
+    """The program file behind the name, its size and date: cheaper than asking it, and as telling."""
+    real = path.resolve()
+    stat = real.stat()
+    return f"{' '.join([str(real), *command[1:]])}:{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def compiler_id(wanted: str | None = None) -> str:
+    """Identity of the compiler that `Compiler.find` finds; "none" when there is none."""
+    try:
+        return Compiler.find(wanted).identity
+    except BuildError:
+        return "none"
+
+
+@dataclass(eq=False)
+class Compilations:
+    """Running compilers, so that an interrupt can end them all. Used by one build, or by several in threads."""
+
+    _running: set[subprocess.Popen[str]] = field(default_factory=set)
+    _mutex: threading.Lock = field(default_factory=threading.Lock)
+    _cancelled: bool = False
+
+    def compile(self, compiler: Compiler, isa: str, source: Path, target: Path) -> None:
+        """Run the compiler on `source`; BuildError with its output when it fails, is slow or was cancelled."""
+        process = self._start(compiler.arguments(isa, source, target))
+        try:
+            _, log = process.communicate(timeout=COMPILE_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            raise BuildError(f"the compiler took more than {COMPILE_LIMIT_S:.0f} s on {source.name}") from None
+        finally:
+            self._end(process)
+        if process.returncode:
+            first = next((line for line in log.splitlines() if "error" in line), log.strip().split("\n")[0])
+            what = "was cancelled" if self._cancelled else f"failed: {first}"
+            raise BuildError(f"compiling a kernel with {compiler.command[0]} {what}", log=log)
+
+    def cancel(self) -> None:
+        """End every running compiler with its children, and refuse new ones."""
+        with self._mutex:
+            self._cancelled = True
+            running = tuple(self._running)
+        for process in running:
+            _kill(process)
+
+    def _start(self, arguments: list[str]) -> subprocess.Popen[str]:
+        with self._mutex:
+            if self._cancelled:
+                raise BuildError("compiling a kernel was cancelled")
+            try:
+                # Its own process group: gcc's children end with it, and a Ctrl-C reaches it only through us.
+                process = subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    env=config.child_environment(),
+                    start_new_session=sys.platform != "win32",
+                )
+            except OSError as err:
+                raise BuildError(f"the compiler {arguments[0]!r} could not be started: {err}") from err
+            self._running.add(process)
+            return process
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        """Whatever happened meanwhile (an interrupt too), the compiler does not outlive its build."""
+        if process.poll() is None:
+            _kill(process)
+            process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+        with self._mutex:
+            self._running.discard(process)
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    try:
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it ended by itself
+        pass
+
+
+def code_digest() -> str:
+    """Digest of the modules that turn a spec into C: kernels of another version of them are not reused."""
+    folder = Path(__file__).parent
+    sources = [*sorted(folder.glob("c_*.py")), *(folder / f"{name}.py" for name in ("spec", "ir", "lower", "block"))]
+    digest = hashlib.blake2b(digest_size=8)
+    for source in sources:
+        digest.update(source.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,70 @@
+"""C emitter: loop IR to one self-contained C file (`emit`), readable and compilable on its own.
+
+The body of the parallel loop becomes a task function, handed out by the runtime's thread pool or run in place; see
+`c_parallel`. Bodies of column-tile loops are written once per width; see `c_loops`.
+"""
+
+from __future__ import annotations
+
+import re
+
+from autosparse._native import ir
+from autosparse._native.c_loops import Emitter, Scope, zero_text
+from autosparse._native.c_types import (
+    C_INDICES,
+    CALL_STRUCT,
+    HELPERS,
+    INCLUDES,
+    KERNEL_PROTOTYPE,
+    OPERAND_STRUCT,
+    gather_helpers,
+    partial_helpers,
+    vector_helpers,
+)
+from autosparse._native.c_writer import Writer
+from autosparse._native.lower import lower
+from autosparse._native.spec import KernelSpec
+
+
+def emit(spec: KernelSpec) -> str:
+    """The C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
+    program = lower(spec)
+    emitter = Emitter(spec, program)
+    out = Writer()
+    empty = " || ".join(f"n_{index} == 0" for index in program.expression.sparse.indices)
+    with out.block(f"if ({empty})"):
+        out.line(zero_text(program.expression.output))
+        out.line("return 0;")
+    emitter.run(program.body, Scope(out))
+    out.line("return bad;")
+    head = Writer()
+    head.line("const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;")
+    head.line("int bad = 0;")
+    arguments = ("A", "ldB", "ldC", "n_j", "n_threads", "chunk")
+    text = head.text() + emitter.declare(out.text(), known=arguments) + out.text()
+    code = "".join(emitter.tasks) + f"{KERNEL_PROTOTYPE}\n{{\n{text}}}\n"
+    return _header(spec, program) + _preamble(emitter, code) + code
+
+
+def _header(spec: KernelSpec, program: ir.Program) -> str:
+    schedule = spec.schedule
+    lines = [
+        f"{schedule.format}; loops {' '.join(schedule.loop_order)}, parallel {schedule.parallel}",
+        f"{spec.dtype}, indices {spec.index_dtype}, {spec.isa}; unroll {schedule.unroll}, prefetch {schedule.prefetch}",
+        "",
+        *str(program).splitlines(),
+    ]
+    return "/* autosparse kernel\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"
+
+
+def _preamble(emitter: Emitter, code: str) -> str:
+    """Types and the helpers that `code` calls."""
+    spec = emitter.spec
+    types = {"POS": C_INDICES[spec.positions_bits], "CRD": C_INDICES[spec.coordinate_bits]}
+    parts = [INCLUDES, OPERAND_STRUCT, CALL_STRUCT, vector_helpers(spec, emitter.used.lanes)]
+    parts += [partial_helpers(spec, lanes) for lanes in sorted(emitter.used.partial)]
+    parts += [gather_helpers(spec, lanes) for lanes in sorted(emitter.used.gather)]
+    for name, text in HELPERS.items():
+        if re.search(rf"\b{name}\b", code):
+            parts.append(re.sub(r"\b(POS|CRD)\b", lambda match: types[match[1]], text))
+    return "".join(parts) + "\n"

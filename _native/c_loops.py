@@ -1,0 +1,313 @@
+"""Loops in C: one rule per IR node (`RULES`), and what every emitted function declares before it begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from autosparse._native import ir
+from autosparse._native.c_block import BlockShape, Used, emit_block, emit_init, emit_store
+from autosparse._native.c_gather import GatherShape, emit_gather_loop, emit_gather_workspace
+from autosparse._native.c_parallel import emit_parallel
+from autosparse._native.c_types import C_INDICES, C_VALUES
+from autosparse._native.c_writer import Writer
+from autosparse._native.spec import Access, KernelSpec
+
+CACHE_LINE_BYTES: Final = 64
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where the emitter is: the function being written, the loop variables around, the current column tile."""
+
+    out: Writer
+    variables: tuple[str, ...] = ()  # int64_t variables that a task must be handed
+    width: int | None = None
+    tile_index: str | None = None
+    extents: tuple[str, ...] = ()  # of the sequential loops around
+
+    def binding(self, *names: str) -> Scope:
+        """The scope inside a loop that binds `names`."""
+        return replace(self, variables=(*self.variables, *names))
+
+
+@dataclass
+class Emitter:
+    """One kernel being written."""
+
+    spec: KernelSpec
+    program: ir.Program
+    used: Used = field(default_factory=Used)
+    tasks: list[str] = field(default_factory=list)
+
+    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
+        """Write `nodes` in order."""
+        for node in nodes:
+            RULES[type(node)](self, node, scope)
+            if isinstance(node, ir.Locate):
+                scope = scope.binding(f"p_{node.level.name}")
+
+    def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
+        """`block` at the current column width."""
+        splits = dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)
+        return BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used)
+
+    def declare(self, body: str, *, known: Iterable[str] = ()) -> str:
+        """Declarations of the operands and extents that `body` uses, but for the names `known` already."""
+        every = self._declarations() | _extents(self.program)
+        lines = {name: text for name, text in every.items() if name not in known}
+        wanted: set[str] = set()
+        text = body
+        for name in reversed(lines):  # later ones use earlier ones
+            if re.search(rf"(?<![>.])\b{name}\b", text):
+                wanted.add(name)
+                text += lines[name].partition("=")[2]
+        return "".join(f"    {lines[name]}\n" for name in lines if name in wanted)
+
+    def _declarations(self) -> dict[str, str]:
+        """How each operand is reached from `call`."""
+        spec, value = self.spec, C_VALUES[self.spec.dtype]
+        lines = {"A": "const asp_operand *A = call->A;"}
+        for depth, index in enumerate(self.program.expression.sparse.indices):
+            lines[f"n_{index}"] = f"const int64_t n_{index} = A->size[{depth}];"
+        lines |= {name: f"const int64_t {name} = call->{name};" for name in ("ldB", "ldC", "n_j", "n_threads", "chunk")}
+        for level in self.program.levels:
+            for kind, bits in (("pos", spec.positions_bits), ("crd", spec.coordinate_bits)):
+                name = f"{level.name}_{kind}"
+                lines[name] = f"const {C_INDICES[bits]} *restrict {name} = A->{kind}[{level.depth}];"
+            lines[f"last_{level.name}"] = f"const int64_t last_{level.name} = A->n_positions[{level.depth}] - 1;"
+        lines["vals"] = f"const {value} *restrict vals = A->vals;"
+        for access in self.program.expression.dense:
+            lines[f"{access.tensor}_"] = (
+                f"const {value} *restrict {access.tensor}_ = (const {value} *)call->{access.tensor};"
+            )
+        output = self.program.expression.output.tensor
+        lines[f"{output}_"] = f"{value} *restrict {output}_ = ({value} *)call->{output};"
+        return lines
+
+
+def _extents(program: ir.Program) -> dict[str, str]:
+    """Extents of the outer coordinates."""
+    nodes = [node for node in ir.walk(program.body) if isinstance(node, ir.ForDense | ir.ForTiles)]
+    coordinates = {level.coordinate for level in program.levels} | {node.coordinate for node in nodes}
+    return {
+        f"n_{c.name}": f"const int64_t n_{c.name} = "
+        + (f"n_{c.index};" if c.split == 1 else f"(n_{c.index} + {c.split - 1}) / {c.split};")
+        for c in sorted(coordinates, key=lambda c: c.name)
+        if c.is_outer
+    }
+
+
+def extent_text(extent: ir.Extent) -> str:
+    """C text of a dense loop's number of iterations."""
+    c = extent.coordinate
+    if not extent.partner_bound:
+        return f"n_{c.name}" if c.is_outer else str(c.split)
+    if c.is_outer:
+        return f"(n_{c.index} - {c.partner} + {c.split - 1}) / {c.split}"
+    return f"asp_min({c.split}, n_{c.index} - {c.partner} * {c.split})"
+
+
+def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
+    name, count = node.coordinate.name, extent_text(node.extent)
+    if node.parallel:
+        weights = None
+        if node.weights:
+            parent = emitter.program.levels[node.weights.depth - 1].parent_position
+            weights = f"{node.weights.name}_pos" + (f" + {parent} * n_{name}" if parent != "0" else "")
+
+        def write(inside: Scope) -> None:
+            with inside.out.block(f"for (int64_t {name} = begin; {name} < end; {name}++)"):
+                emitter.run(node.body, inside.binding(name))
+
+        emit_parallel(emitter, scope, count=count, weights=weights, write=write)
+        return
+    inner = replace(scope.binding(name), extents=(*scope.extents, count))
+    with scope.out.block(f"for (int64_t {name} = 0, end_{name} = {count}; {name} < end_{name}; {name}++)"):
+        emitter.run(node.body, inner)
+
+
+def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
+    index, tile, count = node.coordinate.index, node.coordinate.split, f"n_{node.coordinate.name}"
+    if node.parallel:
+
+        def write(inside: Scope) -> None:
+            inside.out.line(f"const int64_t end_{index} = asp_min(n_{index}, end * {tile});")
+            with inside.out.block(f"for (int64_t {index} = begin * {tile}; {index} < end_{index};)"):
+                _widths(emitter, node, inside, f"end_{index}")
+
+        emit_parallel(emitter, scope, count=count, weights=None, write=write)
+        return
+    with scope.out.block(f"for (int64_t {index} = 0; {index} < n_{index};)"):
+        _widths(emitter, node, replace(scope, extents=(*scope.extents, count)), f"n_{index}")
+
+
+def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope, end: str) -> None:
+    """The body at every width; the widest that fits is taken."""
+    index = node.coordinate.index
+    for width in node.widths:
+        test = f"if ({end} - {index} >= {width})"
+        head = test if width == node.widths[0] else f"else {test}" if width > 1 else "else"
+        with scope.out.block(head):
+            emitter.run(node.body, replace(scope.binding(index), width=width, tile_index=index))
+            scope.out.line(f"{index} += {width};")
+
+
+def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    name, out = node.level.name, scope.out
+    low, high = fiber_text(node.level)
+    if node.parallel:
+        _parallel_stored(emitter, node, scope)
+        return
+    if node.vector:
+        emit_gather_loop(out, gather_shape(emitter, node, scope), node)
+        return
+    out.line(f"int64_t p_{name} = {low};")
+    out.line(f"const int64_t end_{name} = {high};")
+    inner = scope.binding(f"p_{name}", name)
+    if node.unroll > 1:
+        with out.block(f"for (; p_{name} + {node.unroll} <= end_{name}; p_{name} += {node.unroll})"):
+            out.line(f"const int64_t step_{name} = p_{name};")
+            for copy in range(node.unroll):
+                with out.block():
+                    out.line(f"const int64_t p_{name} = step_{name} + {copy}, {name} = {name}_crd[p_{name}];")
+                    _entry(emitter, node, inner, copy)
+    with out.block(f"for (; p_{name} < end_{name}; p_{name}++)"):
+        out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
+        _entry(emitter, node, inner, 0)
+
+
+def fiber_text(level: ir.StoredLevel) -> tuple[str, str]:
+    """First position of a compressed level below its parent, and the end."""
+    parent = level.parent_position
+    after = "1" if parent == "0" else f"{parent} + 1"
+    return f"{level.name}_pos[{parent}]", f"{level.name}_pos[{after}]"
+
+
+def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    name = node.level.name
+    low, high = fiber_text(node.level)
+    scope.out.line(f"const int64_t low_{name} = {low};")
+
+    def write(inside: Scope) -> None:
+        with inside.out.block(f"for (int64_t p_{name} = low_{name} + begin; p_{name} < low_{name} + end; p_{name}++)"):
+            inside.out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
+            emitter.run(node.body, inside.binding(f"p_{name}", name))
+
+    weights = f"{node.weights.name}_pos + low_{name}" if node.weights else None
+    outer = scope.binding(f"low_{name}")
+    emit_parallel(emitter, outer, count=f"{high} - low_{name}", weights=weights, write=write)
+
+
+def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> None:
+    """One stored entry: prefetch, then the body."""
+    if node.prefetch:
+        _prefetch(emitter, node, scope)
+    for inner in node.body:
+        if isinstance(inner, ir.Block):
+            emit_block(scope.out, emitter.shape(inner, scope), copy)
+        else:
+            emitter.run((inner,), scope)
+
+
+def _prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
+    c, out = node.level.coordinate, scope.out
+    shape = emitter.shape(node.body[0], scope)  # type: ignore[arg-type]  # lowering: only around a lone block
+    ahead = f"ahead_{c.name}"
+    out.line(f"const int64_t {ahead} = {c.name}_crd[asp_min(p_{c.name} + {node.prefetch}, last_{c.name})];")
+    whole = ahead if c.split == 1 else f"{ahead} * {c.split}" if c.is_outer else f"{c.partner} * {c.split} + {ahead}"
+    n_rows = c.split if c.is_outer else 1
+    step = CACHE_LINE_BYTES // emitter.spec.value_bytes
+    for access in shape.block.expression.dense:
+        if c.index not in access.indices:
+            continue
+        columns = range(0, scope.width or 1, step) if len(access.indices) > 1 else range(1)
+        for row in range(n_rows if len(access.indices) > 1 else 1):
+            at = f"asp_min({whole} + {row}, n_{c.index} - 1)" if row else whole
+            for column in columns:
+                values = [at] if len(access.indices) == 1 else [at, _column(scope, access, column)]
+                out.line(f"__builtin_prefetch({shape.address(access, values)});")
+
+
+def _column(scope: Scope, access: Access, column: int) -> str:
+    if scope.tile_index is None:
+        return "0"
+    return f"{scope.tile_index} + {column}" if column else scope.tile_index
+
+
+def gather_shape(emitter: Emitter, node: ir.ForStored, scope: Scope) -> GatherShape:
+    """Entries as lanes."""
+    return GatherShape(emitter.shape(node.body[0], scope), node.unroll)  # type: ignore[arg-type]  # a lone block
+
+
+def _locate(emitter: Emitter, node: ir.Locate, scope: Scope) -> None:
+    name, parent = node.level.name, node.level.parent_position
+    at = name if parent == "0" else f"{parent} * {extent_text(node.extent)} + {name}"
+    scope.out.line(f"const int64_t p_{name} = {at};")
+
+
+def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
+    name, out = node.level.name, scope.out
+    low, high = fiber_text(node.level)
+    out.line(f"const int64_t end_{name} = {high};")
+    out.line(f"const int sorted_{name} = (int)(A->sorted >> {node.level.depth} & 1);")
+    start = f"asp_first({name}_crd, {low}, end_{name}, {name}, sorted_{name})"
+    with out.block(f"for (int64_t p_{name} = {start}; p_{name} < end_{name}; p_{name}++)"):
+        with out.block(f"if ((int64_t){name}_crd[p_{name}] != {name})"):
+            out.line(f"if (sorted_{name})")
+            out.line("    break;")
+            out.line("continue;")
+        emitter.run(node.body, scope.binding(f"p_{name}"))
+
+
+def _guard(emitter: Emitter, node: ir.Guard, scope: Scope) -> None:
+    c = node.coordinate
+    scope.out.line(f"if ({c.index}1 * {c.split} + {c.index}0 >= n_{c.index})")
+    scope.out.line("    continue;")
+
+
+def _block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
+    emit_block(scope.out, emitter.shape(node, scope), 0)
+
+
+def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
+    with scope.out.block():
+        loop = node.body[-1]
+        if isinstance(loop, ir.ForStored) and loop.vector:
+            emit_gather_workspace(scope.out, gather_shape(emitter, loop, scope), node, loop)
+            return
+        shape = emitter.shape(node.block, scope)
+        emit_init(scope.out, shape, node)
+        emitter.run(node.body, scope)
+        emit_store(scope.out, shape, node)
+
+
+def zero_text(output: Access) -> str:
+    """C text that sets the output to zero."""
+    name, row = f"{output.tensor}_", output.indices[0]
+    if len(output.indices) == 1:
+        return f"for (int64_t at = 0; at < n_{row}; at++) {name}[at] = 0;"
+    column = output.indices[1]
+    inner = f"for (int64_t to = 0; to < n_{column}; to++) {name}[at * ld{output.tensor} + to] = 0;"
+    return f"for (int64_t at = 0; at < n_{row}; at++) {inner}"
+
+
+def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
+    scope.out.line(zero_text(node.output))
+
+
+RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
+    ir.ForDense: _for_dense,
+    ir.ForTiles: _for_tiles,
+    ir.ForStored: _for_stored,
+    ir.Locate: _locate,
+    ir.Search: _search,
+    ir.Guard: _guard,
+    ir.Block: _block,
+    ir.Workspace: _workspace,
+    ir.Zero: _zero,
+}
+"""How each node is written; a new node is a row."""

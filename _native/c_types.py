@@ -1,0 +1,201 @@
+"""C text that kernels share: the ABI's structures, vector types with their helpers, and small functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from autosparse._native.spec import KernelSpec
+
+C_VALUES: Final = {"float32": "float", "float64": "double"}
+C_INDICES: Final = {16: "uint16_t", 32: "int32_t", 64: "int64_t"}
+MAX_LEVELS: Final = 8
+MAX_INDICES: Final = 4
+
+OPERAND_STRUCT: Final = f"""\
+typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
+typedef int (*asp_parallel_function)(asp_task task, void *context, int64_t n_items, int64_t min_items,
+                                     int64_t max_items, int n_threads, double serial_ns);
+typedef struct {{
+    int64_t size[{MAX_INDICES}];            /* extents of the indices, the sparse operand's first */
+    const void *pos[{MAX_LEVELS}], *crd[{MAX_LEVELS}]; /* by depth of the level */
+    const void *vals;
+    int64_t n_positions[{MAX_LEVELS}];     /* of each level; the last level's number the values */
+    int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
+    asp_parallel_function parallel; /* NULL: one thread */
+}} asp_operand;
+"""
+"""The packed operand as kernels see it. The declaration that cffi parses is the same text."""
+
+KERNEL_PROTOTYPE: Final = (
+    "int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, "
+    "int64_t n_threads, int64_t chunk)"
+)
+"""B and C are addresses, ldB and ldC elements between rows. chunk > 0: iterations per hand-out; 0: equal entries.
+Returns 1 when a result that padding may have spoilt is not finite, else 0."""
+
+CALL_STRUCT: Final = """\
+typedef struct {
+    const asp_operand *A;
+    uintptr_t B, C;
+    int64_t ldB, ldC, n_j, n_threads, chunk;
+} asp_call;
+"""
+"""The kernel's arguments, as its tasks see them."""
+
+INCLUDES: Final = "#include <stddef.h>\n#include <stdint.h>\n"
+
+HELPERS: Final = {
+    "asp_min": """\
+static inline int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
+""",
+    "asp_boundary": """\
+/* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
+ * numbers of entries and iterations. */
+static int64_t asp_boundary(const POS *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
+{
+    if (part >= n_parts)
+        return n;
+    if (chunk > 0)
+        return part * chunk;
+    if (!pos)
+        return n * part / n_parts;
+    const double wanted = ((double)(pos[n] - pos[0]) + 2.0 * (double)n) * (double)part / (double)n_parts;
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if ((double)(pos[middle] - pos[0]) + 2.0 * (double)middle < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+""",
+    "asp_first": """\
+/* First position in low .. high whose coordinate is not below the wanted one; low where they are not sorted. */
+static inline int64_t asp_first(const CRD *crd, int64_t low, int64_t high, int64_t wanted, int sorted)
+{
+    if (!sorted)
+        return low;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if ((int64_t)crd[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+""",
+}
+"""Functions that a kernel may call; POS and CRD stand for its index types."""
+
+
+def vector_type(spec: KernelSpec, lanes: int) -> str:
+    """Name of the type of `lanes` values ("f32x1" is a scalar)."""
+    return f"f{8 * spec.value_bytes}x{lanes}"
+
+
+def vector_helpers(spec: KernelSpec, lanes_used: Iterable[int]) -> str:
+    """Types and functions for all widths up to the widest used (sums go by halves)."""
+    widest = max(lanes_used)
+    return "".join(_vector_helper(spec, 1 << bit) for bit in range(widest.bit_length()))
+
+
+def _vector_helper(spec: KernelSpec, lanes: int) -> str:
+    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
+    size = lanes * spec.value_bytes
+    if lanes == 1:
+        return (
+            f"typedef {value} {name};\n"
+            f"static inline {name} load_{name}(const {value} *p) {{ return *p; }}\n"
+            f"static inline void store_{name}({value} *p, {name} v) {{ *p = v; }}\n"
+            f"static inline {value} sum_{name}({name} v) {{ return v; }}\n"
+        )
+    half = vector_type(spec, lanes // 2)
+    return f"""\
+typedef {value} {name} __attribute__((vector_size({size})));
+typedef {value} {name}_unaligned __attribute__((vector_size({size}), aligned({spec.value_bytes}), may_alias));
+static inline {name} load_{name}(const {value} *p) {{ return *(const {name}_unaligned *)p; }}
+static inline void store_{name}({value} *p, {name} v) {{ *({name}_unaligned *)p = v; }}
+static inline {value} sum_{name}({name} v)
+{{
+    union {{ {name} whole; {half} half[2]; }} u = {{v}};
+    return sum_{half}(u.half[0] + u.half[1]);
+}}
+"""
+
+
+def partial_helpers(spec: KernelSpec, lanes: int) -> str:
+    """Loads and stores that stop at the end of an operand, for vectors along a sparse index."""
+    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
+    at = "v" if lanes == 1 else "v[lane]"
+    return f"""\
+static inline {name} load_part_{name}(const {value} *p, int64_t n)
+{{
+    {name} v = {{0}};
+    for (int lane = 0; lane < {lanes} && lane < n; lane++)
+        {at} = p[lane];
+    return v;
+}}
+static inline void store_part_{name}({value} *p, {name} v, int64_t n)
+{{
+    for (int lane = 0; lane < {lanes} && lane < n; lane++)
+        p[lane] = {at};
+}}
+/* Reads past the end give the last value: it meets a padded zero. */
+static inline {name} load_clamped_{name}(const {value} *p, int64_t k, int64_t n)
+{{
+    {name} v;
+    if (k + {lanes} <= n)
+        return load_{name}(p + k);
+    for (int lane = 0; lane < {lanes}; lane++)
+        {at} = p[k + lane < n ? k + lane : n - 1];
+    return v;
+}}
+"""
+
+
+def gather_helpers(spec: KernelSpec, lanes: int) -> str:
+    """``B[crd[0]], B[crd[1]], ...`` as lanes; for full AVX-512 registers also the first n of them."""
+    value, name, crd = C_VALUES[spec.dtype], vector_type(spec, lanes), C_INDICES[spec.coordinate_bits]
+    if not masked_gather(spec, lanes):
+        lanes_text = ", ".join(f"B[crd[{lane}]]" for lane in range(lanes))
+        head = f"static inline {name} gather_{name}(const {value} *B, const {crd} *crd)"
+        return f"{head}\n{{\n    return ({name}){{{lanes_text}}};\n}}\n"
+    text = _AVX512_GATHER[spec.dtype, spec.coordinate_bits]
+    return f"""\
+#include <immintrin.h>
+/* The first n entries of a fiber, n <= {lanes}: products of the others are zero, and none of them is read. */
+static inline {name} product_{name}(const {value} *vals, const {crd} *crd, const {value} *B, int64_t n)
+{{
+    const __mmask{max(8, lanes)} m = (__mmask{max(8, lanes)})(n >= {lanes} ? {hex((1 << lanes) - 1)}u : (1u << n) - 1u);
+{text}
+}}
+"""
+
+
+def masked_gather(spec: KernelSpec, lanes: int) -> bool:
+    """Whether a fiber's incomplete last step can be done with the same registers."""
+    return spec.isa == "avx512" and lanes == spec.max_lanes and (spec.dtype, spec.coordinate_bits) in _AVX512_GATHER
+
+
+_AVX512_GATHER: Final = {
+    ("float32", 32): """\
+    const __m512i at = _mm512_maskz_loadu_epi32(m, crd);
+    const __m512 b = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m, at, B, 4);
+    return (f32x16)_mm512_mul_ps(_mm512_maskz_loadu_ps(m, vals), b);""",
+    ("float32", 16): """\
+    const __m512i at = _mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(m, crd));
+    const __m512 b = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m, at, B, 4);
+    return (f32x16)_mm512_mul_ps(_mm512_maskz_loadu_ps(m, vals), b);""",
+    ("float64", 32): """\
+    const __m256i at = _mm256_maskz_loadu_epi32(m, crd);
+    const __m512d b = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), m, at, B, 8);
+    return (f64x8)_mm512_mul_pd(_mm512_maskz_loadu_pd(m, vals), b);""",
+    ("float64", 16): """\
+    const __m256i at = _mm256_cvtepu16_epi32(_mm_maskz_loadu_epi16(m, crd));
+    const __m512d b = _mm512_mask_i32gather_pd(_mm512_setzero_pd(), m, at, B, 8);
+    return (f64x8)_mm512_mul_pd(_mm512_maskz_loadu_pd(m, vals), b);""",
+}

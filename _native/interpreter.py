@@ -1,0 +1,209 @@
+"""Interpreter: runs loop IR in plain Python on packed arrays. Slow and simple: the oracle for all emitters.
+
+Every node does here what its docstring in `ir` says; nothing is shared with the emitters.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native import ir
+from autosparse._native.lower import lower
+from autosparse._native.packing import PackedOperand
+from autosparse._native.spec import Access, KernelSpec
+from numpy.typing import NDArray
+
+Array = NDArray[Any]  # float32 or float64
+Env = dict[str, int]  # coordinates, positions, extents and the current tile
+
+
+@dataclass
+class _Machine:
+    """Operands and the state of one run."""
+
+    packed: PackedOperand
+    dense: Mapping[str, Array]  # operands and output by tensor name
+    splits: Mapping[str, int]
+    n_threads: int
+    chunk: int
+    accumulators: list[dict[tuple[int, ...], Any]] = field(default_factory=list)  # one dict per copy
+    copy: int = 0
+    saw_non_finite: bool = False
+
+
+def interpret(
+    spec: KernelSpec, packed: PackedOperand, B: Array, n_threads: int = 1, *, flags: list[int] | None = None
+) -> Array:
+    """``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's return value (1: saw non-finite)."""
+    program = lower(spec)
+    output = program.expression.output
+    dense_tensor = program.expression.dense[0].tensor
+    n_j = B.shape[1] if B.ndim == 2 else 1
+    shape = (packed.sizes["i"], n_j) if len(output.indices) == 2 else (packed.sizes["i"],)
+    columns = B if len(output.indices) == 2 or B.ndim == 1 else B[:, 0]
+    C = np.full(shape, np.nan, dtype=B.dtype)
+    if min(packed.sizes.values()) == 0:
+        C[...] = 0
+    else:
+        splits = dict(spec.schedule.format.splits) | dict(spec.schedule.dense_splits)
+        machine = _Machine(packed, {dense_tensor: columns, output.tensor: C}, splits, n_threads, spec.schedule.chunk)
+        env: Env = {f"n_{index}": size for index, size in packed.sizes.items()} | {"n_j": n_j}
+        _run(program.body, env, machine)
+        if flags is not None:
+            flags.append(int(machine.saw_non_finite))
+    return C.reshape((packed.sizes["i"], *B.shape[1:]))
+
+
+def _run(nodes: Iterable[ir.Node], env: Env, machine: _Machine) -> bool:
+    """Run `nodes` in order; False when a guard ended this iteration."""
+    return all(RULES[type(node)](node, env, machine) is not False for node in nodes)
+
+
+def _handed_out(values: list[Any], parallel: bool, machine: _Machine) -> list[Any]:
+    """Iterations in the order in which threads would take them: chunks in turns, the last thread first."""
+    if not parallel or machine.n_threads == 1:
+        return values
+    size = max(1, machine.chunk)
+    chunks = [values[at : at + size] for at in range(0, len(values), size)]
+    by_thread = [chunks[thread :: machine.n_threads] for thread in reversed(range(machine.n_threads))]
+    return [value for taken in by_thread for chunk in taken for value in chunk]
+
+
+def _extent(extent: ir.Extent, env: Env) -> int:
+    partner = extent.coordinate.partner
+    return extent.value(env[f"n_{extent.coordinate.index}"], env[partner] if extent.partner_bound and partner else 0)
+
+
+def _for_dense(node: ir.ForDense, env: Env, machine: _Machine) -> None:
+    for value in _handed_out(list(range(_extent(node.extent, env))), node.parallel, machine):
+        _run(node.body, env | {node.coordinate.name: value}, machine)
+
+
+def _for_tiles(node: ir.ForTiles, env: Env, machine: _Machine) -> None:
+    index, tile = node.coordinate.index, node.coordinate.split
+    n = env[f"n_{index}"]
+    for start in _handed_out(list(range(0, n, tile)), node.parallel, machine):
+        at, end = start, min(start + tile, n)
+        for width in node.widths:
+            while at + width <= end:
+                _run(node.body, env | {index: at, f"{index}_width": width}, machine)
+                at += width
+
+
+def _fiber(level: ir.StoredLevel, env: Env, machine: _Machine) -> tuple[int, int]:
+    pos = machine.packed.pos[level.name]
+    parent = 0 if level.parent is None else env[f"p_{level.parent}"]
+    return int(pos[parent]), int(pos[parent + 1])
+
+
+def _for_stored(node: ir.ForStored, env: Env, machine: _Machine) -> None:
+    name = node.level.name
+    crd = machine.packed.crd[name]
+    low, high = _fiber(node.level, env, machine)
+    n_steps = (high - low) // node.unroll * node.unroll
+    for p in _handed_out(list(range(low, high)), node.parallel, machine):
+        machine.copy = (p - low) % node.unroll if p - low < n_steps else 0
+        _run(node.body, env | {f"p_{name}": p, name: int(crd[p])}, machine)
+        machine.copy = 0
+
+
+def _locate(node: ir.Locate, env: Env, machine: _Machine) -> None:
+    parent = 0 if node.level.parent is None else env[f"p_{node.level.parent}"]
+    env[f"p_{node.level.name}"] = parent * _extent(node.extent, env) + env[node.level.name]
+
+
+def _search(node: ir.Search, env: Env, machine: _Machine) -> None:
+    name = node.level.name
+    crd = machine.packed.crd[name]
+    low, high = _fiber(node.level, env, machine)
+    if machine.packed.is_sorted(name):
+        low = bisect.bisect_left(crd, env[name], low, high)
+        high = bisect.bisect_right(crd, env[name], low, high)
+    for p in range(low, high):
+        if crd[p] == env[name]:
+            _run(node.body, env | {f"p_{name}": p}, machine)
+
+
+def _index(coordinate: ir.Coordinate, env: Env) -> int:
+    """Value of the index that `coordinate` is a part of."""
+    index = coordinate.index
+    if coordinate.split == 1:
+        return env[f"{index}1"]
+    return env[f"{index}1"] * coordinate.split + env[f"{index}0"]
+
+
+def _guard(node: ir.Guard, env: Env, machine: _Machine) -> bool:
+    return _index(node.coordinate, env) < env[f"n_{node.coordinate.index}"]
+
+
+def _cells(block: ir.Block, env: Env) -> Iterable[Env]:
+    """One environment per multiply-add of the block, with all coordinates bound."""
+    extents = [range(env.get(f"{c.index}_width", c.split)) for c in block.coordinates]
+    for values in itertools.product(*extents):
+        yield env | {c.name: value for c, value in zip(block.coordinates, values, strict=True)}
+
+
+def _indices(access: Access, cell: Env, machine: _Machine) -> tuple[int, ...]:
+    values = []
+    for index in access.indices:
+        if f"{index}_width" in cell:
+            values.append(cell[index] + cell[f"{index}0"])
+        else:
+            split = machine.splits.get(index, 1)
+            values.append(cell[f"{index}1"] * split + (cell[f"{index}0"] if split > 1 else 0))
+    return tuple(values)
+
+
+def _accumulate(node: ir.Block, env: Env, machine: _Machine) -> None:
+    target = machine.accumulators[machine.copy]
+    for cell in _cells(node, env):
+        for level in node.levels:
+            _locate(ir.Locate(level, ir.Extent(level.coordinate, partner_bound=False)), cell, machine)
+        position = cell[f"p_{machine.packed.last_level}"]
+        value = machine.packed.values[position]
+        for access in node.expression.dense:
+            at = [
+                min(v, cell[f"n_{x}"] - 1) for v, x in zip(_indices(access, cell, machine), access.indices, strict=True)
+            ]
+            value = value * machine.dense[access.tensor][tuple(at)]
+        where = _indices(node.expression.output, cell, machine)
+        target[where] = target.get(where, machine.dense[node.expression.output.tensor].dtype.type(0)) + value
+
+
+def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
+    """Load, run the body, store what lies inside the output."""
+    output = machine.dense[node.output.tensor]
+    loads = node.init == "load" or (node.init == "first" and any(env[name] for name in node.first))
+    cells = {_indices(node.output, cell, machine) for cell in _cells(node.block, env)}
+    inside = {at for at in cells if all(v < n for v, n in zip(at, output.shape, strict=True))}
+    zero = output.dtype.type(0)
+    machine.accumulators = [{} for _ in range(node.copies)]
+    machine.accumulators[0] = {at: output[at] if loads and at in inside else zero for at in cells}
+    _run(node.body, env, machine)
+    for at in inside:
+        total = sum((copy.get(at, zero) for copy in machine.accumulators), start=zero)
+        output[at] = total
+        machine.saw_non_finite |= node.check and not bool(np.isfinite(total))
+
+
+def _zero(node: ir.Zero, env: Env, machine: _Machine) -> None:
+    machine.dense[node.output.tensor][...] = 0
+
+
+RULES: Final[Mapping[type, Callable[..., Any]]] = {
+    ir.ForDense: _for_dense,
+    ir.ForTiles: _for_tiles,
+    ir.ForStored: _for_stored,
+    ir.Locate: _locate,
+    ir.Search: _search,
+    ir.Guard: _guard,
+    ir.Block: _accumulate,
+    ir.Workspace: _workspace,
+    ir.Zero: _zero,
+}
+"""What each node does; a new node is a row."""

@@ -1,0 +1,99 @@
+"""Kernel: a loaded shared object; BoundKernel: a kernel and the packed operand it reads, ready to be called."""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from autosparse._native import runtime_api
+from autosparse._native.packing import PackedOperand
+from autosparse._native.spec import KernelSpec
+
+from autosparse.errors import BuildError
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Machine code for a KernelSpec. One per process and artefact; never unloaded."""
+
+    spec: KernelSpec
+    path: Path
+    address: int  # of asp_kernel
+    needs_sorted: bool  # it searches: tell it which levels are sorted
+    library: Any = field(repr=False)  # keeps the shared object mapped
+
+    @classmethod
+    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool) -> Kernel:
+        """Map the shared object; BuildError when the system refuses it."""
+        try:
+            library = ctypes.CDLL(str(path))
+            address = ctypes.cast(library.asp_kernel, ctypes.c_void_p).value
+        except (OSError, AttributeError) as err:
+            raise BuildError(f"a compiled kernel cannot be loaded: {err}", key=spec.key()) from err
+        assert address is not None
+        return cls(spec, path, address, needs_sorted, library)
+
+    def bind(self, packed: PackedOperand) -> BoundKernel:
+        """This kernel on `packed`, which must have the spec's format and types.
+
+        Values are read live: `packed.refresh` of an operand that is not live needs no new bind; where the user's own
+        arrays moved, pack and bind again.
+        """
+        spec = self.spec
+        found = (packed.fmt, packed.values.dtype.name, packed.pattern.index_dtype)
+        if found != (spec.schedule.format, spec.dtype, spec.index_dtype):
+            raise TypeError(f"a kernel for {spec.schedule.format}, {spec.dtype}, {spec.index_dtype} got {found}")
+        return BoundKernel(self, packed, _operand(packed, self.needs_sorted))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundKernel:
+    """A kernel with its operand. Calls may come from several threads at once."""
+
+    kernel: Kernel
+    packed: PackedOperand
+    _operand: Any = field(repr=False)  # cffi asp_operand *
+    _chunk: int = field(init=False, repr=False)
+    _address: int = field(init=False, repr=False)
+    _call: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        schedule = self.kernel.spec.schedule
+        object.__setattr__(self, "_chunk", schedule.chunk if schedule.partition == "dynamic" else 0)
+        object.__setattr__(self, "_address", self.kernel.address)
+        object.__setattr__(self, "_call", runtime_api.lib.asp_run_kernel)
+
+    # Positional: this is the hot path.
+    def run(  # noqa: PLR0917
+        self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
+    ) -> bool:
+        """``C = op(A) @ B``: B and C row-major with `ldb`, `ldc` elements between rows; C need not be initialised.
+
+        Kernels without a column loop take one column (``n_cols == 1``) of adjacent elements. False: a result that
+        padding may have spoilt is not finite, C must be computed again by a kernel without padding.
+        """
+        return not self._call(
+            self._address, self._operand, B_address, ldb, C_address, ldc, n_cols, n_threads, self._chunk
+        )
+
+
+def _operand(packed: PackedOperand, needs_sorted: bool) -> Any:
+    """The C structure; it refers to arrays that `packed` keeps alive."""
+    ffi, lib = runtime_api.ffi, runtime_api.lib
+    struct = ffi.new("asp_operand *")
+    sizes = packed.sizes
+    struct.size[0], struct.size[1] = sizes["i"], sizes["k"]
+    for depth, level in enumerate(packed.fmt.levels):
+        name = level.coordinate
+        if name in packed.pos:
+            struct.pos[depth] = runtime_api.pointer(packed.pos[name])
+            struct.crd[depth] = runtime_api.pointer(packed.crd[name])
+            if needs_sorted and packed.is_sorted(name):
+                struct.sorted |= 1 << depth
+    for depth, count in enumerate(packed.n_positions):
+        struct.n_positions[depth] = count
+    struct.vals = runtime_api.pointer(packed.values)
+    struct.parallel = lib.asp_parallel_address()
+    return struct

@@ -1,0 +1,242 @@
+"""Native packers: which formats have one, and the calls. Everything else goes the generic way of `pack`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+from autosparse._native import runtime_api
+from autosparse._native.levels import COORDINATE_DTYPES, coordinate_dtype
+from numpy.typing import NDArray
+
+from autosparse.formats import Format
+from autosparse.pattern import Pattern
+
+if TYPE_CHECKING:
+    from autosparse._native.packing import PackedOperand
+
+Array = NDArray[Any]  # values or indices of any supported dtype
+Packed = tuple[dict[str, Array], dict[str, Array], Array]  # pos and crd by coordinate, values
+
+
+@dataclass(frozen=True)
+class Rows:
+    """op(A) by rows, as native code takes it; arrays are kept alive here."""
+
+    n_rows: int
+    n_cols: int
+    indptr: Array
+    indices: Array
+
+    @property
+    def itype(self) -> int:
+        """Code of the index type."""
+        return runtime_api.INDEX_CODES[self.indptr.dtype.name]
+
+    @property
+    def head(self) -> tuple[Any, ...]:  # the leading arguments of every packer: ints and C pointers
+        """itype, n_rows, n_cols, indptr, indices."""
+        return self.itype, self.n_rows, self.n_cols, runtime_api.pointer(self.indptr), runtime_api.pointer(self.indices)
+
+
+class Packer(Protocol):
+    """A native way into one family of formats."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """Whether it packs `fmt`."""
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Structure and values."""
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Values only, in place."""
+
+
+class RowsPacker:
+    """``i1:U,k1:C``: CSR of op(A), with narrow coordinates or of the transpose."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """CSR of any index width."""
+        return _levels(fmt) == "i1:U,k1:C"
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Copies."""
+        crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
+        return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Copy."""
+        np.copyto(operand.values, values)
+
+
+class BlocksPacker:
+    """``i1:U,k1:C`` and then inner levels, all uncompressed: BCSR, UCU."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """Blocks of rows, sorted by block column."""
+        return _levels(fmt).startswith("i1:U,k1:C,") and all(level.kind.value == "U" for level in fmt.levels[2:])
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Count, list, fill: three passes over the entries."""
+        r, c = fmt.split("i"), fmt.split("k")
+        pos = np.empty(-(-rows.n_rows // r) + 1, dtype=rows.indptr.dtype)
+        n_blocks = int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos)))
+        _check(n_blocks)
+        crd = np.empty(n_blocks, dtype=COORDINATE_DTYPES[fmt.index_bits])
+        _check(runtime_api.lib.asp_list_blocks(*rows.head, r, c, fmt.index_bits, runtime_api.pointer(crd)))
+        packed = np.empty(n_blocks * r * c, dtype=values.dtype)
+        BlocksPacker._fill(rows, values, fmt, (pos, crd, packed))
+        return {"k1": pos}, {"k1": crd}, packed
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """The last of the three passes."""
+        BlocksPacker._fill(rows, values, operand.fmt, (operand.pos["k1"], operand.crd["k1"], operand.values))
+
+    @staticmethod
+    def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
+        pos, crd, packed = arrays
+        steps = _inner_steps(fmt)
+        code = runtime_api.lib.asp_fill_blocks(
+            runtime_api.DTYPE_CODES[values.dtype.name],
+            *rows.head,
+            runtime_api.pointer(values),
+            *(fmt.split("i"), fmt.split("k"), fmt.split("i") * fmt.split("k"), steps["i0"], steps["k0"]),
+            fmt.index_bits,
+            *(runtime_api.pointer(pos), runtime_api.pointer(crd), runtime_api.pointer(packed)),
+        )
+        _check(code)
+
+
+class PanelsPacker:
+    """``k1:U,i1:U,k0:C``: column panels, each a CSR of its own with panel-relative columns."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """The sparse block format of WACO §5.2.1, rows not split."""
+        return _levels(fmt) == "k1:U,i1:U,k0:C"
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Count and fill: two passes over the entries."""
+        split = fmt.split("k")
+        pos = np.empty(-(-rows.n_cols // split) * rows.n_rows + 1, dtype=rows.indptr.dtype)
+        _check(runtime_api.lib.asp_count_panels(*rows.head, split, runtime_api.pointer(pos)))
+        crd = np.empty(values.size, dtype=COORDINATE_DTYPES[fmt.index_bits])
+        packed = np.empty_like(values)
+        PanelsPacker._fill(rows, values, fmt, (pos, crd, packed))
+        return {"k0": pos}, {"k0": crd}, packed
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Values by the second pass."""
+        PanelsPacker._fill(rows, values, operand.fmt, (operand.pos["k0"], None, operand.values))
+
+    @staticmethod
+    def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
+        pos, crd, packed = arrays
+        code = runtime_api.lib.asp_fill_panels(
+            runtime_api.DTYPE_CODES[values.dtype.name],
+            *rows.head,
+            runtime_api.pointer(values),
+            fmt.split("k"),
+            runtime_api.pointer(pos),
+            fmt.index_bits,
+            runtime_api.ffi.NULL if crd is None else runtime_api.pointer(crd),
+            runtime_api.pointer(packed),
+        )
+        _check(code)
+
+
+PACKERS: Final[tuple[type[Packer], ...]] = (RowsPacker, BlocksPacker, PanelsPacker)
+"""Native packers, asked in order; a new one is an entry."""
+
+
+def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> Packed | None:
+    """Structure and values of op(A) in `fmt`; None when no native packer takes it."""
+    packer = _packer(fmt)
+    if packer is None:
+        return None
+    rows, own = _rows_of(pattern, values, transposed=transposed)
+    return packer.pack(rows, own, fmt)
+
+
+def refill(operand: PackedOperand, values: Array) -> bool:
+    """Overwrite the operand's values in place; False when no native packer takes its format."""
+    packer = _packer(operand.fmt)
+    if packer is None:
+        return False
+    rows, own = _rows_of(operand.pattern, values, transposed=operand.transposed)
+    packer.fill(rows, own, operand)
+    return True
+
+
+def count_blocks(pattern: Pattern, fmt: Format, *, transposed: bool) -> int | None:
+    """Number of non-empty blocks (i1, k1), exact; None without the runtime."""
+    if not runtime_api.available:
+        return None
+    r, c = fmt.split("i"), fmt.split("k")
+    # The blocks of A^T are those of A with the sides exchanged.
+    rows = Rows(*pattern.shape, pattern.indptr, pattern.indices)
+    sides = (c, r) if transposed else (r, c)
+    count = int(runtime_api.lib.asp_count_blocks(*rows.head, *sides, runtime_api.ffi.NULL))
+    _check(count)
+    return count
+
+
+def _packer(fmt: Format) -> type[Packer] | None:
+    if not runtime_api.available:
+        return None
+    return next((packer for packer in PACKERS if packer.takes(fmt)), None)
+
+
+def _rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows, Array]:
+    """op(A) by rows, entries of a row in the order in which SciPy sums them."""
+    nnz = pattern.nnz
+    indices, data = pattern.indices[:nnz], np.ascontiguousarray(values[:nnz])
+    if not transposed:
+        return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
+    indptr_t = np.empty(pattern.n_cols + 1, dtype=indices.dtype)
+    indices_t, data_t = np.empty_like(indices), np.empty_like(data)
+    rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices))
+    code = runtime_api.lib.asp_pack_transpose(
+        runtime_api.DTYPE_CODES[data.dtype.name],
+        *rows.head,
+        *(
+            runtime_api.pointer(data),
+            runtime_api.pointer(indptr_t),
+            runtime_api.pointer(indices_t),
+            runtime_api.pointer(data_t),
+        ),
+    )
+    _check(code)
+    return Rows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
+
+
+def _levels(fmt: Format) -> str:
+    return ",".join(map(str, fmt.levels))
+
+
+def _inner_steps(fmt: Format) -> Mapping[str, int]:
+    """Distance of neighbours in i0 and in k0 inside a block of values."""
+    steps = {"i0": 0, "k0": 0}
+    for depth, level in enumerate(fmt.levels):
+        if level.coordinate in steps:
+            steps[level.coordinate] = math.prod(fmt.split(after.coordinate[:-1]) for after in fmt.levels[depth + 1 :])
+    return steps
+
+
+def _check(code: int) -> None:
+    if code < 0:
+        raise MemoryError("no memory to pack a sparse operand")

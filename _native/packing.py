@@ -1,0 +1,264 @@
+"""Packing: from the user's CSR arrays to the levels of a Format, and back.
+
+Coordinates are those of op(A): ``i`` its rows, ``k`` its columns. Entries that repeat stay apart where the last level
+is Compressed (they are summed by the product, in the row's own order) and are added up where it is Uncompressed.
+Plain CSR is not packed: the user's arrays are referred to, and values are read live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native import native_packers
+from autosparse._native.levels import LEVELS, Entries, coordinate_dtype
+from numpy.typing import NDArray
+
+from autosparse.errors import PackError
+from autosparse.formats import Format, Level, LevelKind
+from autosparse.pattern import Pattern
+
+Array = NDArray[Any]  # values: float32, float64, complex64, complex128; indices: int32, int64, uint16
+MAX_POSITIONS: Final = 1 << 62
+"""Formats with more positions than this are refused whatever the memory."""
+
+
+@dataclass(eq=False)
+class PackedOperand:
+    """op(A) in a format: `pos` and `crd` arrays by coordinate of the compressed levels, and the values.
+
+    Written once; `refresh` overwrites values in place (callers see to it that no product runs meanwhile).
+    """
+
+    fmt: Format
+    transposed: bool
+    pattern: Pattern = field(repr=False)  # of A, not of op(A)
+    pos: Mapping[str, Array] = field(repr=False)
+    crd: Mapping[str, Array] = field(repr=False)
+    values: Array = field(repr=False)
+    live: bool = False  # the arrays are the user's own
+    _sorted: dict[str, bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Extents of the indices of op(A)."""
+        n_rows, n_cols = self.pattern.shape
+        return {"i": n_cols, "k": n_rows} if self.transposed else {"i": n_rows, "k": n_cols}
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Split size of each index."""
+        return {index: self.fmt.split(index) for index in self.sizes}
+
+    @property
+    def last_level(self) -> str:
+        """Coordinate of the innermost level, whose positions number the values."""
+        return self.fmt.order[-1]
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All arrays, values last."""
+        return (*self.pos.values(), *self.crd.values(), self.values)
+
+    @property
+    def n_positions(self) -> tuple[int, ...]:
+        """Positions of each level."""
+        extents, counts = _extents(self.fmt, self.sizes), [1]
+        for level in self.fmt.levels:
+            name = level.coordinate
+            counts.append(int(self.pos[name][-1]) if name in self.pos else counts[-1] * extents[name])
+        return tuple(counts[1:])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken beside the user's own arrays."""
+        return 0 if self.live else sum(array.nbytes for array in self.arrays)
+
+    def is_sorted(self, coordinate: str) -> bool:
+        """Whether each fiber of a compressed level lists its coordinates in nondecreasing order (looked at once)."""
+        if coordinate not in self._sorted:
+            pos, crd = self.pos[coordinate], self.crd[coordinate][: int(self.pos[coordinate][-1])]
+            falls = np.flatnonzero(crd[1:] < crd[:-1]) + 1
+            self._sorted[coordinate] = bool(np.isin(falls, pos).all())
+        return self._sorted[coordinate]
+
+    def refresh(self, values: Array) -> None:
+        """Take new values of the same pattern (in A's own order); live operands refer to them."""
+        if self.live:
+            self.values = values
+            return
+        if native_packers.refill(self, values):
+            return
+        self.values[...] = pack(self.pattern, values, self.fmt, transposed=self.transposed).values
+
+    def unpack(self) -> tuple[Array, Array, Array]:
+        """op(A) as CSR (indptr, indices, data): rows in order, padding left out by position, zeros in blocks kept out.
+
+        Inside a row, entries come in the order in which the format stores them.
+        """
+        coordinates, positions = self._walk()
+        values = self.values[positions]
+        if self.fmt.has_padding:
+            kept = (values != 0) & _inside(coordinates, self.fmt, self.sizes)
+            values = values[kept]
+            coordinates = {name: array[kept] for name, array in coordinates.items()}
+        rows, columns = (_whole(coordinates, index, self.fmt) for index in ("i", "k"))
+        order = np.argsort(rows, kind="stable")
+        index_dtype = self.pattern.indptr.dtype
+        indptr = np.zeros(self.sizes["i"] + 1, dtype=index_dtype)
+        np.cumsum(np.bincount(rows, minlength=self.sizes["i"]), out=indptr[1:])
+        return indptr, columns[order].astype(index_dtype), values[order]
+
+    def _walk(self) -> tuple[dict[str, Array], Array]:
+        """Coordinates of every position of the last level, and those positions."""
+        extents = _extents(self.fmt, self.sizes)
+        coordinates: dict[str, Array] = {}
+        positions = np.zeros(1, dtype=np.int64)
+        for level in self.fmt.levels:
+            name = level.coordinate
+            if level.kind is LevelKind.UNCOMPRESSED:
+                n = extents[name]
+                coordinates = {known: np.repeat(array, n) for known, array in coordinates.items()}
+                coordinates[name] = np.tile(np.arange(n), positions.size)
+                positions = np.repeat(positions, n) * n + coordinates[name]
+            else:
+                lengths = np.diff(self.pos[name]).astype(np.int64)
+                coordinates = {known: np.repeat(array, lengths) for known, array in coordinates.items()}
+                positions = np.arange(int(self.pos[name][-1]))
+                coordinates[name] = self.crd[name][: positions.size].astype(np.int64)
+        return coordinates, positions
+
+
+def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
+    """Bytes of `pack`'s result, known before: exact for blocks of rows, else an upper bound. O(nnz) at most."""
+    if fmt.is_csr and not transposed:
+        return 0
+    extents = _extents(fmt, _sizes(pattern, transposed))
+    crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
+    pos_bytes = pattern.indptr.dtype.itemsize
+    total, n_positions = 0, 1
+    for depth, level in enumerate(fmt.levels):
+        storage = LEVELS[level.kind]
+        extent = extents[level.coordinate]
+        n_prefixes = _n_prefixes(pattern, fmt, depth, n_positions * extent, transposed=transposed)
+        below = storage.n_positions(n_positions, extent, n_prefixes)
+        total += storage.nbytes(n_positions, below, pos_bytes, crd_bytes)
+        n_positions = below
+    return total + n_positions * value_bytes
+
+
+def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | None:
+    """Why `pattern` cannot be packed in `fmt` (a coordinate or a count that its index types cannot hold), or None."""
+    if fmt.is_csr and not transposed:
+        return None
+    extents = _extents(fmt, _sizes(pattern, transposed))
+    limit = int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1
+    for level in fmt.levels:
+        if level.kind is LevelKind.COMPRESSED and extents[level.coordinate] > limit:
+            bits = fmt.index_bits
+            return f"{level.coordinate} has {extents[level.coordinate]:,} coordinates: more than {bits} bits hold"
+    return None
+
+
+def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:
+    """op(A) in `fmt`. PackError when it does not fit the index types; a bound on memory is the caller's to check."""
+    if fmt.is_csr and not transposed:
+        arrays = {"k1": pattern.indptr}, {"k1": pattern.indices}
+        return PackedOperand(fmt, False, pattern, *arrays, values, live=True)
+    reason = reason_unfit(pattern, fmt, transposed=transposed)
+    if reason:
+        raise PackError.unfit(fmt, reason)
+    native = native_packers.pack(pattern, values, fmt, transposed=transposed)
+    pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
+    return PackedOperand(fmt, transposed, pattern, pos, crd, packed)
+
+
+def pack_generic(
+    pattern: Pattern, values: Array, fmt: Format, *, transposed: bool
+) -> tuple[dict[str, Array], dict[str, Array], Array]:
+    """pos, crd and values of any format, by sorting: the reference for the native packers, and their stand-in."""
+    nnz = pattern.nnz
+    coordinates = _coordinates(pattern, fmt, transposed=transposed)
+    order = _storage_order(fmt, coordinates)
+    extents = _extents(fmt, _sizes(pattern, transposed))
+    entries = Entries(np.zeros(nnz, dtype=np.int64), 1)
+    pos: dict[str, Array] = {}
+    crd: dict[str, Array] = {}
+    for level in fmt.levels:
+        name = level.coordinate
+        storage, distinct = LEVELS[level.kind], level is not fmt.levels[-1]
+        arrays, entries = storage.assemble(entries, coordinates[name][order], extents[name], distinct=distinct)
+        if entries.n_positions > MAX_POSITIONS:
+            raise PackError.unfit(fmt, f"{entries.n_positions:,} positions")
+        if arrays.pos is not None and arrays.crd is not None:
+            pos[name] = arrays.pos.astype(pattern.indptr.dtype)
+            crd[name] = arrays.crd.astype(coordinate_dtype(fmt, pattern.index_dtype))
+    if not fmt.has_padding:
+        return pos, crd, values[:nnz][order]
+    packed = np.zeros(entries.n_positions, dtype=values.dtype)
+    np.add.at(packed, entries.positions, values[:nnz][order])
+    return pos, crd, packed
+
+
+def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:
+    n_rows, n_cols = pattern.shape
+    return {"i": n_cols, "k": n_rows} if transposed else {"i": n_rows, "k": n_cols}
+
+
+def _extents(fmt: Format, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Extent of each coordinate: blocks of the outer, split size of the inner."""
+    return {
+        name: -(-sizes[name[:-1]] // fmt.split(name[:-1])) if name.endswith("1") else fmt.split(name[:-1])
+        for name in fmt.order
+    }
+
+
+def _coordinates(pattern: Pattern, fmt: Format, *, transposed: bool) -> dict[str, Array]:
+    """Coordinates of every entry of A, in A's order."""
+    rows = np.repeat(np.arange(pattern.n_rows, dtype=np.int64), pattern.row_lengths)
+    columns = pattern.indices[: pattern.nnz].astype(np.int64)
+    whole = {"i": columns, "k": rows} if transposed else {"i": rows, "k": columns}
+    return {
+        name: whole[name[:-1]] // fmt.split(name[:-1])
+        if name.endswith("1")
+        else whole[name[:-1]] % fmt.split(name[:-1])
+        for name in fmt.order
+    }
+
+
+def _storage_order(fmt: Format, coordinates: Mapping[str, Array]) -> Array:
+    """Stable order of the entries by the levels down to the last compressed one.
+
+    A compressed level that is the last of all lists a row's entries as they come: summation order is the user's.
+    """
+    compressed = [depth for depth, level in enumerate(fmt.levels) if level.kind is LevelKind.COMPRESSED]
+    n_keys = 0 if not compressed else compressed[-1] + (compressed[-1] + 1 < len(fmt.levels))
+    size = next(iter(coordinates.values())).size
+    keys = [coordinates[name] for name in fmt.order[:n_keys]]
+    return np.lexsort(keys[::-1]) if keys else np.arange(size)
+
+
+def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transposed: bool) -> int:
+    """Upper bound on distinct coordinates of the levels down to `depth`; exact where a native count exists."""
+    levels = fmt.levels
+    if levels[depth].kind is LevelKind.UNCOMPRESSED or depth + 1 == len(levels):
+        return pattern.nnz
+    exact = (
+        native_packers.count_blocks(pattern, fmt, transposed=transposed) if _is_block_prefix(levels, depth) else None
+    )
+    return min(pattern.nnz, most) if exact is None else exact
+
+
+def _is_block_prefix(levels: tuple[Level, ...], depth: int) -> bool:
+    return depth == 1 and {level.coordinate for level in levels[:2]} == {"i1", "k1"}
+
+
+def _whole(coordinates: Mapping[str, Array], index: str, fmt: Format) -> Array:
+    split = fmt.split(index)
+    return coordinates[f"{index}1"] * split + coordinates[f"{index}0"] if split > 1 else coordinates[f"{index}1"]
+
+
+def _inside(coordinates: Mapping[str, Array], fmt: Format, sizes: Mapping[str, int]) -> Array:
+    return np.logical_and(_whole(coordinates, "i", fmt) < sizes["i"], _whole(coordinates, "k", fmt) < sizes["k"])

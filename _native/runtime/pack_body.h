@@ -1,0 +1,162 @@
+/* Packers for one type of the user's index arrays: included by pack.c with INDEX and NAME(x) defined. */
+
+/* Blocks of r x c: pos[i1+1] = blocks in block rows 0..i1. `stamp` has one entry per block column, zeroed. */
+static void NAME(count_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t *stamp, INDEX *pos, int64_t *total)
+{
+    const INDEX *indptr = a->indptr, *indices = a->indices;
+    int64_t n = 0, i1 = 0;
+    if (pos)
+        pos[0] = 0;
+    for (int64_t row = 0; row < a->n_rows; row += r, i1++) {
+        const int64_t end = row + r < a->n_rows ? row + r : a->n_rows;
+        for (int64_t p = indptr[row]; p < indptr[end]; p++) {
+            const int64_t k1 = asp_quotient(indices[p], c);
+            n += stamp[k1] != i1 + 1;
+            stamp[k1] = i1 + 1;
+        }
+        if (pos)
+            pos[i1 + 1] = (INDEX)n;
+    }
+    *total = n;
+}
+
+/* Block columns of every block row, ascending. `found` has room for one block row's block columns. */
+static void NAME(list_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t *stamp, int64_t *found, int bits, void *crd)
+{
+    const INDEX *indptr = a->indptr, *indices = a->indices;
+    int64_t n = 0, i1 = 0;
+    for (int64_t row = 0; row < a->n_rows; row += r, i1++) {
+        const int64_t end = row + r < a->n_rows ? row + r : a->n_rows;
+        int64_t n_found = 0;
+        int ascending = 1;
+        for (int64_t p = indptr[row]; p < indptr[end]; p++) {
+            const int64_t k1 = asp_quotient(indices[p], c);
+            if (stamp[k1] == i1 + 1)
+                continue;
+            stamp[k1] = i1 + 1;
+            ascending &= n_found == 0 || found[n_found - 1] < k1;
+            found[n_found++] = k1;
+        }
+        if (!ascending)
+            asp_sort(found, n_found);
+        for (int64_t f = 0; f < n_found; f++)
+            asp_put(crd, bits, n++, found[f]);
+    }
+}
+
+/* Values of the blocks: vals[block * size + i0 * step_i + k0 * step_k], added up where entries repeat. */
+#define FILL_BLOCKS(SUFFIX, TYPE)                                                                                    \
+    static void NAME(fill_blocks_##SUFFIX)(const asp_pattern *a, const asp_blocks *b, int64_t *slot, TYPE *vals)      \
+    {                                                                                                                \
+        const INDEX *indptr = a->indptr, *indices = a->indices, *pos = b->pos;                                       \
+        const TYPE *data = a->data;                                                                                  \
+        memset(vals, 0, (size_t)(pos[(a->n_rows + b->r - 1) / b->r] * b->size) * sizeof(TYPE));                      \
+        for (int64_t row = 0, i1 = 0; row < a->n_rows; row += b->r, i1++) {                                          \
+            const int64_t end = row + b->r < a->n_rows ? row + b->r : a->n_rows;                                     \
+            for (int64_t q = pos[i1]; q < pos[i1 + 1]; q++)                                                          \
+                slot[asp_get(b->crd, b->bits, q)] = q;                                                               \
+            for (int64_t i = row; i < end; i++)                                                                      \
+                for (int64_t p = indptr[i]; p < indptr[i + 1]; p++) {                                                \
+                    const int64_t k1 = asp_quotient(indices[p], b->c), k0 = indices[p] - k1 * b->c.by;               \
+                    vals[slot[k1] * b->size + (i - row) * b->step_i + k0 * b->step_k] += data[p];                    \
+                }                                                                                                    \
+        }                                                                                                            \
+    }
+FILL_BLOCKS(0, float)
+FILL_BLOCKS(1, double)
+FILL_BLOCKS(2, float _Complex)
+FILL_BLOCKS(3, double _Complex)
+#undef FILL_BLOCKS
+
+static void NAME(fill_blocks)(int dtype, const asp_pattern *a, const asp_blocks *b, int64_t *slot, void *vals)
+{
+    switch (dtype) {
+    case 0: NAME(fill_blocks_0)(a, b, slot, vals); break;
+    case 1: NAME(fill_blocks_1)(a, b, slot, vals); break;
+    case 2: NAME(fill_blocks_2)(a, b, slot, vals); break;
+    default: NAME(fill_blocks_3)(a, b, slot, vals); break;
+    }
+}
+
+/* Panels of `split` columns: pos[panel * n_rows + row] .. is where the row's entries in that panel begin. */
+static void NAME(count_panels)(const asp_pattern *a, asp_divisor split, int64_t n_panels, INDEX *pos)
+{
+    const INDEX *indptr = a->indptr, *indices = a->indices;
+    memset(pos, 0, (size_t)(n_panels * a->n_rows + 1) * sizeof(INDEX));
+    for (int64_t row = 0; row < a->n_rows; row++)
+        for (int64_t p = indptr[row]; p < indptr[row + 1]; p++)
+            pos[asp_quotient(indices[p], split) * a->n_rows + row + 1]++;
+    for (int64_t q = 0; q < n_panels * a->n_rows; q++)
+        pos[q + 1] += pos[q];
+}
+
+/* Rows come in order, so each panel is written from its beginning to its end. crd may be NULL: values only. */
+#define FILL_PANELS(SUFFIX, TYPE)                                                                                    \
+    static void NAME(fill_panels_##SUFFIX)(const asp_pattern *a, asp_divisor split, int64_t *next, int bits, void *crd, \
+                                           TYPE *vals)                                                               \
+    {                                                                                                                \
+        const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
+        const TYPE *data = a->data;                                                                                  \
+        for (int64_t p = 0; p < indptr[a->n_rows]; p++) {                                                            \
+            const int64_t k1 = asp_quotient(indices[p], split), q = next[k1]++;                                      \
+            if (crd)                                                                                                 \
+                asp_put(crd, bits, q, indices[p] - k1 * split.by);                                                   \
+            vals[q] = data[p];                                                                                       \
+        }                                                                                                            \
+    }
+FILL_PANELS(0, float)
+FILL_PANELS(1, double)
+FILL_PANELS(2, float _Complex)
+FILL_PANELS(3, double _Complex)
+#undef FILL_PANELS
+
+static void NAME(fill_panels)(int dtype, const asp_pattern *a, asp_divisor split, int64_t n_panels, const INDEX *pos,
+                              int64_t *next, int bits, void *crd, void *vals)
+{
+    for (int64_t k1 = 0; k1 < n_panels; k1++)
+        next[k1] = pos[k1 * a->n_rows];
+    switch (dtype) {
+    case 0: NAME(fill_panels_0)(a, split, next, bits, crd, vals); break;
+    case 1: NAME(fill_panels_1)(a, split, next, bits, crd, vals); break;
+    case 2: NAME(fill_panels_2)(a, split, next, bits, crd, vals); break;
+    default: NAME(fill_panels_3)(a, split, next, bits, crd, vals); break;
+    }
+}
+
+/* A^T by rows: indptr_t has n_cols + 1 entries. Rows come in order, so entries of a row of A^T keep A's order. */
+#define TRANSPOSE(SUFFIX, TYPE)                                                                                      \
+    static void NAME(transpose_##SUFFIX)(const asp_pattern *a, INDEX *indptr_t, INDEX *indices_t, TYPE *data_t)       \
+    {                                                                                                                \
+        const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
+        const TYPE *data = a->data;                                                                                  \
+        for (int64_t row = 0; row < a->n_rows; row++)                                                                \
+            for (int64_t p = indptr[row]; p < indptr[row + 1]; p++) {                                                \
+                const INDEX q = indptr_t[indices[p]]++;                                                              \
+                if (indices_t)                                                                                       \
+                    indices_t[q] = (INDEX)row;                                                                       \
+                data_t[q] = data[p];                                                                                 \
+            }                                                                                                        \
+    }
+TRANSPOSE(0, float)
+TRANSPOSE(1, double)
+TRANSPOSE(2, float _Complex)
+TRANSPOSE(3, double _Complex)
+#undef TRANSPOSE
+
+static void NAME(transpose)(int dtype, const asp_pattern *a, INDEX *indptr_t, INDEX *indices_t, void *data_t)
+{
+    const INDEX *indptr = a->indptr, *indices = a->indices;
+    memset(indptr_t, 0, (size_t)(a->n_cols + 1) * sizeof(INDEX));
+    for (int64_t p = 0; p < indptr[a->n_rows]; p++)
+        indptr_t[indices[p] + 1]++;
+    for (int64_t column = 0; column < a->n_cols; column++)
+        indptr_t[column + 1] += indptr_t[column];
+    switch (dtype) { /* moves every indptr_t[column] to the end of its row */
+    case 0: NAME(transpose_0)(a, indptr_t, indices_t, data_t); break;
+    case 1: NAME(transpose_1)(a, indptr_t, indices_t, data_t); break;
+    case 2: NAME(transpose_2)(a, indptr_t, indices_t, data_t); break;
+    default: NAME(transpose_3)(a, indptr_t, indices_t, data_t); break;
+    }
+    memmove(indptr_t + 1, indptr_t, (size_t)a->n_cols * sizeof(INDEX));
+    indptr_t[0] = 0;
+}

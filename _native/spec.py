@@ -1,0 +1,125 @@
+"""KernelSpec: everything that generated code depends on, and the index expressions of the operations as data."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse.schedule import SuperSchedule
+from autosparse.target import VECTOR_BYTES
+
+VALUE_BYTES: Final[Mapping[str, int]] = {"float32": 4, "float64": 8}
+"""Value types that kernels are generated for, with their size."""
+
+INDEX_BYTES: Final[Mapping[str, int]] = {"int32": 4, "int64": 8}
+"""Integer types of the user's index arrays, with their size."""
+
+SPEC_VERSION: Final = 1
+"""Raise when the meaning of a KernelSpec changes (the generated source itself is part of the artefact's key anyway)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """A tensor read or written at indices, as ``B[k,j]``."""
+
+    tensor: str
+    indices: tuple[str, ...]
+
+    def without(self, missing: frozenset[str]) -> Access:
+        """The access when the indices in `missing` have extent 1 and are not written."""
+        return Access(self.tensor, tuple(index for index in self.indices if index not in missing))
+
+    def __str__(self) -> str:
+        return f"{self.tensor}[{','.join(self.indices)}]"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexExpression:
+    """``output += sparse * dense[0] * dense[1] ...``, summed over the indices that the output does not have."""
+
+    output: Access
+    sparse: Access
+    dense: tuple[Access, ...]
+
+    @property
+    def indices(self) -> tuple[str, ...]:
+        """Every index once: those of the sparse operand, then the others."""
+        names = [*self.sparse.indices, *(index for access in self.dense for index in access.indices)]
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def dense_indices(self) -> tuple[str, ...]:
+        """Indices that the sparse operand does not have."""
+        return tuple(index for index in self.indices if index not in self.sparse.indices)
+
+    def without(self, missing: frozenset[str]) -> IndexExpression:
+        """The expression when the indices in `missing` have extent 1 (SpMV is SpMM without j)."""
+        dense = tuple(access.without(missing) for access in self.dense)
+        return IndexExpression(self.output.without(missing), self.sparse, dense)
+
+    def __str__(self) -> str:
+        return f"{self.output} += {' * '.join(map(str, (self.sparse, *self.dense)))}"
+
+
+EXPRESSIONS: Final[Mapping[str, IndexExpression]] = {
+    "matmul": IndexExpression(Access("C", ("i", "j")), Access("A", ("i", "k")), (Access("B", ("k", "j")),)),
+}
+"""Index expression of each operation that can be lowered; a new operation is a row."""
+
+
+def expression_of(schedule: SuperSchedule) -> IndexExpression:
+    """The expression that `schedule` computes: dense indices without a loop are dropped (one column: SpMV)."""
+    expression = EXPRESSIONS[schedule.operation]
+    looped = {coordinate[:-1] for coordinate in schedule.loop_order}
+    return expression.without(frozenset(expression.dense_indices) - looped)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelSpec:
+    """One kernel: operation, schedule, value and index types, instruction set. Shared by all patterns and sizes.
+
+    `index_dtype` is the type of the user's index arrays; positions have it too, coordinates of packed formats have
+    ``schedule.format.index_bits``. `deterministic` asks for one summation order whatever the thread count.
+    """
+
+    operation: str
+    schedule: SuperSchedule
+    dtype: str
+    index_dtype: str
+    isa: str
+    deterministic: bool = False
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of one value."""
+        return VALUE_BYTES[self.dtype]
+
+    @property
+    def max_lanes(self) -> int:
+        """Values in one vector register."""
+        return VECTOR_BYTES[self.isa] // self.value_bytes
+
+    @property
+    def coordinate_bits(self) -> int:
+        """Width of stored coordinates: the user's own for CSR (nothing is packed), else the format's."""
+        fmt = self.schedule.format
+        return 8 * INDEX_BYTES[self.index_dtype] if fmt.is_csr else fmt.index_bits
+
+    @property
+    def positions_bits(self) -> int:
+        """Width of the entries of pos arrays."""
+        return 8 * INDEX_BYTES[self.index_dtype]
+
+    def key(self) -> str:
+        """32 hex digits over all that the code depends on: not the pattern, and no argument given at run time."""
+        schedule = {field.name: getattr(self.schedule, field.name) for field in dataclasses.fields(self.schedule)}
+        for run_time in ("partition", "chunk"):
+            del schedule[run_time]
+        schedule["format"] = str(self.schedule.format)
+        facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]
+        text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
