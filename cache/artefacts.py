@@ -159,8 +159,8 @@ class PrivateArtefacts:
         with self._mutex:
             key_lock = self._key_locks.setdefault(key, threading.Lock())
         with key_lock:
-            ready = self._ready.get(key)
-            if ready is not None and ready.is_dir():
+            ready = self.find(key)
+            if ready is not None:
                 return ready
             try:
                 path = self._ready[key] = self._build(key, build)
@@ -170,6 +170,11 @@ class PrivateArtefacts:
                     "  Cure: free some space, or set TMPDIR to a folder that can be written."
                 ) from err
             return path
+
+    def find(self, key: str) -> Path | None:
+        """The folder of the kernel `key`, if this process built it."""
+        ready = self._ready.get(key)
+        return ready if ready is not None and ready.is_dir() else None
 
     def _build(self, key: str, build: Build) -> Path:
         path = Path(tempfile.mkdtemp(prefix=f"{file_name(key)}.", dir=self._root()))

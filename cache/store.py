@@ -212,6 +212,15 @@ class Store:
                     return path
         return self._private.artefact(key, build)
 
+    def find_artefact(self, key: str) -> Path | None:
+        """The folder of the kernel `key` if it is there and can be believed; nothing is built, locked or waited for."""
+        if self._folder is not None:
+            with contextlib.suppress(RecordError):
+                found = artefacts.find(self._folder, key)
+                if found is not None:
+                    return found
+        return self._private.find(key)
+
     def _shared_artefact(self, folder: Folder, key: str, build: Build, wait_s: float) -> Path | None:
         """None: the folder is only read, or another process builds for too long."""
         with contextlib.suppress(RecordError):  # a broken one is looked at again under the lock
@@ -323,13 +332,20 @@ class Store:
     # --- housekeeping ---
 
     def _wrote(self, folder: Folder, n_bytes: int) -> None:
+        """Count what was written and now and then look after size and leftovers."""
         self._written_bytes += n_bytes
-        if eviction.is_due(folder, now=self._clock(), written_bytes=self._written_bytes, max_bytes=self.max_bytes):
-            self._written_bytes = 0
-            done = eviction.maintain(folder, now=self._clock(), max_bytes=self.max_bytes)
-            if done is not None:
-                self._counts["evicted"] += done.n_evicted
-                self._counts["swept"] += done.n_swept
+        now = self._clock()
+        if not eviction.is_due(folder, now=now, written_bytes=self._written_bytes, max_bytes=self.max_bytes):
+            return
+        self._written_bytes = 0
+        try:
+            done = eviction.maintain(folder, now=now, max_bytes=self.max_bytes)
+        except OSError as err:  # what was written is there all the same
+            self._stop_writing(err)
+            return
+        if done is not None:
+            self._counts["evicted"] += done.n_evicted
+            self._counts["swept"] += done.n_swept
 
     def _stop_writing(self, err: OSError) -> None:
         """From now on memory only for what is new."""
