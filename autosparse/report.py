@@ -30,6 +30,11 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
 
     @property
+    def is_planned(self) -> bool:
+        """Whether there is anything to choose; SciPy computes products of other dtypes and layouts."""
+        return bool(self.prices_s)
+
+    @property
     def break_even_runs(self) -> float | None:
         """Products after which tuning has paid for itself; before it was done, as prices and expected gain have it."""
         if not self.plan.is_default or self.plan.effort != "off":

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from autosparse.errors import ShapeError
 from autosparse.explain.explanation import Explanation
 
 if TYPE_CHECKING:
@@ -23,13 +20,4 @@ def explain(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Explan
     """
     from autosparse import executor
 
-    columns = B if np.ndim(B) == 0 else _n_columns(operand, np.shape(B), transposed=transposed)
-    return Explanation(executor.report(operand, columns, transposed=transposed))
-
-
-def _n_columns(operand: Operand, shape: tuple[int, ...], *, transposed: bool) -> int:
-    """Columns of a dense operand of `shape`; 1 for a vector."""
-    M = (operand.n_minor, operand.n_major) if transposed else (operand.n_major, operand.n_minor)
-    if len(shape) > 2 or shape[0] != M[1]:
-        raise ShapeError.mismatch("matmul: dimension mismatch", left=M, right=shape)
-    return 1 if len(shape) == 1 else shape[1]
+    return Explanation(executor.report(operand, B, transposed=transposed))

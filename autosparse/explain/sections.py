@@ -61,7 +61,7 @@ def _plan(report: Report) -> Section:
     plan = report.plan
     origin = "remembered from an earlier run" if plan.remembered else "found in this process"
     facts = [
-        ("runs", schedule_name(plan.schedule)),
+        ("runs", schedule_name(plan.schedule) if report.is_planned else "SciPy's own code"),
         ("why", plan.why),
         ("effort", f"{plan.effort}, {origin}" if plan.effort != "off" else "off"),
         ("measured", "" if plan.is_default else seconds(plan.measured_s)),
@@ -84,8 +84,10 @@ def _known(facts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
     return tuple(fact for fact in facts if fact[1] and fact[1] != UNKNOWN)
 
 
-def _price(report: Report) -> Section:
+def _price(report: Report) -> Section | None:
     plan = report.plan
+    if not report.is_planned:
+        return None
     csr = report.problem.pattern.csr_bytes(report.value_bytes)
     share = f" = {plan.packed_bytes / csr:.2f} of A itself" if csr and plan.packed_bytes else ""
     was_tuned = plan.effort != "off"
@@ -124,7 +126,9 @@ def _break_even(report: Report) -> str:
     return f"about {count(runs)} products, if tuning saves {report.expected_gain:.0%} as expected"
 
 
-def _storage(report: Report) -> Section:
+def _storage(report: Report) -> Section | None:
+    if not report.is_planned:
+        return None
     schedule = report.plan.schedule
     if schedule is None:
         return Section(title="Storage", lines=(DEFAULT_NAME,))
@@ -135,7 +139,9 @@ def _storage(report: Report) -> Section:
     return Section(title="Storage", lines=tuple(lines))
 
 
-def _loops(report: Report) -> Section:
+def _loops(report: Report) -> Section | None:
+    if not report.is_planned:
+        return None
     return Section(title="Loops", lines=tuple(nest_lines(report.plan.schedule)))
 
 

@@ -83,6 +83,13 @@ def test_before_tuning_the_expected_price_and_gain_are_told():
     assert "about 352 products, if tuning saves 10% as expected" in text
 
 
+def test_products_left_to_scipy_have_no_loops_and_no_price():
+    text = str(Explanation(report(Plan(schedule=None, why="int8 is not for our kernels"), prices_s={})))
+    assert "SciPy's own code" in text
+    assert "int8 is not for our kernels" in text
+    assert not any(title in text for title in ("Price", "Storage", "Loops"))
+
+
 def test_remembered_plan_says_so():
     text = str(Explanation(report(dataclasses.replace(TUNED, remembered=True))))
     assert "remembered from an earlier run" in text
