@@ -233,14 +233,17 @@ class Operand:
     def _anchor(self) -> guard.Anchors:
         held, expected = guard.anchors_of(self._arrays)
         if expected != guard.NEVER_ALONE:
-            expected += sum(leased is not None for leased in self._leased)
+            expected += self._n_leased()
         self._anchors = guard.Anchors(held, expected)
         return self._anchors
 
     def _n_aliases(self) -> int:
         """References to the arrays beyond our own, up to a constant; meant to be called with no array in a local."""
         own = 0 if self._anchors is None else len(self._anchors.arrays)
-        return guard.count_references(self._arrays, own=own + 3 - self._leased.count(None))
+        return guard.count_references(self._arrays, own=own + self._n_leased())
+
+    def _n_leased(self) -> int:
+        return sum(leased is not None for leased in self._leased)
 
     # -- the C side
 
@@ -281,7 +284,7 @@ class Operand:
 
     def _check_bounds(self) -> None:
         indptr, indices, data = self._arrays
-        if indptr.size != self.n_major + 1:
+        if indptr.size != self.n_major + 1:  # looked at even where the structure is known: the shape may be new
             raise StructureError.indptr_size(indptr.size, wanted=self.n_major + 1)
         if indptr[-1] > min(indices.size, data.size):
             raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)
@@ -291,7 +294,11 @@ class Operand:
 
 def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
     """StructureError unless indptr rises from 0 and every stored index is in [0, shape[1]); first lines are SciPy's."""
-    if runtime_api.available and _is_plain(indptr, indices) and runtime_api.check_structure(shape, indptr, indices):
+    n_rows, n_cols = shape
+    if indptr.size != n_rows + 1:
+        raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
+    is_plain = runtime_api.available and _is_plain(indptr, indices)
+    if is_plain and runtime_api.check_structure(shape, indptr, indices) is None:
         return
     if indptr[0] != 0:
         raise StructureError.first_pointer(int(indptr[0]))
@@ -300,8 +307,10 @@ def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int])
         row = int(falls[0])
         raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
     stored = indices[: int(indptr[-1])]
-    if stored.size and stored.max() >= shape[1]:
-        raise StructureError.index_too_large(int(stored.max()), extent=shape[1])
+    if stored.size < indptr[-1]:
+        raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=indices.size)
+    if stored.size and stored.max() >= n_cols:
+        raise StructureError.index_too_large(int(stored.max()), extent=n_cols)
     if stored.size and stored.min() < 0:
         raise StructureError.index_negative(int(stored.min()))
 

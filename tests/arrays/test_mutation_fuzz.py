@@ -1,0 +1,125 @@
+"""No stale answer: whatever is written by whatever route, the next product of a packed copy knows.
+
+Default kernels read the user's arrays live, so a fuzz over them would notice little. Here every product is computed from
+a copy that is only renewed when the operand's versions say so: what any packed format relies on.
+"""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse
+from autosparse import executor, guard
+from autosparse.operand import Operand
+from tests.arrays.writes import N_COLUMNS, N_ROWS, WRITES, World
+
+N_SEQUENCES = 4200
+N_STEPS = 6
+CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
+
+
+class PackedCopies:
+    """Stands for the executor: multiplies from a private copy, renewed when `refresh` shows another version."""
+
+    def __init__(self) -> None:
+        self._copies: weakref.WeakKeyDictionary[Operand, Any] = weakref.WeakKeyDictionary()
+        self.n_reused = 0
+
+    def matmul(self, operand: Operand, B: Any, *, transposed: bool, out: Any = None) -> Any:
+        operand.refresh()
+        versions = (operand.values_version, operand.structure_version)
+        known, packed = self._copies.get(operand, (None, None))
+        self.n_reused += known == versions
+        if known != versions:
+            pattern = operand.pattern  # the way the planner takes, with its leases of the arrays
+            arrays = (operand.data[: pattern.nnz].copy(), pattern.indices.copy(), pattern.indptr.copy())
+            packed = sps.csr_array(arrays, shape=pattern.shape)
+            operand.refresh()
+            self._copies[operand] = ((operand.values_version, operand.structure_version), packed)
+        return (packed.T if transposed else packed) @ B
+
+
+@pytest.fixture
+def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[PackedCopies]:
+    copies = PackedCopies()
+    monkeypatch.setattr(executor, "matmul", copies.matmul)
+    return copies
+
+
+def stale_products(n_sequences: int, *, first_seed: int = 0) -> tuple[int, list[str]]:
+    """(products, what was done before each that differs from SciPy's) of that many random sequences."""
+    n_products, stale = 0, []
+    x, y = np.linspace(1, 2, N_COLUMNS), np.linspace(2, 3, N_ROWS)
+    names = sorted(WRITES)
+    for seed in range(first_seed, first_seed + n_sequences):
+        name = CLASSES[seed % 4]
+        rng = np.random.default_rng(seed)
+        worlds = [World(getattr(home, name), name[:3], seed) for home in (autosparse, sps)]
+        done = []
+        for step in range(N_STEPS):
+            done.append(names[int(rng.integers(len(names)))])
+            for world in worlds:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    WRITES[done[-1]](world, np.random.default_rng((seed, step)))
+            how = int(rng.integers(4))
+            ours, theirs = (_product(world.A, how, x, y) for world in worlds)
+            n_products += 1
+            if not np.allclose(ours, theirs, rtol=1e-10, atol=1e-12):
+                stale.append(f"seed {seed}, {name}: {' -> '.join(done)}, product {how}")
+                break
+    return n_products, stale
+
+
+def _product(A: Any, how: int, x: Any, y: Any) -> Any:
+    return (lambda: A @ x, lambda: A.T @ y, lambda: A @ np.stack([x, 2 * x], axis=1), lambda: y @ A)[how]()
+
+
+def test_there_are_many_kinds_of_write() -> None:
+    assert len(WRITES) >= 30
+
+
+def test_no_product_of_a_packed_copy_is_stale(packed: PackedCopies) -> None:
+    n_products, stale = stale_products(N_SEQUENCES)
+    assert not stale, stale[:5]
+    assert n_products == N_SEQUENCES * N_STEPS
+    assert packed.n_reused > n_products / 20, "copies were hardly reused: the fuzz would have no power"
+
+
+def test_default_kernels_see_every_write() -> None:
+    assert not stale_products(400)[1]
+
+
+@pytest.mark.skipif(guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter")
+def test_no_product_is_stale_where_reference_counts_cannot_be_trusted(
+    packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "calibrated_counts", lambda: None)
+    assert not stale_products(400)[1]
+
+
+def test_the_fuzz_finds_stale_products_without_the_guard(packed: PackedCopies, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Operand, "refresh", lambda self: None)
+    assert len(stale_products(100)[1]) > 30
+
+
+@pytest.mark.skipif(guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter")
+def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(
+    packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = guard.anchors_of
+
+    def lax(arrays: Any) -> guard.Anchors:
+        anchors = right(arrays)
+        return anchors._replace(expected=anchors.expected + 1)
+
+    monkeypatch.setattr(guard, "anchors_of", lax)
+    monkeypatch.setattr(guard, "is_alone", lambda anchors: guard.reference_total(anchors.arrays) <= anchors.expected)
+    assert stale_products(1000)[1]
