@@ -44,7 +44,8 @@ class Target:
         """The machine we run on (asked once per process)."""
         info = _cpu_info()
         return cls(
-            cpu=info.get("model name", platform.processor() or platform.machine() or "unknown"),
+            # platform.processor() starts a process: ask it only where /proc says nothing.
+            cpu=info.get("model name") or platform.processor() or platform.machine() or "unknown",
             machine=platform.machine(),
             isa=_isa(set(info.get("flags", "").split())),
             n_cores=_usable_cores(),
