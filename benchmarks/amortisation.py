@@ -25,7 +25,7 @@ from peerlib.case import Operation
 from peerlib.environment import child_environment, matrices_folder
 from peerlib.matrices import MatrixFile, find_matrices, load
 from peerlib.records import ResultFile
-from peerlib.streams import side_by_side
+from peerlib.streams import Stream, side_by_side
 from peerlib.summary import Distribution, Versus
 from peerlib.table import aligned, distribution_rows
 
@@ -70,18 +70,12 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     set_options(threads=cell["threads"], effort=cell["effort"], runs=cell["n_calls"] if cell["hint"] else None)
     tuned, default = autosparse.csr(m.copy()), autosparse.csr(m.copy())
 
-    def plain() -> Any:
-        with options(effort="off"):
-            return default @ B
-
-    def lazily_tuned() -> Any:
-        with options():  # the same context manager: its microseconds count on both sides
-            return tuned @ B
-
     with options(effort="off"):  # load the library and wake the threads on another object
         autosparse.csr(m.copy()) @ B
+    lazily = Stream(lambda: tuned @ B)
+    plainly = Stream(lambda: default @ B, lambda: options(effort="off"))
     n_calls, lead = cell["n_calls"], bool(cell["repeat"] % 2)
-    totals = side_by_side(lazily_tuned, plain, n_calls=n_calls, most_s=cell["most_s"], second_leads=lead)
+    totals = side_by_side(lazily, plainly, n_calls=n_calls, most_s=cell["most_s"], second_leads=lead)
     return {**asdict(totals), "ratio": totals.ratio(n_calls)}
 
 

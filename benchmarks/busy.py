@@ -21,7 +21,7 @@ import numpy as np
 from peerlib.environment import matrices_folder, start_again
 from peerlib.matrices import find_matrices, load
 from peerlib.records import ResultFile
-from peerlib.streams import side_by_side
+from peerlib.streams import Stream, side_by_side
 from peerlib.summary import Distribution
 from peerlib.table import aligned, distribution_rows, seconds
 from peerlib.timing import warm_up
@@ -75,7 +75,7 @@ def compare(m: Any, args: argparse.Namespace) -> dict[str, Any] | None:
     with busy_cores(args.busy):
         for run in (lambda: A @ x, lambda: m @ x):
             warm_up(run, 0.1)
-        totals = side_by_side(lambda: A @ x, lambda: m @ x, n_calls=10**9, most_s=args.seconds)
+        totals = side_by_side(Stream(lambda: A @ x), Stream(lambda: m @ x), n_calls=10**9, most_s=args.seconds)
     n = totals.n_measured
     paced = {"ours_s": totals.first_s / n, "scipy_s": totals.second_s / n}
     return {"ratio": totals.ratio(), "quiet_scipy_s": quiet_s, "n_calls": n, **paced}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,9 +29,17 @@ class Totals:
         return (self.first_s + left * self.first_pace_s) / (self.second_s + left * self.second_pace_s)
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """`run` is called again and again; each block of calls is made inside `around()`, which is not timed."""
+
+    run: Callable[[], Any]
+    around: Callable[[], AbstractContextManager[Any]] = nullcontext
+
+
 def side_by_side(
-    first: Callable[[], Any],
-    second: Callable[[], Any],
+    first: Stream,
+    second: Stream,
     *,
     n_calls: int,
     most_s: float,
@@ -44,7 +53,9 @@ def side_by_side(
     while n_done < n_calls and (n_done == 0 or clock() - start < most_s):
         n_block = min(n_block, n_calls - n_done)
         for which in (leader, 1 - leader):
-            last_s[which] = timed_calls((first, second)[which], n_block, clock)
+            stream = (first, second)[which]
+            with stream.around():
+                last_s[which] = timed_calls(stream.run, n_block, clock)
             spent_s[which] += last_s[which] * n_block
         n_done, leader = n_done + n_block, 1 - leader
         if max(last_s) * n_block < BLOCK_S:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from peerlib.streams import side_by_side
+from peerlib.streams import Stream, side_by_side
 from peerlib.timing import Protocol, Timing, take_turns, timed_calls, warm_up
 
 
@@ -77,7 +77,12 @@ def test_timed_calls_is_per_call_and_warm_up_calls_at_least_once() -> None:
 def test_side_by_side_measures_all_calls_when_time_allows(a_s: float, b_s: float, n: int, second_leads: bool) -> None:
     clock = FakeClock()
     totals = side_by_side(
-        clock.job("a", a_s), clock.job("b", b_s), n_calls=n, most_s=1e9, second_leads=second_leads, clock=clock
+        Stream(clock.job("a", a_s)),
+        Stream(clock.job("b", b_s)),
+        n_calls=n,
+        most_s=1e9,
+        second_leads=second_leads,
+        clock=clock,
     )
     assert totals.n_measured == n == clock.order.count("a") == clock.order.count("b")
     assert clock.order[0] == ("b" if second_leads else "a")
@@ -92,6 +97,6 @@ def test_side_by_side_goes_on_at_the_last_pace() -> None:
     def a() -> None:
         clock.now_s += next(slow_start)
 
-    totals = side_by_side(a, b, n_calls=1000, most_s=8.0, clock=clock)
+    totals = side_by_side(Stream(a), Stream(b), n_calls=1000, most_s=8.0, clock=clock)
     assert totals.n_measured < 1000
     assert totals.ratio(1000) == pytest.approx((5.0 + 0.1 * 999) / (0.2 * 1000), rel=1e-6)
