@@ -96,6 +96,8 @@ class AutoSparseMatrix:
             rows = cell.rows or cell.validate()
             if rows.dtype is other.dtype and other.shape == self._shape[:1]:
                 return executor.matmul(cell, other, transposed=not self._transposed)
+        elif sps.issparse(other):
+            return NotImplemented  # Python asks subclasses first; SciPy's own product of the left operand is meant
         return super().__rmatmul__(other)  # type: ignore[misc]
 
     def _matmul_vector(self, other: Any) -> Any:
