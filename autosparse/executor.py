@@ -192,6 +192,7 @@ def _deliberation(slot: Slot, operand: Operand) -> Deliberation:
         effort=options.effort,
         recall_price_s=experience.prices.price_s("recall"),
         hash_price_s=experience.prices.price_s("hash", n_bytes),
+        import_price_s=experience.prices.price_s("import"),
         runs_expected=lambda: experience.runs_expected(key),
         total_runs=float(options.runs) if options.runs is not None else None,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from typing import Final
 
 import numpy as np
 
-from autosparse import cache, payoff
+from autosparse import _native, cache, payoff
 from autosparse.config import Effort
 from autosparse.engine.trials import Bench, KernelTrial
 from autosparse.errors import RecordError
@@ -142,7 +143,11 @@ def plan(
         bench.release()
     _conclude(bench, search, found)
     champion = search.champion
-    return Decision(found, champion if isinstance(champion, KernelTrial) and champion.schedule else None)
+    if not isinstance(champion, KernelTrial) or champion.schedule is None:
+        return Decision(found)
+    if not champion.ready:  # it had made room for a challenger when the budget ended
+        champion.pack()
+    return Decision(found, champion)
 
 
 def adopt(bench: Bench, known: Plan) -> Decision:
@@ -153,9 +158,14 @@ def adopt(bench: Bench, known: Plan) -> Decision:
     trial.build()
     if trial.failed is None:
         trial.pack()
-    if trial.failed is not None:
-        return Decision(default_plan(f"the remembered plan cannot be used: {trial.failed}", default_s=known.default_s))
+    if not trial.ready:
+        return Decision(_unusable(known, trial))
     return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial)
+
+
+def _unusable(known: Plan, trial: KernelTrial) -> Plan:
+    reason = trial.failed or "other packed copies of the matrix leave it no room (option extra_memory)"
+    return default_plan(f"the remembered plan cannot be used: {reason}", default_s=known.default_s)
 
 
 def _worth(bench: Bench, *, runs: int | None, budget_s: float, clock: Callable[[], float]) -> tuple[float, Plan | None]:
@@ -204,6 +214,7 @@ def _observer(bench: Bench) -> Callable[[Work, float], None]:
 
 UNITS: Final[dict[str, Callable[[Bench], float]]] = {
     "recall": lambda bench: 1.0,
+    "import": lambda bench: 1.0,
     "rank": lambda bench: 1.0,
     "save": lambda bench: 1.0,
     "hash": lambda bench: bench.problem.pattern.csr_bytes(np.dtype(bench.problem.dtype).itemsize),
@@ -223,6 +234,11 @@ def _conclude(bench: Bench, search: Search, found: Plan) -> None:
         bench.experience.gained(gain_kind(bench.problem), saved)
 
 
+def _import_backend() -> None:
+    """Load lowering, emitter and compiler driver: what products by the default kernel never need."""
+    _ = _native.supports
+
+
 # -- not asked for ------------------------------------------------------------------------------------------------
 
 
@@ -237,6 +253,7 @@ class Deliberation:
     effort: Effort
     recall_price_s: float
     hash_price_s: float
+    import_price_s: float
     runs_expected: Callable[[], float | None]  # looks into the history
     total_runs: float | None = None  # hint or history
     bench: Bench | None = None
@@ -264,7 +281,9 @@ class Deliberation:
             yield from self._watch()
             return
         yield Work(kind="recall", price_s=self.recall_price_s, path_price_s=self.recall_price_s, do=self._look_back)
-        hash_s = self.hash_price_s
+        hash_s, import_s = self.hash_price_s, self.import_price_s
+        if "autosparse._native.backend" not in sys.modules:
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s + hash_s, do=_import_backend)
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + self.recall_price_s, do=self._identify)
         assert self.bench is not None
         known = self._known
@@ -294,9 +313,8 @@ class Deliberation:
         yield Work(kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build)
         if trial.failed is None:
             yield Work(kind="pack", price_s=trial.pack_price_s(), path_price_s=trial.pack_price_s(), do=trial.pack)
-        if trial.failed is not None:
-            why = f"the remembered plan cannot be used: {trial.failed}"
-            self.plan = default_plan(why, default_s=known.default_s)
+        if not trial.ready:
+            self.plan = _unusable(known, trial)
             return
         self.champion = trial
         self.plan = dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes)

@@ -14,7 +14,8 @@ from typing import Any, Final
 DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "hash": 1.5e-10,  # per byte of index arrays
     "recall": 4e-4,  # per look into the cache on disk
-    "rank": 6e-4,  # per pattern: statistics by sampling, model
+    "import": 0.05,  # once per process: what tuning needs and products do not
+    "rank": 4e-3,  # per pattern: statistics by sampling, model
     "compile": 0.35,  # per kernel
     "load": 3e-3,  # per kernel that is in the cache already
     "pack": 6e-9,  # per stored value written

@@ -19,6 +19,7 @@ from autosparse.tuner.prices import Prices
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
 from autosparse.config import Effort
+from autosparse.formats import Format
 from autosparse.plan import Candidate, Plan
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
@@ -39,13 +40,14 @@ class SearchStyle:
 
     n_candidates: int = 8
     heat: int = 4  # candidates raced at once
+    n_neighbours: int = 4  # of the champion, tried at the end
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
     rule: RaceRule = field(default_factory=RaceRule)
 
 
 BLOCKING: Final = SearchStyle()
 LIVE: Final = SearchStyle(
-    n_candidates=5, heat=1, warm_up=True, rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1)
+    n_candidates=5, n_neighbours=2, heat=1, warm_up=True, rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1)
 )
 
 
@@ -68,7 +70,7 @@ class Search:
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
     default_s: float | None = None
     finished: bool = field(init=False, default=False)
-    _predicted: dict[str, float] = field(init=False, default_factory=dict)  # schedule -> ratio to the default kernel
+    _predicted: dict[int, float] = field(init=False, default_factory=dict)  # id(schedule) -> ratio to the default
     _queue: list[SuperSchedule] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -92,18 +94,18 @@ class Search:
 
     def _rank(self) -> None:
         """Order the space by predicted time, and keep the best of every format near the front."""
-        schedules = list(space.candidates(self.problem, self.supports))
+        schedules = space.candidates(self.problem, self.supports)
         default_s, *times = self.model().rank(self.problem, [None, *schedules])
         ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
         order = sorted(range(len(schedules)), key=lambda at: (ratios[at], at))
-        self._predicted = {schedules[at].to_json(): ratios[at] for at in order}
+        self._predicted = {id(schedules[at]): ratios[at] for at in order}  # the space keeps them alive
         self._queue = _diverse([schedules[at] for at in order], n_per_format=2)
         if self.start is not None:
             self._queue = [self.start, *(one for one in self._queue if one != self.start)]
 
     def predicted_ratio(self, schedule: SuperSchedule | None) -> float | None:
         """Predicted time over the default kernel's; None when the model was not asked."""
-        return 1.0 if schedule is None else self._predicted.get(schedule.to_json())
+        return 1.0 if schedule is None else self._predicted.get(id(schedule))
 
     def _take_estimate(self) -> Steps:
         """The best predicted schedule, unmeasured, when the model is sure enough."""
@@ -112,7 +114,7 @@ class Search:
                 return
             trial = self._enter(schedule)
             yield from self._prepare([trial])
-            if trial.failed is None:
+            if trial.ready:
                 self.champion = trial
                 return
 
@@ -120,9 +122,12 @@ class Search:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
         hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= HOPELESS]
         yield from self._groups(iter(hopeful[: self.style.n_candidates]))
+        # The winner's neighbours differ from it in what models know least about: prefetch, unroll, partition.
+        nearest = [one for one in self._around_champion() if not self._tried(one)]
+        yield from self._groups(iter(nearest[: self.style.n_neighbours]))
         if self.effort is not Effort.FULL:
             return
-        rest = iter(self._queue)
+        rest = itertools.chain(self._queue, space.everything(self.problem, self.supports))
         while True:
             fresh = [one for one in self._around_champion() if not self._tried(one)]
             fresh += list(itertools.islice((one for one in rest if not self._tried(one)), self.style.heat))
@@ -160,9 +165,13 @@ class Search:
     def _run_heat(self, heat: Sequence[Trial]) -> Steps:
         try:
             yield from self._prepare(heat)
-            ready = [trial for trial in heat if trial.failed is None]
+            ready = [trial for trial in heat if trial.ready]
             if ready:
                 yield from self._race(ready)
+            if self.champion.schedule is not None and not self.champion.ready:
+                for trial in heat:
+                    trial.drop()
+                yield self._work("pack", self.champion.pack_price_s(), self.champion.pack, what=_name(self.champion))
         finally:  # also when the driver closes us in the middle: nothing but the champion keeps memory
             for trial in heat:
                 if trial is not self.champion:
@@ -182,13 +191,17 @@ class Search:
         for trial in heat:
             if trial.failed is None:
                 yield self._work("pack", trial.pack_price_s(), trial.pack, what=_name(trial))
+            if trial.crowded and self.champion.packed_bytes:
+                # Its time is known: it can make room, and is packed again if it stays champion.
+                self.champion.drop()
+                yield self._work("pack", trial.pack_price_s(), trial.pack, what=_name(trial))
 
     # -- the race -----------------------------------------------------------------------------------------------
 
     def _race(self, challengers: Sequence[Trial]) -> Steps:
         """Default kernel, champion and challengers interleaved; the winner becomes the champion."""
         entrants = [self.default]
-        if self.champion is not self.default:
+        if self.champion is not self.default and self.champion.ready:
             entrants.append(self.champion)
         entrants += challengers
         race = Race(len(entrants), self.style.rule, n_kept=len(entrants) - len(challengers))
@@ -233,10 +246,21 @@ class Search:
             if at and race.samples_s[at]:
                 # Ratios survive drift between heats, absolute times do not: anchor them to one default time.
                 self.measured_s[id(trial)] = race.ratio(at) * self.default_s
-        winner = entrants[race.winner()]
-        if winner is not self.champion and (race.n_rounds >= race.rule.min_rounds):
-            self.champion.drop()
-            self.champion = winner
+        at = race.winner()
+        if at == 0 and self.champion in entrants[1:] and race.ratio(1) < 1.0:
+            at = 1  # a title won by the margin is lost only to a faster one: of many heats one is always unlucky
+        winner = entrants[at]
+        if winner is self.champion or race.n_rounds < race.rule.min_rounds:
+            return
+        if self.champion not in entrants and not self._beats_champion(winner):
+            return
+        self.champion.drop()
+        self.champion = winner
+
+    def _beats_champion(self, winner: Trial) -> bool:
+        """Whether `winner` is faster than a champion that had to make room and could not race."""
+        mine_s = self.measured_s.get(id(winner), self.default_s or 0.0)
+        return mine_s < self.measured_s.get(id(self.champion), 0.0) * (1.0 - self.style.rule.margin)
 
     # -- the outcome --------------------------------------------------------------------------------------------
 
@@ -295,9 +319,8 @@ def _diverse(schedules: Sequence[SuperSchedule], *, n_per_format: int) -> list[S
     Within one format the model knows little (tiles, prefetch); between formats it errs in common ways.
     """
     rounds: dict[int, list[SuperSchedule]] = {}
-    seen: dict[str, int] = {}
+    seen: dict[Format, int] = {}
     for one in schedules:
-        text = str(one.format)
-        seen[text] = seen.get(text, 0) + 1
-        rounds.setdefault((seen[text] - 1) // n_per_format, []).append(one)
+        seen[one.format] = seen.get(one.format, 0) + 1
+        rounds.setdefault((seen[one.format] - 1) // n_per_format, []).append(one)
     return list(itertools.chain.from_iterable(rounds[at] for at in sorted(rounds)))

@@ -7,11 +7,12 @@ value to an axis; what a backend cannot lower is filtered by the `supports` func
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -59,95 +60,113 @@ FAMILIES: Final[Mapping[str, Family]] = {
 }  # fmt: skip
 
 PREFETCH: Final = (0, 4, 8, 16)
-UNROLL: Final = (1, 2, 4)
+UNROLL: Final = (1, 2, 4, 8, 16, 32)
 TILES: Final = (8, 16, 32, 64, 128, 256)
 CHUNKS: Final = (8, 32, 128, 512)
 MAX_TILE_VECTORS: Final = 16
 """Vector registers that one row of a column tile may take: more would spill."""
+MAX_NARROW: Final = 1 << 16
+"""Coordinates that 16 bits can tell apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What the space depends on: problems with the same outline choose from the same schedules."""
+
+    operation: str
+    lanes: int  # values in a vector register
+    tiles: tuple[int, ...]  # column tiles, widest first; empty for vectors
+    n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
+
+    @classmethod
+    def of(cls, problem: Problem) -> Outline:
+        """The outline of `problem`."""
+        n_inner = problem.pattern.n_rows if problem.transposed else problem.pattern.n_cols
+        steps = sorted({size["k"] for size in FAMILIES["k-panels"].sizes} | {MAX_NARROW * c for c in (1, 2, 4, 8)})
+        above = [step for step in steps if n_inner <= step]
+        lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
+        return cls(problem.operation, lanes, tiles(problem), above[0] if above else 2 * steps[-1])
 
 
 def tiles(problem: Problem) -> tuple[int, ...]:
-    """Column tiles worth trying for this width, largest first; empty for a vector."""
+    """Column tiles worth trying for this width, widest first; empty for a vector."""
     if problem.n_dense_cols == 1:
         return ()
     lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
-    most = MAX_TILE_VECTORS * lanes
     # A tile wider than the result is all tail; one above the next power of two never runs at all.
-    limit = min(most, 1 << max(0, problem.n_dense_cols - 1).bit_length())
+    limit = min(MAX_TILE_VECTORS * lanes, 1 << max(0, problem.n_dense_cols - 1).bit_length())
     fitting = [tile for tile in TILES if tile <= limit and tile % min(lanes, limit) == 0]
     return tuple(sorted(fitting, reverse=True)) or (max(1, limit),)
 
 
 def schedule(
-    problem: Problem, family: str, size: Mapping[str, int], *, tile: int = 0, index_bits: int = 32, **axes: object
+    operation: str, family: str, size: Mapping[str, int], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
-    """The member of `family` with these sizes, column tile and axes (fields of SuperSchedule)."""
+    """The member of `family` with these sizes, column tile (0: a vector) and axes (fields of SuperSchedule)."""
     row = FAMILIES[family]
     settings = [setting.format(**size) for setting in row.splits]
     if index_bits != 32:
         settings.append(f"bits={index_bits}")
-    fmt = Format.parse(" | ".join([row.levels, *settings]))
     has_columns = tile > 0
     loops = tuple(name for name in row.loops if has_columns or name != "j1") + (("j0",) if has_columns else ())
-    base = SuperSchedule(
-        operation=problem.operation,
-        format=fmt,
+    return SuperSchedule(
+        operation=operation,
+        format=Format.parse(" | ".join([row.levels, *settings])),
         loop_order=loops,
         dense_splits=(("j", tile),) if has_columns else (),
         parallel=row.parallel,
+        **axes,
     )
-    return dataclasses.replace(base, **axes) if axes else base  # type: ignore[arg-type]  # names checked by replace
 
 
-def candidates(problem: Problem, supports: Supports) -> Iterator[SuperSchedule]:
-    """Every schedule of the space that makes sense for this problem's sizes and that a backend can lower."""
-    seen: set[str] = set()
-    for one in _members(problem):
-        text = one.to_json()
-        if text not in seen and supports(problem.operation, one) is None:
-            seen.add(text)
-            yield one
+def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
+    """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
+    return _space(Outline.of(problem), supports, False)
 
 
-def _members(problem: Problem) -> Iterator[SuperSchedule]:
-    n_inner = problem.pattern.n_rows if problem.transposed else problem.pattern.n_cols
-    column_tiles = tiles(problem) or (0,)
+def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
+    """The whole space of this problem: all axes of all formats."""
+    return _space(Outline.of(problem), supports, True)
+
+
+@functools.lru_cache(maxsize=64)
+def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
+    found = dict.fromkeys(_members(outline, is_whole=is_whole))
+    return tuple(one for one in found if supports(outline.operation, one) is None)
+
+
+def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     for family, row in FAMILIES.items():
-        for size, bits, tile in itertools.product(row.sizes, _index_bits(row, n_inner), column_tiles):
-            if size.get("k", 0) >= max(n_inner, 1) or _block_vectors(problem, size, tile) > MAX_TILE_VECTORS:
+        for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
+            n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
+            if size.get("k", 0) >= outline.n_inner or n_registers > MAX_TILE_VECTORS:
                 continue
-            for unroll, prefetch in _inner_axes(family, tile):
-                yield schedule(
-                    problem, family, size, tile=tile, index_bits=bits(size), unroll=unroll, prefetch=prefetch
-                )
+            for bits in _index_bits(row, size, outline.n_inner):
+                for unroll, prefetch in _inner_axes(family, outline, tile, is_whole=is_whole):
+                    yield schedule(
+                        outline.operation, family, size, tile=tile, index_bits=bits, unroll=unroll, prefetch=prefetch
+                    )
 
 
-def _index_bits(family: Family, n_inner: int) -> tuple[Callable[[Mapping[str, int]], int], ...]:
+def _index_bits(family: Family, size: Mapping[str, int], n_inner: int) -> tuple[int, ...]:
     """Index widths to try: 16 bits where every stored coordinate fits into them."""
-
-    def narrow(size: Mapping[str, int]) -> int:
-        extent = size["k"] if "k" in size else -(-n_inner // size.get("c", 1))
-        return 16 if extent <= 1 << 16 else 32
-
-    def wide(size: Mapping[str, int]) -> int:
-        return 32
-
-    # Panels exist to make indices narrow: with wide ones they are only tried for the locality of B.
-    return (narrow,) if family.name == "k-panels" else (wide, narrow)
+    extent = size["k"] if "k" in size else -(-n_inner // size.get("c", 1))
+    narrow = (16,) if extent <= MAX_NARROW else ()
+    # Panels exist to make indices narrow (and B local): wide ones are not tried.
+    return narrow if family.name == "k-panels" else (32, *narrow)
 
 
-def _block_vectors(problem: Problem, size: Mapping[str, int], tile: int) -> int:
-    """Vector registers that hold the results of one block row."""
-    lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
-    return size.get("r", 1) * max(1, tile // lanes)
-
-
-def _inner_axes(family: str, tile: int) -> Iterator[tuple[int, int]]:
-    """(unroll, prefetch) pairs: a vector product hides latency by accumulators, a wide one by prefetching rows of B."""
-    if tile == 0:
-        yield from ((unroll, prefetch) for unroll in UNROLL for prefetch in (0, 16))
+def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
+    """(unroll, prefetch) pairs. A vector product gathers as many entries as it unrolls; a wide one prefetches B."""
+    is_sparse_inside = family in ("csr", "k-panels")
+    if is_whole:
+        unrolls = UNROLL if tile == 0 and is_sparse_inside else (1, 2, 4)
+        yield from itertools.product(unrolls, PREFETCH)
+    elif tile == 0:
+        wide = (outline.lanes, 2 * outline.lanes) if is_sparse_inside else (4,)
+        yield from ((unroll, 0) for unroll in (1, *wide))
     else:
-        yield from ((1, prefetch) for prefetch in (PREFETCH if family == "csr" else (0, 4)))
+        yield 1, 8 if is_sparse_inside else 4
 
 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:

@@ -45,6 +45,14 @@ class Trial(Protocol):
         """Why it cannot run, once that is known."""
 
     @property
+    def crowded(self) -> bool:
+        """Whether packing failed only for want of room beside other packed copies of the operand."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can run now."""
+
+    @property
     def packed_bytes(self) -> int:
         """Memory of its packed operand (a bound, known before packing); 0 when it reads the user's arrays."""
 
@@ -66,7 +74,7 @@ class Trial(Protocol):
         """Make the kernel; on failure set `failed`."""
 
     def pack(self) -> None:
-        """Convert the operand and bind it to the kernel; on failure set `failed`."""
+        """Convert the operand and bind it to the kernel; on failure set `failed`, or `crowded` (then try again)."""
 
     def drop(self) -> None:
         """Release the packed operand."""

@@ -49,6 +49,7 @@ class KernelTrial:
     schedule: SuperSchedule | None
     bench: Bench
     failed: str | None = None
+    crowded: bool = False
     packed_bytes: int = 0
     build_s: float = 0.0
     pack_s: float = 0.0
@@ -66,6 +67,11 @@ class KernelTrial:
     def reads_live(self) -> bool:
         """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
         return self.schedule is None or (self.schedule.format.is_csr and not self.bench.problem.transposed)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a product can be computed now."""
+        return self.failed is None and (self.schedule is None or self._bound is not None)
 
     def build_price_s(self) -> float:
         """Expected seconds of `build`: a compile, or only loading what the cache holds."""
@@ -90,10 +96,31 @@ class KernelTrial:
         if self.schedule is not None and self.kernel is None:
             self.bench.build([self])
 
+    def fits(self) -> bool:
+        """Whether the format can hold the pattern within the bound on memory, all alone; else sets `failed`.
+
+        Asked before anything is compiled. O(nnz) at most.
+        """
+        if self.schedule is None or self.reads_live or self.packed_bytes:
+            return True
+        problem, fmt = self.bench.problem, self.schedule.format
+        unfit = _native.reason_unfit(problem.pattern, fmt, transposed=problem.transposed)
+        item = np.dtype(problem.dtype).itemsize
+        self.packed_bytes = _native.packed_bytes(problem.pattern, fmt, item, transposed=problem.transposed)
+        if unfit:
+            self._fail(PackError.unfit(fmt, unfit))
+        elif self.packed_bytes > self.bench.limit_bytes:
+            self._fail(PackError.too_large(fmt, needed_bytes=self.packed_bytes, limit_bytes=self.bench.limit_bytes))
+        return self.failed is None
+
+    def _fail(self, err: Exception) -> None:
+        self.failed = str(err).split("\n", 1)[0]
+
     def pack(self) -> None:
         """Convert the operand, if the format asks for it, and bind it to the kernel."""
         if self.schedule is None or self.kernel is None:
             return
+        self.crowded = False
         operand = self.bench.operand()
         if operand is None:
             self.failed = "the matrix is gone"
@@ -102,7 +129,9 @@ class KernelTrial:
         try:
             self._pack(operand, self.schedule)
         except PackError as err:
-            self.failed = str(err).split("\n", 1)[0]
+            self.crowded = self.packed_bytes <= self.bench.limit_bytes < self.packed_bytes + self.bench.shelf.n_bytes
+            if not self.crowded:
+                self._fail(err)
         except MemoryError:
             self.failed = "not enough memory to pack the operand"
             warn_once(FallbackWarning, "memory", f"{self.failed}: the default kernel is used")
@@ -116,11 +145,6 @@ class KernelTrial:
         if self.reads_live:
             self._bind_live(operand, operand.rows or operand.validate())
             return
-        unfit = _native.reason_unfit(problem.pattern, fmt, transposed=problem.transposed)
-        if unfit:
-            raise PackError.unfit(fmt, unfit)
-        item = np.dtype(problem.dtype).itemsize
-        needed = _native.packed_bytes(problem.pattern, fmt, item, transposed=problem.transposed)
 
         def pack() -> tuple[Any, int]:
             operand.refresh()
@@ -130,7 +154,11 @@ class KernelTrial:
             return _native.pack(problem.pattern, operand.data, fmt, transposed=problem.transposed), version
 
         self.packing = self.bench.shelf.take(
-            fmt, transposed=problem.transposed, needed_bytes=needed, limit_bytes=self.bench.limit_bytes, pack=pack
+            fmt,
+            transposed=problem.transposed,
+            needed_bytes=self.packed_bytes,
+            limit_bytes=self.bench.limit_bytes,
+            pack=pack,
         )
         self.packed_bytes = self.packing.n_bytes
         self._bound = self.kernel.bind(self.packing.packed)
@@ -245,7 +273,7 @@ class Bench:
     def build(self, trials: Sequence[Trial]) -> None:
         """Compile several kernels, in parallel where there is more than one."""
         ours = [trial for trial in trials if isinstance(trial, KernelTrial) and trial.schedule is not None]
-        wanted = [trial for trial in ours if not self._failed_before(trial)]
+        wanted = [trial for trial in ours if trial.fits() and not self._failed_before(trial)]
         specs = [self.spec(trial.schedule) for trial in wanted if trial.schedule is not None]
         compiler = self.options.compiler
         are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]

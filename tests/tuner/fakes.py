@@ -58,6 +58,12 @@ class FakeTrial:
     pack_s: float = 0.0
     n_runs: int = 0
     packed: bool = False
+    crowded: bool = False
+    room: Callable[[FakeTrial], bool] = lambda trial: True
+
+    @property
+    def ready(self) -> bool:
+        return self.failed is None and (self.schedule is None or self.packed)
 
     def build_price_s(self) -> float:
         return 0.0 if self.build_s or self.schedule is None else self.build_true_s
@@ -75,6 +81,9 @@ class FakeTrial:
         assert self.failed is None, "packed after a failed build"
         self.clock.spend(self.pack_true_s)
         self.pack_s = self.pack_true_s
+        self.crowded = not self.room(self)
+        if self.crowded:
+            return
         self.packed = True
         if self.pack_fails:
             self.failed, self.packed = "too large", False
