@@ -18,7 +18,8 @@ from autosparse.plan import Plan
 from autosparse.target import Target
 
 COLUMNS: Final = (1, 32, 256)
-RUNS: Final = 10_000  # what the demo promises the tuner: enough that every kernel may pay
+RUNS: Final = 1_000_000  # what the demo promises the tuner: every kernel may pay, and the search may end
+BUDGET_S: Final = 60.0  # per product; a search ends after some seconds, on a busy machine later
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Tuned:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `demo`."""
     parser.add_argument("matrix", nargs="?", type=Path, help="a .mtx, .mtx.gz or .npz file (default: a power grid)")
-    add_common(parser, effort="measure")
+    add_common(parser, effort="measure", budget_s=BUDGET_S)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -48,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(_ready(tuned))
         for one in tuned:
             print(f"\n{_measured(pair, one)}")
-        if not all(one.plan.remembered for one in tuned):
+        if any(one.plan.tune_s > 0 and not one.plan.remembered for one in tuned):
             print("\nThe plans are kept: started again, the demo begins with them.")
     return 0
 
@@ -70,13 +71,19 @@ def _tune(pair: Pair, n_columns: int) -> Tuned:
 
 
 def _ready(tuned: list[Tuned]) -> str:
+    """How many plans came from where, and the time from the start of the process until all could run."""
     n_remembered = sum(one.plan.remembered for one in tuned)
+    searched = [one.plan for one in tuned if not one.plan.remembered and one.plan.tune_s > 0]
+    n_plain = len(tuned) - n_remembered - len(searched)
+    spent_s = sum(plan.tune_s + plan.pack_s for plan in searched)
+    parts = [
+        f"{len(searched)} found in {show.seconds(spent_s)}" if searched else "",
+        f"{n_remembered} remembered from an earlier run" if n_remembered else "",
+        f"{n_plain} without a search" if n_plain else "",
+    ]
     since_s = timing.since_start_s()
-    after = f", ready {show.seconds(since_s)} after the process was started" if since_s is not None else ""
-    if n_remembered == len(tuned):
-        return f"plans    remembered from an earlier run{after}"
-    spent_s = sum(one.plan.tune_s + one.plan.pack_s for one in tuned if not one.plan.remembered)
-    return f"plans    {len(tuned) - n_remembered} found in {show.seconds(spent_s)}, {n_remembered} remembered{after}"
+    ready = f"; ready {show.seconds(since_s)} after the process was started" if since_s is not None else ""
+    return f"plans    {', '.join(filter(None, parts))}{ready}"
 
 
 def _measured(pair: Pair, one: Tuned) -> str:
@@ -93,6 +100,7 @@ def _measured(pair: Pair, one: Tuned) -> str:
         f"  first call  {show.seconds(one.first_s)} (before tuning)",
         f"  break-even  {show.count(versus_scipy)} products against SciPy",
     ]
-    if not one.plan.is_default:
+    if not one.plan.is_default and one.plan.default_s is not None:
+        lines.insert(5, f"  untuned     {show.seconds(one.plan.default_s)} (default kernel, when tuning measured it)")
         lines[-1] += f", {show.count(one.plan.break_even_runs)} against the untuned default kernel"
     return "\n".join(lines)

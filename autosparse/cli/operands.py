@@ -66,12 +66,12 @@ def files(path: Path) -> Iterator[Path]:
     yield from found
 
 
-def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None) -> None:
+def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, budget_s: float | None = None) -> None:
     """Arguments that every measuring command has."""
     parser.add_argument("--dtype", choices=DTYPES, help="compute in this dtype (default: the matrix's)")
     parser.add_argument("--threads", type=_positive, metavar="N", help="most threads of a kernel")
     parser.add_argument("--effort", choices=[e.value for e in Effort], default=effort, help="most that tuning may do")
-    parser.add_argument("--budget-s", type=_seconds, metavar="S", help="most seconds of one tuning")
+    parser.add_argument("--budget-s", type=_seconds, default=budget_s, metavar="S", help="most seconds of one tuning")
 
 
 def columns(text: str) -> list[int]:

@@ -15,6 +15,7 @@ MAX_POSITIONAL = 5
 POSITIONAL_BY_CONTRACT = {
     ("autosparse._native.kernel", "run"),  # called for every product: keywords would cost as much as the rest
     ("autosparse.torch.attention", "forward"),  # autograd.Function.apply passes by position only
+    ("autosparse.torch.aten", "mm_reduce_backward"),  # the dispatcher passes by position only
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}
 WIDE = {"Exception", "BaseException"}
