@@ -62,6 +62,7 @@ test-full: $(VENV)/.test
 	@$(run_tests) --full $(PYTEST_ARGS)
 
 bench: $(VENV)/.bench
+	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null
 	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) $(BENCH_ARGS)
 
 lint: $(VENV)/.lint types
