@@ -36,7 +36,7 @@ class SteadyCall:
         self.A = m if by == "scipy" else autosparse.csr(m)
         set_options(cache_dir=self.folder.name, effort="off" if by == "scipy" else by)
         if by == "measure":
-            self.A.tune("matmul", columns=columns, runs=100_000, effort=by, budget_s=5.0)
+            self.A.tune("matmul", columns=columns, runs=100_000, effort=by, budget_s=3.0)
         self.A @ self.B
 
     def teardown(self, matrix: str, columns: int, by: str) -> None:

@@ -10,7 +10,7 @@ import scipy.sparse
 from peerlib.environment import matrices_folder
 from peerlib.matrices import as_csr, load
 
-REAL: Final = ("bcsstk16", "wiki-Vote", "pfjac_ACTIVSg25k")
+REAL: Final = ("bcsstk16", "wiki-Vote")
 COLUMNS: Final = (1, 32, 256)
 
 
