@@ -8,17 +8,24 @@ here may be called). The hot path calls `lib.asp_csr_mm` directly. For a pointer
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-lib: Any  # cffi objects carry no types
-ffi: Any
-try:
-    from autosparse._native._runtime import ffi, lib
-except ImportError:
-    ffi = lib = None
+
+def _load() -> tuple[Any, Any]:
+    try:
+        extension = importlib.import_module("autosparse._native._runtime")
+    except ImportError:
+        return None, None
+    return extension.lib, extension.ffi
+
+
+lib: Final[Any]  # cffi objects carry no types
+ffi: Final[Any]
+lib, ffi = _load()
 
 available: Final = lib is not None
 

@@ -16,7 +16,8 @@
 
 #define ISA asp_avx512
 #define VEC_HEADER "vec_avx512.h"
-#define SPMV_HEADER "spmv_base.h"
+#define SPMV_HEADER "spmv_avx512.h"
+#define SPMV_PLAIN spmv_plain
 #define TILE_MOST_REAL 16
 #define TILE_CASES_REAL CASES_16
 #define TILE_MOST_COMPLEX 8

@@ -5,6 +5,7 @@
 #define ISA asp_base
 #define VEC_HEADER "vec_base.h"
 #define SPMV_HEADER "spmv_base.h"
+#define SPMV_PLAIN spmv
 #define TILE_MOST_REAL 8
 #define TILE_CASES_REAL CASES_8
 #define TILE_MOST_COMPLEX 4

@@ -1,5 +1,5 @@
 /* y[i] = A[i] x in plain C: four sums for long rows. */
-static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
+static void NAME(SPMV_PLAIN)(const asp_args *args, int64_t begin, int64_t end)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *x = args->B;

@@ -1,0 +1,93 @@
+/* float64: sums of sixteen rows, and of one long row. */
+
+#define PRODUCT8(k) _mm512_mul_pd(_mm512_loadu_pd(data + (k)), _mm512_i32gather_pd(INDEX8(indices + (k)), x, 8))
+#define PRODUCT8_MASKED(m, k)                                                                                    \
+    _mm512_mul_pd(_mm512_maskz_loadu_pd(m, data + (k)),                                                          \
+                  _mm512_mask_i32gather_pd(_mm512_setzero_pd(), m, INDEX8_MASKED(m, indices + (k)), x, 8))
+
+/* Quarters (128 bits) [a0 + a1, a2 + a3, b0 + b1, b2 + b3]. */
+ASP_INLINE __m512d NAME(fold)(__m512d a, __m512d b)
+{
+    return _mm512_add_pd(_mm512_shuffle_f64x2(a, b, 0x88), _mm512_shuffle_f64x2(a, b, 0xdd));
+}
+
+/* The sum of each quarter: those of a, then those of b. */
+ASP_INLINE __m512d NAME(fold_quarters)(__m512d a, __m512d b)
+{
+    const __m512d sums = _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
+    return _mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), sums);
+}
+
+static double NAME(one_row)(int64_t k, int64_t stop, const I *indices, const double *data, const double *x)
+{
+    __m512d a = _mm512_setzero_pd(), b = a;
+    for (; k + 16 <= stop; k += 16) {
+        a = _mm512_fmadd_pd(_mm512_loadu_pd(data + k), _mm512_i32gather_pd(INDEX8(indices + k), x, 8), a);
+        b = _mm512_fmadd_pd(_mm512_loadu_pd(data + k + 8), _mm512_i32gather_pd(INDEX8(indices + k + 8), x, 8), b);
+    }
+    if (k + 8 <= stop) {
+        a = _mm512_add_pd(a, PRODUCT8(k));
+        k += 8;
+    }
+    const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
+    b = _mm512_add_pd(b, PRODUCT8_MASKED(rest, k));
+    return _mm512_reduce_add_pd(_mm512_add_pd(a, b));
+}
+
+/* Products of nonzeros [start, stop) to buffer; up to 7 doubles more are written. */
+ASP_INLINE void NAME(products)(double *buffer, int64_t start, int64_t stop, const I *indices, const double *data,
+                               const double *x)
+{
+    int64_t k = start;
+    for (; k + 8 <= stop; k += 8, buffer += 8) _mm512_store_pd(buffer, PRODUCT8(k));
+    const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
+    _mm512_store_pd(buffer, PRODUCT8_MASKED(rest, k));
+}
+
+/* Rows from `first` on, 2^shift lanes to a row. */
+#define LANES(shift, first)                                                                                      \
+    ((__mmask8)_mm512_cmplt_epi32_mask(                                                                          \
+        _mm512_and_epi32(lane, _mm512_set1_epi32((1 << (shift)) - 1)),                                           \
+        _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_srli_epi32(lane, shift), _mm512_set1_epi32(first)), length)))
+#define SPREAD(shift, first) _mm512_maskz_expandloadu_pd(LANES(shift, first), buffer + (indptr[first] - start))
+
+ASP_INLINE __m512d NAME(any_row)(const double *products, int64_t k, int64_t stop)
+{
+    if (stop - k <= 8) return _mm512_maskz_loadu_pd((__mmask8)((1u << (stop - k)) - 1), products + k);
+    __m512d sum = _mm512_loadu_pd(products + k);
+    for (k += 8; k + 8 <= stop; k += 8) sum = _mm512_add_pd(sum, _mm512_loadu_pd(products + k));
+    const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
+    return _mm512_add_pd(sum, _mm512_maskz_loadu_pd(rest, products + k));
+}
+#define ANY_ROW(i) NAME(any_row)(buffer, indptr[i] - start, indptr[(i) + 1] - start)
+#define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
+
+ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const double *data, const double *x, double *y,
+                                   int add)
+{
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const __m512i length = LENGTHS(indptr);
+    double buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
+    const int64_t start = indptr[0];
+    __m512d low, high;
+    NAME(products)(buffer, indptr[0], indptr[16], indices, data, x);
+    if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2))) {
+        low = NAME(fold_quarters)(SPREAD(1, 0), SPREAD(1, 4));
+        high = NAME(fold_quarters)(SPREAD(1, 8), SPREAD(1, 12));
+    } else if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(4))) {
+        low = NAME(fold_quarters)(NAME(fold)(SPREAD(2, 0), SPREAD(2, 2)), NAME(fold)(SPREAD(2, 4), SPREAD(2, 6)));
+        high = NAME(fold_quarters)(NAME(fold)(SPREAD(2, 8), SPREAD(2, 10)), NAME(fold)(SPREAD(2, 12), SPREAD(2, 14)));
+    } else {
+        low = NAME(fold_quarters)(ANY_ROWS(0), ANY_ROWS(4));
+        high = NAME(fold_quarters)(ANY_ROWS(8), ANY_ROWS(12));
+    }
+    _mm512_storeu_pd(y, add ? _mm512_add_pd(_mm512_loadu_pd(y), low) : low);
+    _mm512_storeu_pd(y + 8, add ? _mm512_add_pd(_mm512_loadu_pd(y + 8), high) : high);
+}
+
+#undef PRODUCT8
+#undef PRODUCT8_MASKED
+#undef LANES
+#undef SPREAD
+#undef ANY_ROW
+#undef ANY_ROWS
