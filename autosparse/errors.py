@@ -51,6 +51,20 @@ class ShapeError(AutosparseError, ValueError):
             f"  Cure: a right operand with {n_columns} rows, or transpose one of the two."
         )
 
+    @classmethod
+    def explained(cls, shape: Sequence[int], *, n_rows: int) -> ShapeError:
+        """``explain(B)`` for a B that the product would not take."""
+        return cls(
+            f"B has shape {tuple(shape)}, but the product needs {n_rows} rows.\n"
+            f"  Cure: pass B with {n_rows} rows, or its number of columns as an integer."
+        )
+
+    @classmethod
+    def unfit(cls, what: str, *, wanted: str, **shapes: Sequence[int]) -> ShapeError:
+        """Operands of `what` whose shapes do not satisfy `wanted`."""
+        given = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        return cls(f"{what}: shapes do not fit: {given}.\n  Cure: {wanted}.")
+
     @property
     def first_line(self) -> str:
         """The line that SciPy would have said."""
@@ -160,6 +174,14 @@ class DtypeError(AutosparseError, TypeError):
         return cls(
             f"out has dtype {got}, but the product has dtype {wanted}.\n"
             f"  Cure: out=np.empty(shape, dtype={str(wanted)!r})."
+        )
+
+    @classmethod
+    def unserved(cls, what: str, *, dtypes: Iterable[object], known: Iterable[object]) -> DtypeError:
+        """Operands of `what` that differ in dtype, or have one that it does not compute in."""
+        return cls(
+            f"{what}: operands have dtypes {', '.join(map(str, dtypes))}.\n"
+            f"  Cure: convert them to one of {', '.join(map(str, known))}."
         )
 
 

@@ -1,0 +1,293 @@
+"""PyTorch's own sparse products, computed by the C runtime: the kernels that `switch` registers.
+
+A kernel takes what PyTorch's dispatcher hands it and answers what PyTorch would: same shapes, dtypes and memory
+(results share nothing with operands). Whatever is not plainly ours - other layouts, dtypes, batches, hybrid tensors,
+shapes that do not fit - goes to PyTorch's own kernel and raises PyTorch's errors. Autograd lies above these kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import torch
+
+from autosparse.torch import native
+from autosparse.torch.structure import VALUE_CODES, Structure, structure_of
+
+Keys: TypeAlias = Any  # torch.DispatchKeySet
+Scalar: TypeAlias = int | float | complex
+
+originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
+HALF: Final = (torch.float16, torch.bfloat16)
+SERVED: Final = frozenset((*VALUE_CODES, *HALF))
+
+
+class Entries(NamedTuple):
+    """A sparse tensor as compressed rows: of itself, or of its transpose when it was stored by columns."""
+
+    structure: Structure
+    values: torch.Tensor
+    transposed: bool
+    crow: torch.Tensor  # keeps the structure's memory
+    col: torch.Tensor
+
+
+def entries_of(A: torch.Tensor) -> Entries | None:
+    """The entries of a plain sparse matrix that we serve; None for any other tensor."""
+    layout = A.layout
+    if layout is torch.sparse_csr:
+        crow, col, by_columns = A.crow_indices(), A.col_indices(), False
+    elif layout is torch.sparse_csc:
+        crow, col, by_columns = A.ccol_indices(), A.row_indices(), True
+    else:
+        return None
+    values = A.values()
+    if values.dim() != 1 or crow.dim() != 1 or not A.is_cpu:
+        return None
+    if not (crow.is_contiguous() and col.is_contiguous()):
+        crow, col = crow.contiguous(), col.contiguous()
+    n, m = A.shape
+    structure = structure_of(crow, col, m, n) if by_columns else structure_of(crow, col, n, m)
+    return Entries(structure, native.whole(values), by_columns, crow, col)
+
+
+def _is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
+    return X.layout is torch.strided and X.dim() == n_dims and X.dtype is dtype and X.is_cpu
+
+
+def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor:
+    """A X, or Aᵀ X when `flipped`; half precision is computed in float32 and rounded once."""
+    dtype = X.dtype
+    if dtype in HALF:
+        values, X = A.values.float(), X.float()
+    else:
+        values = A.values
+    result = native.mm(A.structure, values, X, transposed=A.transposed is not flipped)
+    return result.to(dtype)
+
+
+def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+    """A @ b where one of the two is ours and the other plain; None: not ours."""
+    dtype = a.dtype
+    if dtype not in SERVED or a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
+        return None
+    if b.layout is torch.strided:
+        if not _is_plain(b, dtype, 2) or (A := entries_of(a)) is None:
+            return None
+        return times(A, b)
+    if not _is_plain(a, dtype, 2) or b.dtype is not dtype or (A := entries_of(b)) is None:
+        return None
+    return times(A, a.t(), flipped=True).t().contiguous()  # X A = (Aᵀ Xᵀ)ᵀ
+
+
+def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor:
+    """Alpha · product + beta · base, written over `product`; base is not read when beta is 0."""
+    if alpha != 1:
+        product.mul_(alpha)
+    return product if beta == 0 else product.add_(base, alpha=beta)
+
+
+def _fits(base: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
+    """Whether `base` is plain, has this dtype and can be broadcast to `shape`."""
+    if base.layout is not torch.strided or base.dtype is not dtype or not base.is_cpu or base.dim() > len(shape):
+        return False
+    ours = base.shape
+    return all(b in (1, s) for b, s in zip(reversed(ours), reversed(shape), strict=False))
+
+
+def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
+    """Whether `result` can be copied into `out` as it is."""
+    return (
+        out.layout is torch.strided and out.shape == result.shape and out.dtype is result.dtype and out.is_cpu
+    )  # fmt: skip
+
+
+def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """aten::mm."""
+    result = multiply(a, b)
+    if result is None:
+        result = originals["mm"].call_boxed(keys, a, b)
+    return result
+
+
+def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    """aten::mm.out."""
+    result = multiply(a, b) if out.layout is torch.strided else None
+    if result is None or not _takes(out, result):
+        originals["mm.out"].call_boxed(keys, a, b, out=out)
+        return out
+    return out.copy_(result)
+
+
+def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
+    if base.layout is not torch.strided or a.dim() != 2 or b.dim() != 2:
+        return None
+    if not _fits(base, torch.Size((a.shape[0], b.shape[1])), a.dtype) or (product := multiply(a, b)) is None:
+        return None
+    return _scaled_sum(product, base, beta, alpha)
+
+
+def addmm(
+    keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> torch.Tensor:
+    """aten::addmm: beta · base + alpha · a b."""
+    result = _addmm(base, a, b, beta, alpha)
+    if result is None:
+        result = originals["addmm"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha)
+    return result
+
+
+def addmm_out(
+    keys: Keys,
+    base: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """aten::addmm.out."""
+    result = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
+    if result is None or not _takes(out, result):
+        originals["addmm.out"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha, out=out)
+        return out
+    return out.copy_(result)
+
+
+def addmv_out(
+    keys: Keys,
+    base: torch.Tensor,
+    a: torch.Tensor,
+    x: torch.Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """aten::addmv.out: beta · base + alpha · a x; mv arrives here with beta 0."""
+    dtype = a.dtype
+    ours = dtype in SERVED and a.dim() == 2 and _is_plain(x, dtype, 1) and a.shape[1] == x.shape[0]
+    A = entries_of(a) if ours and _fits(base, a.shape[:1], dtype) else None
+    result = None if A is None else _scaled_sum(times(A, x), base, beta, alpha)
+    if result is None or not _takes(out, result):
+        originals["addmv.out"].call_boxed(keys, base, a, x, beta=beta, alpha=alpha, out=out)
+        return out
+    return out.copy_(result)
+
+
+def _sampled_values(
+    S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
+) -> tuple[Entries, torch.Tensor] | None:
+    """Values of alpha · (x @ y at S's entries) + beta · S; None: not ours."""
+    dtype = S.dtype
+    if S.layout is not torch.sparse_csr or dtype not in VALUE_CODES or S.dim() != 2:
+        return None
+    if not (_is_plain(x, dtype, 2) and _is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0]:
+        return None
+    if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
+        return None
+    return A, native.sddmm(A.structure, x, y.t(), scale=(alpha, beta), base=A.values)
+
+
+def sampled_addmm(
+    keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> torch.Tensor:
+    """aten::sparse_sampled_addmm; the result has index arrays of its own, as PyTorch's."""
+    found = _sampled_values(S, x, y, beta, alpha)
+    if found is None:
+        theirs: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha)
+        return theirs
+    A, values = found
+    return torch.sparse_csr_tensor(A.crow.clone(), A.col.clone(), values, S.shape, check_invariants=False)
+
+
+def sampled_addmm_out(
+    keys: Keys,
+    S: torch.Tensor,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
+    found = _sampled_values(S, x, y, beta, alpha) if out is S else None
+    if found is None:
+        originals["sparse_sampled_addmm.out"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha, out=out)
+    else:
+        out.values().copy_(found[1])
+    return out
+
+
+def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
+    A = entries_of(a) if _reduces(a, b, reduce) else None
+    if A is None or A.transposed:
+        result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(keys, a, b, reduce)
+        return result
+    dtype = b.dtype
+    values, dense = (A.values.float(), b.float()) if dtype in HALF else (A.values, b)
+    with_arg = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    arg = None
+    if reduce in EXTREMES:
+        out, arg = native.extreme(A.structure, values, dense, least=EXTREMES[reduce], with_arg=with_arg)
+    else:
+        out = native.mm(A.structure, values, dense)
+        if reduce == "mean":
+            out /= A.crow.diff().clamp_(min=1).unsqueeze(1)
+    return out.to(dtype), A.col.new_empty(0) if arg is None else arg
+
+
+EXTREMES: Final = {"amax": False, "amin": True}
+
+
+def _reduces(a: torch.Tensor, b: torch.Tensor, reduce: str) -> bool:
+    served = (a.dtype in VALUE_CODES and not a.dtype.is_complex) or a.dtype in HALF
+    known = reduce in EXTREMES or reduce in ("sum", "mean")
+    return known and served and a.dim() == 2 and _is_plain(b, a.dtype, 2) and a.shape[1] == b.shape[0]
+
+
+def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
+    keys: Keys,
+    a: torch.Tensor,
+    grad: torch.Tensor,
+    b: torch.Tensor,
+    reduce: str,
+    arg: torch.Tensor,
+    wanted: list[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """aten::_sparse_mm_reduce_impl_backward: gradients of a (sparse, a's structure) and b."""
+    ours = _reduces(a, b, reduce) and a.dtype in VALUE_CODES and _is_plain(grad, a.dtype, 2)
+    A = entries_of(a) if ours else None
+    if A is None or A.transposed:
+        result: tuple[torch.Tensor | None, torch.Tensor | None]
+        result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(keys, a, grad, b, reduce, arg, wanted)
+        return result
+    if reduce in EXTREMES:
+        d_values, d_b = native.extreme_backward(A.structure, A.values, b, grad, arg, wanted=(wanted[0], wanted[1]))
+    else:
+        if reduce == "mean":
+            grad = grad / A.crow.diff().clamp_(min=1).unsqueeze(1)
+        d_values = native.sddmm(A.structure, grad, b) if wanted[0] else None
+        d_b = native.mm(A.structure, A.values, grad, transposed=True) if wanted[1] else None
+    if d_values is None:
+        return None, d_b
+    d_a = torch.sparse_csr_tensor(A.crow.clone(), A.col.clone(), d_values, a.shape, check_invariants=False)
+    return d_a, d_b
+
+
+COMPRESSED: Final[dict[str, Callable[..., Any]]] = {
+    "mm": mm,
+    "mm.out": mm_out,
+    "addmm": addmm,
+    "addmm.out": addmm_out,
+    "addmv.out": addmv_out,
+    "sparse_sampled_addmm": sampled_addmm,
+    "sparse_sampled_addmm.out": sampled_addmm_out,
+    "_sparse_mm_reduce_impl": mm_reduce,
+    "_sparse_mm_reduce_impl_backward": mm_reduce_backward,
+}
+"""Operators of the dispatch key SparseCsrCPU that we register; a Triton backend adds a table for SparseCsrCUDA."""

@@ -1,0 +1,91 @@
+"""Graph attention in one pass: scores, softmax over each row, weighted sum, without arrays of (edges × features).
+
+``alpha[p, h] = softmax over row i of score(i, j, h)`` and ``out[i, h] = Σ alpha[p, h] V[j, h]``; kept for the backward
+pass is alpha alone, (nnz, H). Scores are ``scale ⟨Q[i, h], K[j, h]⟩`` (`Dot`) or
+``leaky_relu(q[i, h] + k[j, h])`` (`Additive`, GAT).
+"""
+
+# mypy: allow-untyped-calls, allow-subclassing-any, allow-untyped-decorators
+# (torch's functions are not all typed, its autograd classes not at all)
+# ruff: noqa: D102, PLR0917  forward and backward are what torch prescribes; their class says what they compute
+from __future__ import annotations
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from autosparse._native import runtime_api
+from autosparse.torch import native
+from autosparse.torch.autograd import Ctx, MaybeTensor
+from autosparse.torch.structure import VALUE_CODES, Rows, Structure, ffi, lib, pointer
+
+
+def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool, **fields: object) -> None:
+    """Run the kernel; `fields` are tensors and numbers of the C struct asp_attention."""
+    given = {name: pointer(value) if isinstance(value, torch.Tensor) else value for name, value in fields.items()}
+    arguments = ffi.new(
+        "asp_attention *",
+        {
+            "indptr": structure.crow, "indices": structure.col, "n_rows": structure.n_rows, "nnz": structure.nnz,
+            "n_heads": V.shape[1], "F": V.shape[2], "q": pointer(q), "V": pointer(V), **given,
+        },
+    )  # fmt: skip
+    run = lib.asp_attention_backward if backward else lib.asp_attention_forward
+    runtime_api.raise_for(run(VALUE_CODES[V.dtype], structure.index_code, arguments, native.threads()))
+
+
+class Dot(torch.autograd.Function):
+    """Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F)."""
+
+    @staticmethod
+    def forward(ctx: Ctx, rows: Rows, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, scale: float) -> torch.Tensor:
+        Q, K, V = native.whole(Q), native.whole(K), native.whole(V)
+        structure = rows.structure
+        alpha = V.new_empty((structure.nnz, V.shape[1]))
+        out = V.new_empty((structure.n_rows, *V.shape[1:]))
+        _call(structure, Q, V, False, k=K, D=Q.shape[2], alpha=alpha, out=out, scale=scale)
+        ctx.rows, ctx.scale = rows, scale
+        ctx.save_for_backward(Q, K, V, alpha)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
+        Q, K, V, alpha = ctx.saved_tensors
+        grad = native.whole(grad)
+        structure = ctx.rows.structure
+        dscore, dQ = torch.empty_like(alpha), torch.empty_like(Q)
+        _call(
+            structure, Q, V, True, k=K, D=Q.shape[2], alpha=alpha, dout=grad, dscore=dscore, dq=dQ, scale=ctx.scale
+        )  # fmt: skip
+        turned = structure.transposed()
+        dK = native.heads_mm(turned, dscore, Q, scale=ctx.scale) if ctx.needs_input_grad[2] else None
+        dV = native.heads_mm(turned, alpha, grad) if ctx.needs_input_grad[3] else None
+        return None, dQ, dK, dV, None
+
+
+class Additive(torch.autograd.Function):
+    """q (n, H), k (m, H), V (m, H, F) → (n, H, F)."""
+
+    @staticmethod
+    def forward(ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, slope: float) -> torch.Tensor:
+        q, k, V = native.whole(q), native.whole(k), native.whole(V)
+        structure = rows.structure
+        alpha = V.new_empty((structure.nnz, V.shape[1]))
+        out = V.new_empty((structure.n_rows, *V.shape[1:]))
+        _call(structure, q, V, False, k=k, alpha=alpha, out=out, slope=slope, additive=1)
+        ctx.rows, ctx.slope = rows, slope
+        ctx.save_for_backward(q, k, V, alpha)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
+        q, k, V, alpha = ctx.saved_tensors
+        grad = native.whole(grad)
+        structure = ctx.rows.structure
+        dscore, dq = torch.empty_like(alpha), torch.empty_like(q)
+        _call(structure, q, V, True, k=k, alpha=alpha, dout=grad, dscore=dscore, dq=dq, slope=ctx.slope, additive=1)
+        turned = structure.transposed()
+        dk = native.sums_of_entries(turned, dscore) if ctx.needs_input_grad[2] else None
+        dV = native.heads_mm(turned, alpha, grad) if ctx.needs_input_grad[3] else None
+        return None, dq, dk, dV, None

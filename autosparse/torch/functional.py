@@ -1,0 +1,149 @@
+"""Products on sparse structures with gradients: spmm, sddmm, edge_softmax, attention, gat.
+
+A is a `Csr` or a torch tensor of layout sparse_csr, sparse_csc or sparse_coo. Values and dense operands have one real
+or complex floating dtype; bfloat16 and float16 are computed in float32 and rounded once. All gradients are available,
+those of A as many numbers as A stores.
+"""
+
+# mypy: allow-untyped-calls
+# (torch's functions are not all typed, its autograd classes not at all)
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import torch
+
+from autosparse.errors import DtypeError, InputError, OptionError, ShapeError
+from autosparse.torch import autograd, native
+from autosparse.torch.attention import Additive, Dot
+from autosparse.torch.structure import VALUE_CODES, Rows
+
+if TYPE_CHECKING:
+    from autosparse.torch.matrix import Csr
+
+Sparse: TypeAlias = "Csr | torch.Tensor"
+
+HALF: Final = (torch.float16, torch.bfloat16)
+REDUCTIONS: Final = ("sum", "mean", "max", "min")
+
+
+def as_csr(A: Sparse) -> Csr:
+    """`A` as a `Csr`, without a copy where it is one or is compressed."""
+    from autosparse.torch import matrix
+
+    return matrix.csr(A)
+
+
+def _upright(A: Csr, what: str) -> Rows:
+    """Rows of A; a transposed matrix has none (its structure lists columns)."""
+    if A.is_transposed:
+        raise InputError.refused(
+            f"{what} works on rows, and a transposed matrix is stored by columns",
+            given=f"a transposed Csr of shape {tuple(A.shape)}",
+            cure="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
+        )
+    return A.rows
+
+
+def _common(what: str, *tensors: torch.Tensor) -> torch.dtype:
+    """The dtype to compute in; all tensors must agree."""
+    dtypes = [t.dtype for t in tensors]
+    if len(set(dtypes)) != 1 or dtypes[0] not in (*VALUE_CODES, *HALF):
+        raise DtypeError.unserved(what, dtypes=dtypes, known=(*VALUE_CODES, *HALF))
+    return torch.float32 if dtypes[0] in HALF else dtypes[0]
+
+
+def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
+    """C[i] = reduce over the entries (i, j) of row i of A[i, j] · X[j]; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
+
+    `reduce`: "sum" (A @ X), "mean" (over a row's entries), "max", "min"; rows without entries give 0. Raises
+    ShapeError, OptionError.
+    """
+    A = as_csr(A)
+    if reduce not in REDUCTIONS:
+        raise OptionError.bad_value("reduce", reduce, domain=f"one of {', '.join(REDUCTIONS)}", source="argument")
+    if X.dim() not in (1, 2) or X.shape[0] != A.shape[1]:
+        raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))
+    dtype = _common("spmm", A.values, X)
+    values, dense = A.values.to(dtype), X.to(dtype)
+    if reduce == "sum":
+        return autograd.product(A.rows, values, dense, transposed=A.is_transposed).to(X.dtype)
+    rows = _upright(A, f"spmm(reduce={reduce!r})")
+    flat = dense.unsqueeze(1) if X.dim() == 1 else dense
+    if reduce == "mean":
+        result: torch.Tensor = autograd.Mean.apply(rows, values, flat)
+    elif autograd.wants_grad(values, flat):
+        result = autograd.Extreme.apply(rows, values, flat, reduce == "min")
+    else:
+        result, _ = native.extreme(rows.structure, native.whole(values), flat, least=reduce == "min", with_arg=False)
+    return result.reshape(-1, *X.shape[1:]).to(X.dtype)
+
+
+def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
+    """A ∘ (X @ Y): the entries (i, j) of A times ⟨X[i, :], Y[:, j]⟩; X (n, K), Y (K, m) → a `Csr` like A.
+
+    The product X @ Y is computed at A's entries only. Y may be a transposed view: ``sddmm(A, Q, K.T)``.
+    """
+    A = as_csr(A)
+    if X.dim() != 2 or Y.dim() != 2 or X.shape[1] != Y.shape[0] or (X.shape[0], Y.shape[1]) != tuple(A.shape):
+        raise ShapeError.unfit("sddmm", wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
+    dtype = _common("sddmm", A.values, X, Y)
+    sides = (Y.t().to(dtype), X.to(dtype)) if A.is_transposed else (X.to(dtype), Y.t().to(dtype))
+    dots = autograd.sampled(A.rows, *sides)
+    return A.with_values((A.values.to(dtype) * dots).to(X.dtype))
+
+
+def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
+    """exp(s[p]) / Σ exp(s[q]) over the entries q of p's row; scores (nnz,) or (nnz, H), in the order of A's values."""
+    A = as_csr(A)
+    rows = _upright(A, "edge_softmax")
+    if scores.dim() not in (1, 2) or scores.shape[0] != A.nnz:
+        wanted = f"scores of shape ({A.nnz},) or ({A.nnz}, heads): one for each entry of A"
+        raise ShapeError.unfit("edge_softmax", wanted=wanted, A=A.shape, scores=scores.shape)
+    given = scores.to(_common("edge_softmax", scores))
+    if autograd.wants_grad(given):
+        result: torch.Tensor = autograd.EdgeSoftmax.apply(rows, given)
+    else:
+        result = native.row_softmax(rows.structure, given)
+    return result.to(scores.dtype)
+
+
+def attention(
+    A: Sparse, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, scale: float | None = None
+) -> torch.Tensor:
+    """Row i: softmax over its entries (i, j) of scale ⟨Q[i], K[j]⟩, times V[j]; sddmm, softmax and spmm in one pass.
+
+    Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F), or without H. `scale` defaults to 1/√D. A's values are not used.
+    """
+    A = as_csr(A)
+    rows = _upright(A, "attention")
+    dtype = _common("attention", Q, K, V)
+    q, k, v = (t.unsqueeze(1) if t.dim() == 2 else t for t in (Q, K, V))
+    n, m = A.shape
+    if q.shape != (n, *k.shape[1:]) or k.shape[0] != m or v.shape[:2] != k.shape[:2]:
+        wanted = "A (n, m), Q (n, H, D), K (m, H, D), V (m, H, F), all with or all without H"
+        raise ShapeError.unfit("attention", wanted=wanted, A=A.shape, Q=Q.shape, K=K.shape, V=V.shape)
+    scale = q.shape[2] ** -0.5 if scale is None else scale
+    out: torch.Tensor = Dot.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(scale))
+    return (out.squeeze(1) if V.dim() == 2 else out).to(V.dtype)
+
+
+def gat(
+    A: Sparse, target: torch.Tensor, source: torch.Tensor, V: torch.Tensor, *, negative_slope: float = 0.2
+) -> torch.Tensor:
+    """Row i: softmax over its entries (i, j) of leaky_relu(target[i] + source[j]), times V[j] (Veličković et al. 2018).
+
+    target (n, H), source (m, H), V (m, H, F) → (n, H, F), or without H. A's values are not used.
+    """
+    A = as_csr(A)
+    rows = _upright(A, "gat")
+    dtype = _common("gat", target, source, V)
+    single = V.dim() == 2
+    q, k, v = (target.unsqueeze(1), source.unsqueeze(1), V.unsqueeze(1)) if single else (target, source, V)
+    n, m = A.shape
+    heads = v.shape[1]
+    if q.shape != (n, heads) or k.shape != (m, heads) or v.shape[0] != m:
+        wanted = "A (n, m), target (n, H), source (m, H), V (m, H, F), all with or all without H"
+        raise ShapeError.unfit("gat", wanted=wanted, A=A.shape, target=target.shape, source=source.shape, V=V.shape)
+    out: torch.Tensor = Additive.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(negative_slope))
+    return (out.squeeze(1) if single else out).to(V.dtype)

@@ -1,0 +1,28 @@
+"""Sparse gradients of ``A @ B``: an opt-in kernel above PyTorch's autograd formula, which makes a dense one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from autosparse.torch import autograd, matrix
+from autosparse.torch.aten import SERVED, Keys, originals
+
+
+def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """aten::mm for autograd: a CSR `a` that wants a gradient gets one with its own entries."""
+    if a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled() and _ours(a, b):
+        A = matrix.csr(a)
+        return autograd.product(A.rows, A.values, b)
+    result: torch.Tensor = originals["autograd::mm"].call_boxed(keys, a, b)
+    return result
+
+
+def _ours(a: torch.Tensor, b: torch.Tensor) -> bool:
+    plain = b.layout is torch.strided and b.dim() == 2 and b.dtype is a.dtype and b.is_cpu
+    return plain and a.dim() == 2 and a.dense_dim() == 0 and a.dtype in SERVED and a.shape[1] == b.shape[0]
+
+
+TABLE: Final[dict[str, Callable[..., Any]]] = {"mm": mm}

@@ -1,0 +1,212 @@
+"""Products on structures and dense tensors by the C runtime: addresses in, results in new tensors.
+
+Everything here works on detached memory: no autograd, no checks beyond what memory safety needs. Dense operands are
+brought to rows of adjacent columns first (a copy only where they are not). Values have a dtype of `VALUE_CODES`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from autosparse._native import runtime_api
+from autosparse.config import get_options
+from autosparse.torch.structure import VALUE_CODES, Structure, Transposed, ffi, lib, pointer
+
+GATHER_FROM_PRODUCTS = 2
+"""Transposed products after which the transpose of a structure is built: it costs about as much as one of them."""
+
+
+def threads() -> int:
+    """Most threads for one kernel: torch's own setting, and the option `threads` where it is lower."""
+    most = get_options().threads
+    here = torch.get_num_threads()
+    return here if most is None else min(most, here)
+
+
+def flags() -> int:
+    """Kernel flags that the caller's settings ask for."""
+    wanted = torch.are_deterministic_algorithms_enabled() or get_options().deterministic
+    return runtime_api.FLAG_DETERMINISTIC if wanted else 0
+
+
+def rows_of(dense: torch.Tensor) -> torch.Tensor:
+    """`dense` (1-D or 2-D) with adjacent columns, rows apart by at least their length, and no conj or neg bit."""
+    if dense.is_conj() or dense.is_neg():
+        dense = dense.resolve_conj().resolve_neg()
+    if dense.dim() == 2:
+        step, inner = dense.stride()
+        n = dense.shape[1]
+        return dense if (inner == 1 and step >= n) or (n == 1 and step > 0) else dense.contiguous()
+    return dense if dense.stride(0) > 0 else dense.contiguous()
+
+
+def whole(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor` without gaps between elements and without conj or neg bit."""
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return tensor.contiguous()
+
+
+def mm(
+    structure: Structure,
+    values: torch.Tensor,
+    B: torch.Tensor,
+    *,
+    transposed: bool = False,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A B, or Aᵀ B; B (k,) or (k, m) → (n,) or (n, m), written to `out` when given (adjacent columns)."""
+    B = rows_of(B)
+    n_out = structure.n_cols if transposed else structure.n_rows
+    if out is None:
+        out = B.new_empty((n_out, *B.shape[1:]))
+    if transposed:
+        structure.n_transposed_products += 1
+        if structure.n_transposed_products > GATHER_FROM_PRODUCTS and B.dim() == 2 and B.dtype in GATHERED:
+            return gathered_mm(structure.transposed(), values, B, out)
+    _csr_mm(structure, values, B, out, lib.asp_csr_t_mm if transposed else lib.asp_csr_mm)
+    return out
+
+
+GATHERED = (torch.float32, torch.float64)
+
+
+def _csr_mm(
+    structure: Structure | Transposed, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor, run: Any
+) -> None:
+    # Any: a function of the cffi library
+    status = run(
+        VALUE_CODES[B.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
+        pointer(values), pointer(B), B.stride(0), pointer(out), out.stride(0), 1 if B.dim() == 1 else B.shape[1],
+        threads(), flags(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+
+
+def gathered_mm(turned: Transposed, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """Aᵀ B by the rows of Aᵀ, whose values are collected from A's first: O(nnz) against O(nnz · m)."""
+    collected = torch.index_select(values, 0, turned.tensors[2])
+    _csr_mm(turned, collected, B, out, lib.asp_csr_mm)
+    return out
+
+
+def sddmm(
+    structure: Structure,
+    X: torch.Tensor,
+    Y: torch.Tensor,
+    *,
+    scale: tuple[complex, complex] = (1.0, 0.0),
+    base: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Alpha ⟨X[i], Y[j]⟩ + beta base for each entry (i, j): X (n, K), Y (m, K), base and result (nnz,).
+
+    X (n, H, K) and Y (m, H, K), real, give (nnz, H).
+    """
+    heads = X.shape[1] if X.dim() == 3 else 1
+    X, Y = (rows_of(X), rows_of(Y)) if X.dim() == 2 else (whole(X), whole(Y))
+    out = X.new_empty((structure.nnz, heads) if X.dim() == 3 else (structure.nnz,))
+    alpha, beta = (complex(s) for s in scale)
+    numbers = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
+    status = lib.asp_sddmm(
+        VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, structure.nnz,
+        pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
+        ffi.NULL if base is None or beta == 0 else pointer(base), pointer(out), threads(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+    return out
+
+
+def row_softmax(structure: Structure, scores: torch.Tensor) -> torch.Tensor:
+    """Softmax over each row's entries; scores (nnz,) or (nnz, H)."""
+    return _softmax(structure, whole(scores), None)
+
+
+def row_softmax_backward(structure: Structure, softmax: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+    """Gradient of the scores: y (dy − Σ y dy), sums over rows."""
+    return _softmax(structure, whole(grad), softmax)
+
+
+def _softmax(structure: Structure, given: torch.Tensor, softmax: torch.Tensor | None) -> torch.Tensor:
+    out = torch.empty_like(given)
+    status = lib.asp_row_softmax(
+        VALUE_CODES[given.dtype], structure.index_code, structure.n_rows, structure.crow, structure.nnz,
+        given.shape[1] if given.dim() == 2 else 1, pointer(given), ffi.NULL if softmax is None else pointer(softmax),
+        pointer(out), threads(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+    return out
+
+
+def heads_mm(
+    structure: Structure | Transposed, weights: torch.Tensor, V: torch.Tensor, *, scale: float = 1.0
+) -> torch.Tensor:
+    """out[i, h] = scale Σ w[p, h] V[j, h] over the entries p = (i, j) of row i; w (nnz, H), V (m, H, F) → (n, H, F).
+
+    On a transposed structure the weights are those of the original, in its order.
+    """
+    V = whole(V)
+    _, heads, features = V.shape
+    out = V.new_empty((structure.n_rows, heads, features))
+    perm = structure.perm if isinstance(structure, Transposed) else ffi.NULL
+    status = lib.asp_heads_mm(
+        VALUE_CODES[V.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, perm,
+        structure.nnz, heads, pointer(weights), pointer(V), heads * features, features, scale, pointer(out), threads(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+    return out
+
+
+def sums_of_entries(structure: Structure | Transposed, weights: torch.Tensor) -> torch.Tensor:
+    """Σ w[p, h] over the entries of each row: (nnz, H) → (n, H)."""
+    heads = weights.shape[1]
+    ones = weights.new_ones(heads)  # V with rows 0 apart
+    out = weights.new_empty((structure.n_rows, heads))
+    perm = structure.perm if isinstance(structure, Transposed) else ffi.NULL
+    status = lib.asp_heads_mm(
+        VALUE_CODES[weights.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, perm,
+        structure.nnz, heads, pointer(weights), pointer(ones), 0, 1, 1.0, pointer(out), threads(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+    return out
+
+
+def extreme(
+    structure: Structure, values: torch.Tensor | None, B: torch.Tensor, *, least: bool, with_arg: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Max (or min) over a row's entries of value · B[j]: B (m, k) → (n, k), and the entries that won."""
+    B = rows_of(B)
+    out = B.new_empty((structure.n_rows, B.shape[1]))
+    index_dtype = torch.int64 if structure.index_code else torch.int32
+    arg = torch.empty(out.shape, dtype=index_dtype) if with_arg else None
+    status = lib.asp_csr_extreme(
+        VALUE_CODES[B.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col,
+        ffi.NULL if values is None else pointer(values), structure.nnz, pointer(B), B.stride(0), B.shape[1], int(least),
+        pointer(out), ffi.NULL if arg is None else pointer(arg), threads(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+    return out, arg
+
+
+def extreme_backward(
+    structure: Structure,
+    values: torch.Tensor | None,
+    B: torch.Tensor,
+    grad: torch.Tensor,
+    arg: torch.Tensor,
+    *,
+    wanted: tuple[bool, bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """Gradients of `extreme` for values (nnz,) and B (m, k), each where wanted."""
+    B, grad = rows_of(B), whole(grad)
+    d_values = B.new_empty(structure.nnz) if wanted[0] else None
+    d_B = B.new_zeros(B.shape) if wanted[1] else None
+    status = lib.asp_csr_extreme_backward(
+        VALUE_CODES[B.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col,
+        ffi.NULL if values is None else pointer(values), structure.nnz, pointer(B), B.stride(0), B.shape[1],
+        pointer(grad), pointer(arg), ffi.NULL if d_values is None else pointer(d_values),
+        ffi.NULL if d_B is None else pointer(d_B), B.shape[1], threads(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+    return d_values, d_B

@@ -1,0 +1,82 @@
+"""override, install, uninstall: PyTorch's dispatcher is told about our kernels, and about its own again."""
+
+# mypy: allow-untyped-calls
+# (torch's functions are not all typed, its autograd classes not at all)
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import torch
+
+from autosparse._native import runtime_api
+from autosparse.errors import FallbackWarning, MissingExtraError, warn_once
+from autosparse.torch import aten, gradients
+
+TABLES: Final[dict[str, dict[str, Callable[..., Any]]]] = {"SparseCsrCPU": aten.COMPRESSED}
+"""Dispatch key → operator → kernel."""
+
+SPARSE_GRADIENTS: Final[dict[str, dict[str, Callable[..., Any]]]] = {"AutogradCPU": gradients.TABLE}
+"""What `sparse_gradients=True` adds."""
+
+_lock = threading.RLock()
+_libraries: list[Any] = []  # torch.library.Library, innermost last; each overrides the one before
+
+
+def install(*, sparse_gradients: bool = False) -> None:
+    """From now on products with torch.sparse CSR and CSC tensors on the CPU are computed by autosparse.
+
+    `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
+    a dense n × m one; every dense product of the process then costs 4 µs more. Calls nest: each needs an `uninstall`.
+    """
+    if not hasattr(torch.library, "get_kernel"):
+        raise MissingExtraError.needed("torch>=2.9", extra="torch", purpose="autosparse.torch.install")
+    with _lock:
+        _libraries.append(_register(sparse_gradients))
+
+
+def uninstall() -> None:
+    """Undo the last `install`; nothing happens where there is none."""
+    with _lock:
+        if _libraries:
+            library = _libraries.pop()
+            if library is not None:
+                library._destroy()
+
+
+def installed() -> bool:
+    """Whether PyTorch's sparse products go through autosparse."""
+    return any(library is not None for library in _libraries)
+
+
+@contextmanager
+def override(*, sparse_gradients: bool = False) -> Iterator[None]:
+    """`install` for the length of a ``with`` block (entering costs about a millisecond: a switch, not a wrapper)."""
+    install(sparse_gradients=sparse_gradients)
+    try:
+        yield
+    finally:
+        uninstall()
+
+
+def _register(sparse_gradients: bool) -> Any:
+    """A new library of kernels, or None when there is nothing to register (a nested call, no runtime)."""
+    if not runtime_api.available:
+        warn_once(FallbackWarning, "torch", "autosparse has no C runtime: PyTorch computes every sparse product itself")
+        return None
+    tables = ({} if installed() else dict(TABLES)) | (SPARSE_GRADIENTS if sparse_gradients else {})
+    if not tables:
+        return None
+    library = torch.library.Library("aten", "IMPL")
+    for key, table in tables.items():
+        for operator, kernel in table.items():
+            name = operator if key != "AutogradCPU" else f"autograd::{operator}"
+            if name not in aten.originals:
+                aten.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
+            with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
+                warnings.simplefilter("ignore", UserWarning)
+                library.impl(operator, kernel, key, with_keyset=True)
+    return library
