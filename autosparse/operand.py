@@ -55,8 +55,8 @@ class Operand:
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
     __slots__ = (
-        "__weakref__", "_aliases_at_rest", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
-        "_flat", "_leased", "_pattern", "_pointers", "_structure_print", "_touch_structure", "_touch_values", "_values_print",
+        "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
+        "_flat", "_handed_out", "_leased", "_pattern", "_pointers", "_structure_print", "_touch_structure", "_touch_values", "_values_print",
         "engine", "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
     )  # fmt: skip
 
@@ -72,7 +72,8 @@ class Operand:
         self._anchors: guard.Anchors | None = None
         self._flat = False  # one-dimensional sparse array
         self._checked = False  # structure is known to be within bounds
-        self._aliases_at_rest = 0
+        self._handed_out = False  # an array of the structure was fetched, and may still be held, since the last check
+        self._aliases_before = 0  # references to the arrays when that began
         # A touch stores None; a look stores a token of its own and calls it clean only while it is still there.
         self._touch_values: object = None
         self._touch_structure: object = None
@@ -91,6 +92,9 @@ class Operand:
         else:
             self._touch_structure = None
             self._checked = False
+            if not self._handed_out:
+                self._handed_out = True
+                self._aliases_before = self._n_aliases()
         self.rows = None
         return self._arrays[field]
 
@@ -119,12 +123,12 @@ class Operand:
         return twin
 
     def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
-        """Take the shape, and take note of the aliases that came with the arrays (of the object we were made from)."""
+        """Take the shape. Aliases that came with the arrays (of the object we were made from) are none of ours."""
         if (n_major, n_minor) != (self.n_major, self.n_minor):
             self._forget_structure()
         self.n_major, self.n_minor, self._flat = n_major, n_minor, flat
         self.rows = None
-        self._aliases_at_rest = self._n_aliases()
+        self._handed_out = False
 
     def _forget_structure(self) -> None:
         self._structure_print = self._pattern = None
@@ -164,8 +168,6 @@ class Operand:
     def pattern(self) -> Pattern:
         """The structure as it is now (the guard looks first). StructureError when it is not within bounds."""
         self.refresh()
-        if self.rows is None:
-            self.validate()
         if self._pattern is None or self._pattern[0] != self.structure_version:
             indices = self.indices[: self.nnz]
             self._pattern = (self.structure_version, Pattern(self.n_major, self.n_minor, self.indptr, indices))
@@ -201,6 +203,8 @@ class Operand:
 
     def _look(self) -> None:
         """Compare fingerprints. Safe in several threads at once without a lock: whoever sees a difference raises it."""
+        if self.rows is None:
+            self.validate()
         token = object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
@@ -252,7 +256,7 @@ class Operand:
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
-        is_at_rest = self._n_aliases() <= self._aliases_at_rest
+        is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         rows = NativeRows(self.n_major, self.n_minor)
         indptr, indices, data = self._arrays
         if self._flat or not (runtime_api.available and _is_plain(indptr, indices, data)):
@@ -266,8 +270,9 @@ class Operand:
             self._pointers[field] or self._point(field) for field in (INDPTR, INDICES, DATA)
         )
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.
-        self._checked = self._checked or is_at_rest
-        if self._checked:
+        if self._checked or is_back:
+            self._checked = True
+            self._handed_out = False
             self.rows = rows
         return rows
 
