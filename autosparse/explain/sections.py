@@ -59,17 +59,28 @@ def _threads(problem: Problem) -> str:
 
 def _plan(report: Report) -> Section:
     plan = report.plan
-    origin = "remembered from an earlier run" if plan.remembered else "found in this process"
     facts = [
         ("runs", schedule_name(plan.schedule) if report.is_planned else "SciPy's own code"),
         ("why", plan.why),
-        ("effort", f"{plan.effort}, {origin}" if plan.effort != "off" else "off"),
+        ("effort", _effort(plan)),
         ("measured", "" if plan.is_default else seconds(plan.measured_s)),
         ("predicted", seconds(plan.predicted_s)),
         ("default kernel", _against(report)),
     ]
     facts += [("failed", failure) for failure in report.failures]
     return Section(title="Plan", facts=_known(facts))
+
+
+def _was_tuned(plan: Plan) -> bool:
+    """Whether tuning was paid for; a search cut short by its budget has a schedule and no effort that it satisfies."""
+    return not plan.is_default or plan.effort != "off"
+
+
+def _effort(plan: Plan) -> str:
+    if not _was_tuned(plan):
+        return "off"
+    name = plan.effort if plan.effort != "off" else "search not finished"
+    return f"{name}, {'remembered from an earlier run' if plan.remembered else 'found in this process'}"
 
 
 def _against(report: Report) -> str:
@@ -90,7 +101,7 @@ def _price(report: Report) -> Section | None:
         return None
     csr = report.problem.pattern.csr_bytes(report.value_bytes)
     share = f" = {plan.packed_bytes / csr:.2f} of A itself" if csr and plan.packed_bytes else ""
-    was_tuned = plan.effort != "off"
+    was_tuned = _was_tuned(plan)
     facts = [
         ("products so far", f"{count(report.n_calls)}, {seconds(report.product_s)} in all"),
         ("products expected", count(report.runs_expected)),
@@ -121,7 +132,7 @@ def _break_even(report: Report) -> str:
     runs = report.break_even_runs
     if runs is None:
         return ""
-    if report.plan.effort != "off":
+    if _was_tuned(report.plan):
         return f"{count(runs)} products"
     return f"about {count(runs)} products, if tuning saves {report.expected_gain:.0%} as expected"
 

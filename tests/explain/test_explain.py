@@ -90,6 +90,13 @@ def test_products_left_to_scipy_have_no_loops_and_no_price():
     assert not any(title in text for title in ("Price", "Storage", "Loops"))
 
 
+def test_a_search_cut_short_is_told_as_what_it_cost():
+    text = str(Explanation(report(dataclasses.replace(TUNED, effort="off"))))
+    assert "search not finished, found in this process" in text
+    assert "996 ms" in text
+    assert "would cost" not in text
+
+
 def test_remembered_plan_says_so():
     text = str(Explanation(report(dataclasses.replace(TUNED, remembered=True))))
     assert "remembered from an earlier run" in text
