@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -57,9 +58,13 @@ def matrices() -> Path:
 
 @pytest.fixture(autouse=True)
 def clean_settings() -> Iterator[None]:
-    """Options set by a test end with it, and each test sees its own warnings."""
+    """Options set by a test end with it, each test sees its own warnings, and the processor still knows subnormals.
+
+    A library linked with -ffast-math turns them off for the whole process when it is loaded.
+    """
     from autosparse import config, errors
 
     yield
     config.reload_options()
     errors.forget_warnings()
+    assert np.float64(5e-324) * np.float64(1) > 0, "this test loaded code that flushes subnormal numbers to zero"

@@ -18,8 +18,16 @@ import numpy as np
 from peerlib.case import Case, Prepared
 
 C_TYPES: Final = {"float32": "float", "float64": "double"}
-FLAGS: Final = ("-O3", "-march=native", "-mprefer-vector-width=512", "-ffast-math", "-fopenmp", "-shared", "-fPIC")
-"""-ffast-math: the peers may reorder sums; -mprefer-vector-width matters where there is AVX-512, and only there."""
+REORDER: Final = (
+    "-fassociative-math",
+    "-fno-signed-zeros",
+    "-fno-trapping-math",
+    "-fno-math-errno",
+    "-ffinite-math-only",
+)
+FLAGS: Final = ("-O3", "-march=native", "-mprefer-vector-width=512", *REORDER, "-fopenmp", "-shared", "-fPIC")
+"""The peers may reorder sums. Not -ffast-math: gcc then links code that turns subnormal numbers off for the whole
+process, every other contender included. -mprefer-vector-width matters where there is AVX-512, and only there."""
 
 
 def compile_shared(source: Path, folder: Path, *, name: str, extra: tuple[str, ...] = ()) -> Path:
