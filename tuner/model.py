@@ -1,4 +1,4 @@
-"""Predicted time of a schedule: traffic and arithmetic of one product, from an O(nnz)-sampled PatternFacts.
+"""Predicted time of a schedule: traffic and instructions of one product, from an O(nnz)-sampled PatternFacts.
 
 The model only has to order candidates and to know when none can win: absolute times are anchored to the default
 kernel's measured time by whoever uses them. Learned models (WACO) implement the same `rank`.
@@ -19,6 +19,8 @@ from autosparse.schedule import SuperSchedule
 from autosparse.target import Target
 
 LINE_BYTES: Final = 64
+CALIBRATED_LANES: Final = 16
+"""Lanes of the machine and type (AVX-512, float32) that `VectorRates` were measured with."""
 
 
 class CostModel(Protocol):
@@ -36,64 +38,104 @@ class MachineRates:
     l3: float = 35e9
     l2: float = 70e9
     l1: float = 150e9
-    flops: float = 50e9  # vector multiply-adds counted twice
-    scalar_entry_s: float = 0.7e-9  # of a nonzero in a vector product whose x sits in L1
-    row_s: float = 2e-9  # loop overhead of a row (of a block row, of a row in a panel)
-    block_s: float = 1.2e-9  # loop overhead of a nonzero or block in a wide product
+    flops: float = 50e9  # of wide products, a multiply-add counted twice
+    row_s: float = 2e-9  # loop overhead of a row (of a block row, of a row in a panel) in a wide product
+    block_s: float = 1.2e-9  # ... of a nonzero or block
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorRates:
+    """Seconds of one core per entry, block and row of a vector product whose operands sit in its cache.
+
+    Fitted to four matrices (FEM, stencil, graph) times all formats of the space, one thread.
+    """
+
+    default_entry: float = 0.26e-9
+    default_row: float = 0.4e-9
+    gathered_entry: float = 0.26e-9  # entries of a row as vector lanes
+    gathered_narrow: float = 0.24e-9  # ... with 16-bit indices
+    gathered_row: float = 1.2e-9
+    scalar_entry: float = 0.6e-9
+    scalar_row: float = 0.8e-9
+    column_block: float = 0.40e-9  # r x 1 blocks: rows as vector lanes
+    column_cell: float = 0.03e-9
+    block: float = 0.72e-9  # r x c blocks
+    block_cell: float = 0.036e-9
+    block_row: float = 1.5e-9
+    panel_row: float = 2.0e-9  # of a row in one panel of columns: its result is read and written again
+    not_unrolled: float = 1.25  # penalty of blocks with a single accumulator
 
 
 @dataclass(frozen=True, slots=True)
 class TrafficModel:
-    """max(memory, arithmetic) + loop overheads; see `seconds`."""
+    """max(memory, instructions) + loop overheads; see `seconds`."""
 
     facts: PatternFacts
     rates: MachineRates = MachineRates()
+    vector: VectorRates = VectorRates()
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
         """Predicted seconds of one product for each schedule."""
         return [self.seconds(problem, one) for one in schedules]
 
     def seconds(self, problem: Problem, one: SuperSchedule | None) -> float:
-        """One product. The default kernel counts as CSR with the widest column tile that fits the registers."""
-        fmt = one.format if one else None
-        tile = self._tile(problem, one)
-        n_passes = -(-problem.n_dense_cols // tile)
-        r, c = (fmt.split("i"), fmt.split("k")) if fmt else (1, 1)
-        panels = 1
-        if fmt and fmt.order[0] == "k1":
-            panels, c = -(-max(1, self.facts.n_cols) // c), 1
-        n_blocks, fill = self._blocks(r, c)
-        rate = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
-        stored_s = (
-            n_passes
-            * self._stored_bytes(problem, fmt, n_blocks, r * c)
-            / self._rate(problem.target, self._footprint(problem))
-        )
-        dense_s = self._dense_s(problem, n_blocks=n_blocks, c=c, panels=panels)
-        n_flops = problem.n_flops / fill
-        arithmetic_s = n_flops / self.rates.flops + n_passes * n_blocks * self.rates.block_s
-        if problem.n_dense_cols == 1:
-            arithmetic_s = n_blocks * self.rates.scalar_entry_s * (0.5 + 0.5 * r * c / min(4, r * c))
-        rows_s = n_passes * panels * self.facts.n_rows / r * self.rates.row_s
-        result_s = self._result_s(problem, panels)
-        return (max(stored_s, arithmetic_s) + dense_s + rows_s + result_s) / rate
+        """One product on the problem's threads."""
+        shape = _Shape.of(one, self.facts)
+        compute = self._vector_s if problem.n_dense_cols == 1 else self._wide_s
+        # Two threads on two cores gain about 1.7: they share what lies behind the second cache level.
+        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
+        return compute(problem, one, shape) / speedup
+
+    def _vector_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
+        """Instructions or traffic, whichever takes longer: a vector product overlaps them."""
+        v, n_rows = self.vector, self.facts.n_rows
+        lanes = problem.target.vector_bytes // np.dtype(problem.dtype).itemsize
+        narrow = (CALIBRATED_LANES / max(1, lanes)) ** 0.5  # half the lanes cost less than twice: loads dominate
+        cells = shape.r * shape.c
+        if one is None:
+            instructions_s = shape.n_blocks * v.default_entry * narrow + n_rows * v.default_row
+        elif cells > 1:
+            base, cell = (v.column_block, v.column_cell) if shape.c == 1 else (v.block, v.block_cell)
+            instructions_s = shape.n_blocks * (base + cell * cells * narrow**2) + n_rows / shape.r * v.block_row
+            instructions_s *= v.not_unrolled if one.unroll == 1 and shape.c == 1 else 1.0
+        else:
+            is_gathered = one.unroll >= 4
+            gathered = v.gathered_narrow if one.format.index_bits == 16 else v.gathered_entry
+            entry, row = (gathered * narrow, v.gathered_row) if is_gathered else (v.scalar_entry, v.scalar_row)
+            # A short row leaves lanes of its last step idle.
+            idle = 1.0 + 0.5 * one.unroll / max(1.0, self.facts.mean_row) * 0.2 if is_gathered else 1.0
+            instructions_s = shape.n_blocks * entry * idle + n_rows * row
+        instructions_s += (shape.n_panels - 1) * n_rows * v.panel_row
+        traffic_s = self._stored_bytes(problem, one, shape) / self._rate(problem.target, self._footprint(problem))
+        x_bytes = self.facts.n_cols / shape.n_panels * np.dtype(problem.dtype).itemsize
+        missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
+        gather_s = 0.25 * missed_bytes / self._rate(problem.target, x_bytes)
+        return max(instructions_s, traffic_s) + gather_s
+
+    def _wide_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
+        """Reading op(A) once per column tile, multiply-adds, gathering rows of B, writing C."""
+        n_passes = -(-problem.n_dense_cols // self._tile(problem, one))
+        stored_bytes = n_passes * self._stored_bytes(problem, one, shape)
+        stored_s = stored_bytes / self._rate(problem.target, self._footprint(problem))
+        n_flops = 2.0 * shape.n_blocks * shape.r * shape.c * problem.n_dense_cols
+        arithmetic_s = n_flops / self.rates.flops + n_passes * shape.n_blocks * self.rates.block_s
+        rows_s = n_passes * shape.n_panels * self.facts.n_rows / shape.r * self.rates.row_s
+        return max(stored_s, arithmetic_s) + self._dense_s(problem, shape) + rows_s + self._result_s(problem, shape)
 
     def _tile(self, problem: Problem, one: SuperSchedule | None) -> int:
+        """Columns computed in one pass; the default kernel takes as many as its registers hold."""
         lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
         tile = (one.dense_split("j") if one else 0) or 16 * lanes
         return max(1, min(tile, problem.n_dense_cols))
 
-    def _blocks(self, r: int, c: int) -> tuple[float, float]:
-        """(blocks to visit, share of their cells that hold entries)."""
-        fill = self.facts.fill(r, c) if r * c > 1 else 1.0
-        return self.facts.nnz / (r * c * fill), fill
-
-    def _stored_bytes(self, problem: Problem, fmt: Format | None, n_blocks: float, cells: int) -> float:
+    def _stored_bytes(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
         """Bytes of op(A) read in one pass: one index per block, a value per cell."""
         item = np.dtype(problem.dtype).itemsize
         wide = 8 if problem.pattern.index_dtype == "int64" else 4
+        fmt: Format | None = one.format if one else None
         index_bytes = wide if fmt is None or fmt.is_csr else fmt.index_bits // 8
-        return n_blocks * (index_bytes + cells * item) + self.facts.n_rows * wide
+        pos_bytes = self.facts.n_rows / shape.r * shape.n_panels * wide
+        return shape.n_blocks * (index_bytes + shape.r * shape.c * item) + pos_bytes
 
     def _footprint(self, problem: Problem) -> float:
         """Bytes of one product's operands: what decides which cache they live in."""
@@ -111,16 +153,36 @@ class TrafficModel:
         )
         return next((rate for limit, rate in levels if footprint <= limit), self.rates.memory)
 
-    def _dense_s(self, problem: Problem, *, n_blocks: float, c: int, panels: int) -> float:
-        """Gathering rows of B: what a panel of k covers comes from the cache that holds that panel."""
+    def _dense_s(self, problem: Problem, shape: _Shape) -> float:
+        """Gathering rows of B: what a panel of columns of op(A) covers comes from the cache that holds that panel."""
         item = np.dtype(problem.dtype).itemsize
-        panel_bytes = self.facts.n_cols / panels * problem.n_dense_cols * item
-        width = problem.n_dense_cols * c * item
-        touched = n_blocks * max(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
-        return touched / self._rate(problem.target, panel_bytes) * (0.25 if problem.n_dense_cols == 1 else 1.0)
+        panel_bytes = self.facts.n_cols / shape.n_panels * problem.n_dense_cols * item
+        width = problem.n_dense_cols * shape.c * item
+        touched = shape.n_blocks * max(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
+        return touched / self._rate(problem.target, panel_bytes)
 
-    def _result_s(self, problem: Problem, panels: int) -> float:
-        """Writing C; k panels read and write it once each."""
+    def _result_s(self, problem: Problem, shape: _Shape) -> float:
+        """Writing C; every panel after the first reads and writes it once more."""
         item = np.dtype(problem.dtype).itemsize
         n_bytes = self.facts.n_rows * problem.n_dense_cols * item
-        return n_bytes * (1 + 2 * (panels - 1)) / self._rate(problem.target, self._footprint(problem))
+        return n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(problem.target, self._footprint(problem))
+
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """What a format makes of a pattern: blocks of r x c, their number (entries for 1 x 1), panels of columns."""
+
+    r: int
+    c: int
+    n_blocks: float
+    n_panels: int
+
+    @classmethod
+    def of(cls, one: SuperSchedule | None, facts: PatternFacts) -> _Shape:
+        if one is None:
+            return cls(1, 1, facts.nnz, 1)
+        r, c = one.format.split("i"), one.format.split("k")
+        if one.format.order[0] == "k1":
+            return cls(1, 1, facts.nnz, -(-max(1, facts.n_cols) // c))
+        fill = facts.fill(r, c) if r * c > 1 else 1.0
+        return cls(r, c, facts.nnz / (r * c * fill), 1)

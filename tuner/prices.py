@@ -18,7 +18,7 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "rank": 4e-3,  # per pattern: statistics by sampling, model
     "compile": 0.35,  # per kernel
     "load": 3e-3,  # per kernel that is in the cache already
-    "pack": 6e-9,  # per stored value written
+    "pack": 1.5e-8,  # per stored value written
     "refresh": 2e-9,  # per stored value
     "save": 1.5e-3,  # per record
 }

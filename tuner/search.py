@@ -47,7 +47,11 @@ class SearchStyle:
 
 BLOCKING: Final = SearchStyle()
 LIVE: Final = SearchStyle(
-    n_candidates=5, n_neighbours=2, heat=1, warm_up=True, rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1)
+    n_candidates=5,
+    n_neighbours=2,
+    heat=1,
+    warm_up=True,
+    rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
 
 

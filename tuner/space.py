@@ -49,10 +49,6 @@ FAMILIES: Final[Mapping[str, Family]] = {
             "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "j1", "k1", "i0", "k0"), "i1", _BLOCKS,
         ),
         Family(
-            "row-vector", "i1:U,k1:C,k0:U", ("k={c}",), ("i1", "j1", "k1", "k0"), "i1",
-            ({"c": 2}, {"c": 4}, {"c": 8}),
-        ),
-        Family(
             "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "j1", "k0"), "i1",
             ({"k": 4096}, {"k": 16384}, {"k": 32768}),
         ),
@@ -141,19 +137,22 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
             n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
             if size.get("k", 0) >= outline.n_inner or n_registers > MAX_TILE_VECTORS:
                 continue
-            for bits in _index_bits(row, size, outline.n_inner):
+            for bits in _index_bits(row, size, tile, outline.n_inner):
                 for unroll, prefetch in _inner_axes(family, outline, tile, is_whole=is_whole):
                     yield schedule(
                         outline.operation, family, size, tile=tile, index_bits=bits, unroll=unroll, prefetch=prefetch
                     )
 
 
-def _index_bits(family: Family, size: Mapping[str, int], n_inner: int) -> tuple[int, ...]:
+def _index_bits(family: Family, size: Mapping[str, int], tile: int, n_inner: int) -> tuple[int, ...]:
     """Index widths to try: 16 bits where every stored coordinate fits into them."""
     extent = size["k"] if "k" in size else -(-n_inner // size.get("c", 1))
     narrow = (16,) if extent <= MAX_NARROW else ()
-    # Panels exist to make indices narrow (and B local): wide ones are not tried.
-    return narrow if family.name == "k-panels" else (32, *narrow)
+    if family.name == "csr":
+        # Plain CSR needs no packing; a wide product reads its indices once per tile, too seldom to gain by a copy.
+        return (32, *narrow) if tile == 0 else (32,)
+    # What is packed anyway takes the narrow indices: as fast or faster, and smaller.
+    return narrow or (32,)
 
 
 def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
