@@ -81,7 +81,7 @@ def _construct(fmt: str, obj: Any, shape: tuple[int, int] | None, dtype: Any, co
 
 
 def _first_line(err: Exception) -> str:
-    return (str(err).split("\n", 1)[0] or type(err).__name__)[:200]
+    return (str(err).split("\n", 1)[0] or type(err).__name__)[:400]
 
 
 def _cure(message: str) -> str:

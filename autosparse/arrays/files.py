@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -20,8 +22,24 @@ _UNREADABLE: Final = (ValueError, KeyError, EOFError, IndexError, OverflowError,
 
 def _read_matrix_market(path: Path) -> Any:
     """coo_array of a coordinate file, ndarray of an array file."""
-    found = scipy.io.mmread(path)
+    if path.name.lower().endswith(".gz"):
+        stream: io.BufferedIOBase = io.BytesIO(gzip.decompress(path.read_bytes()))
+    else:
+        stream = path.open("rb")
+    with stream:
+        _refuse_half_a_number(stream)
+        found = scipy.io.mmread(stream)
     return sps.coo_array(found) if sps.issparse(found) else found
+
+
+def _refuse_half_a_number(stream: io.BufferedIOBase) -> None:
+    """ValueError for text that ends in the exponent of a number: SciPy's reader (1.13 - 1.17) crashes there."""
+    size = stream.seek(0, io.SEEK_END)
+    stream.seek(max(0, size - 2))
+    last = stream.read()[-1:]
+    stream.seek(0)
+    if last and last in b"eEdD+-":
+        raise ValueError("Truncated file. It ends in the middle of a number")
 
 
 def _read_npz(path: Path) -> Any:
