@@ -1,0 +1,100 @@
+"""Patterns, dense operands and the error bound that the tests of the C runtime share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse._native import runtime_api
+
+needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+
+DTYPES = tuple(runtime_api.DTYPE_CODES)
+INDEX_DTYPES = tuple(runtime_api.INDEX_CODES)
+
+
+def isas() -> list[str]:
+    """The instruction sets of this CPU."""
+    if not runtime_api.available:
+        return []
+    return [name for name, level in runtime_api.ISA_LEVELS.items() if level <= runtime_api.lib.asp_best_isa()]
+
+
+@contextmanager
+def forced(isa: str, *, cautious: bool = False) -> Iterator[None]:
+    """Kernels of one instruction set; unless cautious, helper threads for the smallest jobs too."""
+    runtime_api.lib.asp_force_isa(runtime_api.ISA_LEVELS[isa])
+    runtime_api.lib.asp_pool_set_caution(cautious)
+    try:
+        yield
+    finally:
+        runtime_api.lib.asp_force_isa(-1)
+        runtime_api.lib.asp_pool_set_caution(True)
+
+
+def values(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
+    x = rng.standard_normal(shape)
+    return (x + 1j * rng.standard_normal(shape) if dtype.startswith("complex") else x).astype(dtype)
+
+
+def with_lengths(lengths: np.ndarray, n_cols: int, rng: np.random.Generator) -> sp.csr_matrix:
+    """Rows of the given lengths with columns drawn freely: unsorted, with duplicates."""
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    indices = rng.integers(0, max(n_cols, 1), indptr[-1], dtype=np.int32)
+    return sp.csr_matrix((np.ones(indptr[-1]), indices, indptr), shape=(len(lengths), n_cols))
+
+
+def patterns() -> dict[str, sp.csr_matrix]:
+    """Small matrices, one for each way in which rows can be laid out."""
+    rng = np.random.default_rng(20)
+    one_dense_row = with_lengths(np.where(np.arange(40) == 17, 30_000, 3), 900, rng)
+    return {
+        "empty": sp.csr_matrix((5, 7)),
+        "no rows": sp.csr_matrix((0, 7)),
+        "no columns": sp.csr_matrix((7, 0)),
+        "one entry": sp.csr_matrix(([1.0], ([0], [0])), shape=(1, 1)),
+        "rows of at most 2": with_lengths(rng.integers(0, 3, 100), 60, rng),
+        "rows of at most 4": with_lengths(rng.integers(0, 5, 100), 60, rng),
+        "rows of at most 8": with_lengths(rng.integers(0, 9, 100), 60, rng),
+        "rows of at most 40": with_lengths(rng.integers(0, 41, 150), 60, rng),
+        "short and long": with_lengths(np.where(rng.random(100) < 0.1, 300, 2), 500, rng),
+        "wide": with_lengths(rng.integers(0, 6, 37), 4000, rng),
+        "tall": with_lengths(rng.integers(0, 6, 3000), 11, rng),
+        "one dense row": one_dense_row,
+        "two giant rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
+    }
+
+
+def spoken(pattern: sp.csr_matrix, dtype: str, index_dtype: str, *, seed: int = 1) -> tuple[sp.csr_matrix, tuple]:
+    """The pattern with values: as SciPy has it, and as (indptr, indices, data) with more room than nonzeros."""
+    rng = np.random.default_rng(seed)
+    data = values(rng, pattern.nnz, dtype)
+    data[rng.random(pattern.nnz) < 0.05] = 0  # explicit zeros
+    spare = 5
+    indices = np.concatenate([pattern.indices, np.full(spare, 2**31 - 1)]).astype(index_dtype)
+    csr = (pattern.indptr.astype(index_dtype), indices, np.concatenate([data, np.full(spare, np.nan, dtype)]))
+    return sp.csr_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape), csr
+
+
+def error_bound(A: Any, B: np.ndarray, dtype: str) -> np.ndarray:
+    """What rounding may change in A @ B, element by element: (terms + 8) eps |A| |B|, as any order of summation obeys."""
+    terms = int(np.diff(sp.csr_matrix(A).indptr).max(initial=0))
+    eps = float(np.finfo(np.dtype(dtype)).eps)
+    # not abs(A): SciPy would first add up A's duplicates, in place
+    magnitude = type(A)((np.abs(A.data).astype(np.float64), A.indices, A.indptr), shape=A.shape)
+    bound: np.ndarray = (magnitude @ np.abs(B).astype(np.float64)) * eps * 2 * (terms + 8)
+    return bound
+
+
+def assert_product(got: np.ndarray, A: Any, B: np.ndarray, *, added_to: np.ndarray | None = None) -> None:
+    """got == A @ B (+ added_to) up to rounding; A a SciPy matrix of the same dtype."""
+    wanted = A @ B if added_to is None else A @ B + added_to
+    bound = error_bound(A, B, str(got.dtype))
+    if added_to is not None:
+        bound = bound + 4 * np.finfo(got.dtype).eps * np.abs(wanted)
+    assert got.shape == wanted.shape
+    assert np.all(np.abs(got - wanted) <= bound), float(np.max(np.abs(got - wanted) - bound, initial=0))

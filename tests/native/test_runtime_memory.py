@@ -1,0 +1,177 @@
+"""Results in recycled pages: they own their elements, are never shared while alive, and the pool stays bounded."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+
+import numpy as np
+import pytest
+from autosparse._native import memory
+from hypothesis import given
+from hypothesis import strategies as st
+
+from autosparse import config
+
+from .runtime_cases import needs_runtime
+
+pytestmark = needs_runtime
+
+F4 = np.dtype(np.float32)
+BIG = (1 << 20, 2)  # 8 MiB of float32
+ROOM = 64 << 20
+
+
+@pytest.fixture(autouse=True)
+def pool_of_known_size():
+    with config.options(output_pool_bytes=0):
+        drain()
+    with config.options(output_pool_bytes=ROOM):
+        yield
+    with config.options(output_pool_bytes=0):
+        drain()
+
+
+def drain() -> None:
+    """Put the limit in force into effect; with the limit 0 nothing stays."""
+    gc.collect()
+    memory.empty_output(BIG, F4)
+    assert memory._get_handler() is not None, "this NumPy should have memory handlers"
+
+
+def test_large_results_own_aligned_writable_memory_of_our_allocator():
+    array = memory.empty_output(BIG, F4)
+    assert array.flags.owndata
+    assert array.flags.writeable
+    assert array.flags.c_contiguous
+    assert array.shape == BIG
+    assert array.dtype == F4
+    assert array.ctypes.data % 64 == 0
+    assert memory._multiarray().get_handler_name(array) == "autosparse_output"
+    assert memory._multiarray().get_handler_name(np.empty(BIG)) == "default_allocator"  # nobody else's arrays
+
+
+def test_pages_come_back():
+    array = memory.empty_output(BIG, F4)
+    address = array.ctypes.data
+    del array
+    assert memory.pool_state()["n_kept"] == 1
+    again = memory.empty_output(BIG, F4)
+    assert again.ctypes.data == address
+    assert memory.pool_state()["n_kept"] == 0
+
+
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (), (100,), BIG])
+def test_any_shape(shape):
+    array = memory.empty_output(shape, F4)
+    array[...] = 1
+    assert array.shape == shape
+    assert array.flags.owndata
+
+
+def test_the_pool_is_bounded_and_forgets_the_oldest():
+    arrays = [memory.empty_output(BIG, F4) for _ in range(12)]  # 96 MiB
+    addresses = [array.ctypes.data for array in arrays]
+    while arrays:
+        del arrays[0]
+        assert memory.pool_state()["kept_bytes"] <= ROOM
+    kept = memory.pool_state()["n_kept"]
+    assert 0 < kept < 12
+    young = {memory.empty_output(BIG, F4).ctypes.data for _ in range(1)}
+    assert young <= set(addresses[-kept:])
+
+
+def test_turning_the_pool_off_frees_what_it_kept():
+    memory.empty_output(BIG, F4)  # made and freed
+    assert memory.pool_state()["n_kept"] == 1
+    with config.options(output_pool_bytes=0):
+        array = memory.empty_output(BIG, F4)
+        assert memory.pool_state()["n_kept"] == 0
+        del array
+        assert memory.pool_state()["n_kept"] == 0
+
+
+def test_results_larger_than_the_pool_are_freed():
+    with config.options(output_pool_bytes=4 << 20):
+        memory.empty_output(BIG, F4)  # made and freed
+        assert memory.pool_state()["n_kept"] == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 6), st.integers(1 << 18, 1 << 20)), max_size=40))
+def test_live_results_never_share_memory(steps):
+    alive: dict[int, np.ndarray] = {}
+    for slot, n in steps:
+        alive.pop(slot, None)
+        alive[slot] = memory.empty_output((n,), F4)
+        alive[slot].fill(slot)
+        for other, array in alive.items():
+            assert array[0] == array[-1] == array[array.size // 2] == other
+
+
+def test_resize_keeps_the_elements():
+    array = memory.empty_output((1 << 19,), F4)
+    array[:] = np.arange(array.size, dtype=np.float32)
+    for n in (1 << 21, 1 << 19, 10, 1 << 20):
+        before = array[: min(n, array.size)].copy()
+        array.resize(n, refcheck=False)
+        assert np.array_equal(array[: before.size], before)
+
+
+def test_many_threads_allocate_hand_over_and_free():
+    shelf: list[np.ndarray] = []
+    failures: list[int] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        with config.options(output_pool_bytes=ROOM):
+            for turn in range(150):
+                array = memory.empty_output((int(rng.integers(1 << 18, 1 << 19)),), F4)
+                mark = seed * 1000 + turn
+                array[[0, -1]] = mark
+                shelf.append(array)
+                other = shelf.pop(0)  # freed by a thread that did not make it
+                if other[0] != other[-1] or array[0] != mark:
+                    failures.append(mark)
+
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+    shelf.clear()
+    assert memory.pool_state()["kept_bytes"] <= ROOM
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_fork_while_other_threads_allocate():
+    stop = threading.Event()
+
+    def churn() -> None:
+        while not stop.is_set():
+            memory.empty_output((1 << 19,), F4)
+
+    worker = threading.Thread(target=churn)
+    worker.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if child == 0:
+                array = memory.empty_output(BIG, F4)
+                array.fill(2)
+                os._exit(0 if array[-1, 1] == 2 else 1)
+            _, status = os.waitpid(child, 0)
+            assert os.waitstatus_to_exitcode(status) == 0
+    finally:
+        stop.set()
+        worker.join()
+
+
+def test_without_handlers_numpy_serves(monkeypatch):
+    monkeypatch.setattr(memory, "_handler", None)
+    monkeypatch.setattr(memory, "_tried", True)
+    array = memory.empty_output(BIG, F4)
+    assert array.flags.owndata
+    assert memory._multiarray().get_handler_name(array) == "default_allocator"
+    assert memory.pool_state()["n_kept"] == 0

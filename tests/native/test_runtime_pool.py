@@ -1,0 +1,107 @@
+"""The helper threads: any number of callers, fork, and busy cores."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+
+from .runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
+
+pytestmark = needs_runtime
+
+
+def shared_jobs() -> int:
+    counters = runtime_api.ffi.new("int64_t[3]")
+    runtime_api.lib.asp_pool_counters(counters, counters + 1, counters + 2)
+    return int(counters[0])
+
+
+def product(threads: int) -> None:
+    A, csr = spoken(patterns()["tall"], "float32", "int32")
+    B = values(np.random.default_rng(1), (A.shape[1], 8), "float32")
+    out = np.empty((A.shape[0], 8), np.float32)
+    runtime_api.matmul(csr, A.shape, B, out, threads=threads)
+    assert_product(out, A, B)
+
+
+def test_helpers_take_part_when_allowed_and_only_then():
+    with forced(isas()[-1]):
+        before = shared_jobs()
+        product(threads=1)
+        assert shared_jobs() == before
+        product(threads=2)
+        assert shared_jobs() > before
+
+
+def test_many_threads_may_multiply_at_once():
+    A, csr = spoken(patterns()["rows of at most 40"], "float64", "int32")
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        try:
+            for turn in range(60):
+                transposed = turn % 2 == 1
+                op = A.T if transposed else A
+                B = values(np.random.default_rng(seed + turn), (op.shape[1], 5), "float64")
+                out = np.full((op.shape[0], 5), np.nan)
+                runtime_api.matmul(csr, A.shape, B, out, transposed=transposed, threads=3)
+                assert_product(out, op, B)
+        except BaseException as error:  # noqa: BLE001  (handed to the main thread)
+            failures.append(error)
+
+    with forced(isas()[-1]):
+        workers = [threading.Thread(target=work, args=(100 * n,)) for n in range(6)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+    assert not failures
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_forked_child_multiplies_with_threads_of_its_own():
+    """An OpenMP region hangs here; the parent has used its helpers before."""
+    with forced(isas()[-1]):
+        product(threads=4)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            try:
+                for _ in range(20):
+                    product(threads=4)
+                code = 0 if runtime_api.lib.asp_was_forked() else 2
+            finally:
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == 0
+        product(threads=4)
+    assert not runtime_api.lib.asp_was_forked()
+
+
+def test_the_interpreter_ends_while_helpers_sleep_or_spin():
+    script = (
+        "import numpy as np\n"
+        "from autosparse._native import runtime_api as r\n"
+        "r.lib.asp_pool_set_caution(0)\n"
+        "n = 50_000\n"
+        "csr = (np.arange(n + 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.ones(n, np.float32))\n"
+        "out = r.matmul(csr, (n, n), np.ones(n, np.float32), np.empty(n, np.float32), threads=4)\n"
+        "assert (out == 1).all()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_threads_follow_threadpoolctl():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    if not any(entry["user_api"] == "openmp" for entry in threadpoolctl.threadpool_info()):
+        pytest.skip("the runtime was built without OpenMP")
+    with threadpoolctl.threadpool_limits(limits=1, user_api="openmp"):
+        assert runtime_api.max_threads() == 1
+    assert runtime_api.max_threads() >= 1

@@ -1,0 +1,122 @@
+"""Hashes, structure checks, transposition and gathers of the C runtime."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse._native import runtime_api
+from hypothesis import given
+from hypothesis import strategies as st
+
+from .runtime_cases import forced, isas, needs_runtime, patterns, values
+
+pytestmark = needs_runtime
+
+PATTERNS = patterns()
+LENGTHS = [*range(520), 1023, 1024, 1025, 1088, 2048, 2049, 4096, 70_001]
+BYTES = np.random.default_rng(1).integers(0, 256, max(LENGTHS), dtype=np.uint8)
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("seed", [0, 1, 2**63 + 12345])
+def test_hashes_are_xxh3(isa, seed):
+    xxhash = pytest.importorskip("xxhash")
+    with forced(isa):
+        for length in LENGTHS:
+            part = BYTES[:length]
+            assert runtime_api.hash64(part, seed=seed) == xxhash.xxh3_64_intdigest(part.tobytes(), seed), length
+            assert runtime_api.hash128(part, seed=seed) == xxhash.xxh3_128_intdigest(part.tobytes(), seed), length
+
+
+def test_hashes_are_the_same_for_every_instruction_set():
+    def digests(isa: str) -> list[int]:
+        with forced(isa):
+            return [runtime_api.hash64(BYTES[:length], seed=7) for length in LENGTHS]
+
+    assert len({tuple(digests(isa)) for isa in isas()}) == 1
+
+
+@given(st.binary(min_size=1, max_size=600), st.integers(0, 2**32))
+def test_one_changed_bit_changes_the_hash(data, where):
+    array = np.frombuffer(data, dtype=np.uint8)
+    other = array.copy()
+    other[where % array.size] ^= np.uint8(1 << where % 8)
+    assert runtime_api.hash64(array) != runtime_api.hash64(other)
+
+
+def test_sparsity_hash_names_the_structure_and_nothing_else():
+    A = sp.random_array((50, 60), density=0.1, format="csr", rng=1)
+    told = runtime_api.sparsity_hash(A.shape, A.indptr, A.indices)
+    assert len(told) == 32
+    assert int(told, 16) >= 0
+    room = np.concatenate([A.indices, [1, 2, 3]]).astype(A.indices.dtype)
+    assert runtime_api.sparsity_hash(A.shape, A.indptr, room) == told  # what indptr does not reach is not structure
+    moved = A.indices.copy()
+    moved[3] = (moved[3] + 1) % 60
+    longer = A.indptr.copy()
+    longer[5] += 1
+    others = [
+        runtime_api.sparsity_hash((50, 61), A.indptr, A.indices),
+        runtime_api.sparsity_hash(A.shape, A.indptr, moved),
+        runtime_api.sparsity_hash(A.shape, longer, A.indices),
+        runtime_api.sparsity_hash(A.shape, A.indptr.astype(np.int64), A.indices.astype(np.int64)),
+    ]
+    assert len({told, *others}) == 5
+
+
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_check_finds_each_fault(index_dtype, threads):
+    indptr, indices = np.array([0, 2, 2, 5], index_dtype), np.array([0, 3, 1, 1, 2], index_dtype)
+
+    def fault(indptr_=indptr, indices_=indices, shape=(3, 4)):
+        return runtime_api.check_structure(
+            shape, np.asarray(indptr_, index_dtype), np.asarray(indices_, index_dtype), threads=threads
+        )
+
+    assert fault() is None
+    assert "begin with 0" in str(fault(indptr_=[1, 2, 2, 5]))
+    assert "decreases" in str(fault(indptr_=[0, 3, 2, 5]))
+    assert "beyond" in str(fault(indptr_=[0, 2, 2, 6]))
+    assert "outside" in str(fault(indices_=[0, 4, 1, 1, 2]))
+    assert "outside" in str(fault(indices_=[0, -1, 1, 1, 2]))
+    assert "length" in str(fault(shape=(4, 4)))
+    assert fault(indices_=[0, 3, 1, 1, 2, 99, -5]) is None  # room beyond indptr[-1]
+
+
+@pytest.mark.parametrize("threads", [1, 4])
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("name", PATTERNS)
+def test_transpose_is_scipys_tocsc(name, dtype, index_dtype, threads):
+    A = PATTERNS[name].astype(dtype)
+    A.data = values(np.random.default_rng(2), A.nnz, dtype)
+    csr = (A.indptr.astype(index_dtype), A.indices.astype(index_dtype), A.data)
+    with forced("baseline"):
+        t_indptr, t_indices, t_data, perm = runtime_api.transpose(csr, A.shape, with_permutation=True, threads=threads)
+    wanted = A.tocsc()
+    assert np.array_equal(t_indptr, wanted.indptr)
+    assert np.array_equal(t_indices, wanted.indices)
+    assert np.array_equal(t_data, wanted.data)
+    fresh = values(np.random.default_rng(3), A.nnz, dtype)
+    refreshed = runtime_api.gather(fresh, perm, np.empty_like(fresh), threads=threads)
+    assert np.array_equal(refreshed, fresh[perm])
+    assert np.array_equal(A.data[perm], t_data)
+
+
+def test_transpose_of_a_large_structure_in_several_parts():
+    A = sp.random_array((3000, 400), density=0.1, format="csr", rng=4)
+    with forced("baseline"):
+        t_indptr, t_indices, t_data, perm = runtime_api.transpose((A.indptr, A.indices, None), A.shape, threads=4)
+    wanted = A.tocsc()
+    assert t_data is None
+    assert perm is None
+    assert np.array_equal(t_indptr, wanted.indptr)
+    assert np.array_equal(t_indices, wanted.indices)
+
+
+def test_address_of_is_numpys_own():
+    base = np.arange(24.0).reshape(4, 6)
+    for array in (base, base[1:], base[::-1, ::2], base.T, np.empty(0), np.empty((3, 0)), np.float32([[1]])):
+        assert runtime_api.address_of(array) == array.__array_interface__["data"][0]
