@@ -81,7 +81,7 @@ def spoken(pattern: sp.csr_matrix, dtype: str, index_dtype: str, *, seed: int = 
 
 
 def error_bound(A: Any, B: np.ndarray, dtype: str) -> np.ndarray:
-    """What rounding may change in A @ B, element by element: (terms + 8) eps |A| |B|, as any order of summation obeys."""
+    """What rounding may change in A @ B, element by element: 2 (terms + 8) eps |A| |B|, for any order of summation."""
     terms = int(np.diff(sp.csr_matrix(A).indptr).max(initial=0))
     eps = float(np.finfo(np.dtype(dtype)).eps)
     # not abs(A): SciPy would first add up A's duplicates, in place

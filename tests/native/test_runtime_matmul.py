@@ -10,7 +10,7 @@ from autosparse._native.runtime_api import FLAG_ACCUMULATE, FLAG_DETERMINISTIC
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .runtime_cases import (
+from tests.native.runtime_cases import (
     DTYPES,
     INDEX_DTYPES,
     assert_product,

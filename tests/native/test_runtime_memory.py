@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autosparse import config
-
-from .runtime_cases import needs_runtime
+from tests.native.runtime_cases import needs_runtime
 
 pytestmark = needs_runtime
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 
-from .runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
+from tests.native.runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
 pytestmark = needs_runtime
 

@@ -9,7 +9,7 @@ from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
-from .runtime_cases import forced, isas, needs_runtime, patterns, values
+from tests.native.runtime_cases import forced, isas, needs_runtime, patterns, values
 
 pytestmark = needs_runtime
 
