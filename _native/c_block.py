@@ -92,12 +92,18 @@ class BlockShape:
         levels = self.block.levels
         if not levels:
             return f"p_{self.spec.schedule.format.order[-1]}"
-        text = levels[0].parent_position
+        parent = levels[0].parent_position
+        if all(level.name in cell for level in levels):
+            size, at = 1, 0
+            for level in levels:
+                size, at = size * level.coordinate.split, at * level.coordinate.split + cell[level.name]
+            return str(at) if parent == "0" else _plus(f"{parent} * {size}", at)
+        text = parent
         for level in levels:
             extent = f"n_{level.name}" if level.coordinate.is_outer else str(level.coordinate.split)
-            at = cell.get(level.name, level.name)
-            text = f"({text} * {extent} + {at})" if text != "0" else f"{at}"
-        return text.removeprefix("(").removesuffix(")") if text.count("(") == 1 else text
+            coordinate = cell.get(level.name, level.name)
+            text = f"({text}) * {extent} + {coordinate}"
+        return text
 
     def accumulator(self, copy: int, cell: Cell) -> str:
         """Name of the accumulator of an output cell."""
@@ -109,7 +115,7 @@ class BlockShape:
         tests = [
             f"{self.index(name[:-1], cell)} < n_{name[:-1]}"
             for name in cell
-            if name[:-1] != self.tile_index and not (self.axis and name == self.axis.name)
+            if cell[name] and name[:-1] != self.tile_index and not (self.axis and name == self.axis.name)
         ]
         return " && ".join(tests) or None
 

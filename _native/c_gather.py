@@ -42,15 +42,18 @@ class GatherShape:
         return f"*({self.base.address(access, [self.base.index(index, {}) for index in access.indices])})"
 
 
-def emit_gather_workspace(out: Writer, shape: GatherShape, node: ir.Workspace, loop: ir.ForStored) -> None:
-    """Accumulators, the loop, the sum."""
+def emit_gather_init(out: Writer, shape: GatherShape, node: ir.Workspace) -> None:
+    """Accumulators: vectors for whole steps, `rest` for what the output held and for entries one by one."""
     zero = "0"
     first = " && ".join(f"{name} == 0" for name in node.first)
     start = zero if node.init == "zero" else f"{first} ? {zero} : {shape.output}" if first else shape.output
     out.line(f"{vector_type(shape.base.spec, 1)} rest = {start};")
     for group in range(shape.unroll // shape.lanes):
         out.line(f"{shape.vector} sum_{group} = {{0}};")
-    emit_gather_loop(out, shape, loop)
+
+
+def emit_gather_store(out: Writer, shape: GatherShape) -> None:
+    """Add all up and store."""
     groups = " + ".join(f"sum_{group}" for group in range(shape.unroll // shape.lanes))
     out.line(f"{shape.output} = rest + sum_{shape.vector}({groups});")
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from autosparse._native import ir
 from autosparse._native.c_block import BlockShape, Used, emit_block, emit_init, emit_store
-from autosparse._native.c_gather import GatherShape, emit_gather_loop, emit_gather_workspace
+from autosparse._native.c_gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c_parallel import emit_parallel
 from autosparse._native.c_types import C_INDICES, C_VALUES
 from autosparse._native.c_writer import Writer
@@ -27,6 +27,7 @@ class Scope:
     width: int | None = None
     tile_index: str | None = None
     extents: tuple[str, ...] = ()  # of the sequential loops around
+    copy: int = 0  # of the accumulators, that the current entry goes to
 
     def binding(self, *names: str) -> Scope:
         """The scope inside a loop that binds `names`."""
@@ -116,7 +117,8 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
         weights = None
         if node.weights:
             parent = emitter.program.levels[node.weights.depth - 1].parent_position
-            weights = f"{node.weights.name}_pos" + (f" + {parent} * n_{name}" if parent != "0" else "")
+            whole = extent_text(ir.Extent(node.coordinate, partner_bound=False))
+            weights = f"{node.weights.name}_pos" + (f" + {parent} * {whole}" if parent != "0" else "")
 
         def write(inside: Scope) -> None:
             with inside.out.block(f"for (int64_t {name} = begin; {name} < end; {name}++)"):
@@ -205,11 +207,7 @@ def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> Non
     """One stored entry: prefetch, then the body."""
     if node.prefetch:
         _prefetch(emitter, node, scope)
-    for inner in node.body:
-        if isinstance(inner, ir.Block):
-            emit_block(scope.out, emitter.shape(inner, scope), copy)
-        else:
-            emitter.run((inner,), scope)
+    emitter.run(node.body, replace(scope, copy=copy))
 
 
 def _prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
@@ -270,14 +268,17 @@ def _guard(emitter: Emitter, node: ir.Guard, scope: Scope) -> None:
 
 
 def _block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
-    emit_block(scope.out, emitter.shape(node, scope), 0)
+    emit_block(scope.out, emitter.shape(node, scope), scope.copy)
 
 
 def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
     with scope.out.block():
-        loop = node.body[-1]
-        if isinstance(loop, ir.ForStored) and loop.vector:
-            emit_gather_workspace(scope.out, gather_shape(emitter, loop, scope), node, loop)
+        loop = next((n for n in ir.walk(node.body) if isinstance(n, ir.ForStored) and n.vector), None)
+        if loop is not None:
+            gather = gather_shape(emitter, loop, scope)
+            emit_gather_init(scope.out, gather, node)
+            emitter.run(node.body, scope)
+            emit_gather_store(scope.out, gather)
             return
         shape = emitter.shape(node.block, scope)
         emit_init(scope.out, shape, node)

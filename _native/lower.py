@@ -28,6 +28,7 @@ from autosparse._native.ir import (
     StoredLevel,
     Workspace,
     Zero,
+    walk,
 )
 from autosparse._native.spec import EXPRESSIONS, KernelSpec, expression_of
 
@@ -181,12 +182,14 @@ class _Lowering:
         weights = self._weights(level) if parallel else None
         innermost = len(body) == 1 and isinstance(body[0], Block) and state.open
         unroll = self.copies if innermost else 1
-        vector = unroll >= MIN_GATHER_LANES and unroll & (unroll - 1) == 0 and self._is_scalar()
+        vector = unroll >= MIN_GATHER_LANES and unroll & (unroll - 1) == 0 and self._gathers(coordinate)
         prefetch = self.schedule.prefetch if innermost else 0
         return ForStored(level, body, parallel, weights, unroll, vector, prefetch)
 
-    def _is_scalar(self) -> bool:
-        return not self.block.coordinates and not self.nest.expression.dense_indices
+    def _gathers(self, coordinate: Coordinate) -> bool:
+        """Whether stored coordinates are offsets into a dense vector: entries can be lanes."""
+        is_offset = coordinate.split == 1 or not coordinate.is_outer
+        return is_offset and not self.block.coordinates and not self.nest.expression.dense_indices
 
     def _weights(self, level: StoredLevel) -> StoredLevel | None:
         below = self.nest.levels[level.depth + 1 : level.depth + 2]
@@ -197,7 +200,7 @@ class _Lowering:
         sums = tuple(c.name for c in outer if not self.nest.is_output(c))
         self.init = "load" if not state.visits_all else "first" if sums else "zero"
         body = self._loops(d, replace(state, open=True))
-        innermost = any(isinstance(node, ForStored) and node.unroll > 1 for node in body)
+        innermost = any(isinstance(node, ForStored) and node.unroll > 1 for node in walk(body))
         copies = self.copies if innermost else 1
         first = sums if self.init == "first" else ()
         return Workspace(self.nest.expression.output, self.block, copies, self.init, first, self.padded, body)

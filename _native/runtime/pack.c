@@ -13,7 +13,8 @@ typedef struct {
 
 typedef struct {
     int64_t by;
-    int shift; /* by == 1 << shift, or -1 */
+    int shift;      /* by == 1 << shift, or -1 */
+    uint64_t magic; /* floor(2^64 / by) + 1: exact for dividends below 2^32 */
 } asp_divisor;
 
 typedef struct {
@@ -26,7 +27,7 @@ typedef struct {
 
 static asp_divisor asp_divisor_of(int64_t by)
 {
-    asp_divisor d = {by, -1};
+    asp_divisor d = {by, -1, by > 1 ? UINT64_MAX / (uint64_t)by + 1 : 0};
     for (int shift = 0; shift < 62; shift++)
         if (by == (int64_t)1 << shift)
             d.shift = shift;
@@ -35,7 +36,13 @@ static asp_divisor asp_divisor_of(int64_t by)
 
 static inline int64_t asp_quotient(int64_t x, asp_divisor d)
 {
-    return d.shift >= 0 ? x >> d.shift : (int64_t)((uint64_t)x / (uint64_t)d.by);
+    if (d.shift >= 0)
+        return x >> d.shift;
+#ifdef __SIZEOF_INT128__
+    if ((uint64_t)x >> 32 == 0)
+        return (int64_t)(((unsigned __int128)(uint64_t)x * d.magic) >> 64);
+#endif
+    return (int64_t)((uint64_t)x / (uint64_t)d.by);
 }
 
 static inline void asp_put(void *crd, int bits, int64_t at, int64_t value)

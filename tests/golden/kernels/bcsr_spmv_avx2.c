@@ -1,0 +1,168 @@
+/* autosparse kernel
+ * i1:U,k1:C,i0:U,k0:U | i=2,k=4; loops i1 k1 i0 k0, parallel i1
+ * float32, indices int32, avx2; unroll 1, prefetch 0
+ *
+ * C[i] += A[i,k] * B[k]    # A: i1:U,k1:C,i0:U,k0:U
+ * parallel for i1 in 0..ceil(n_i / 2):
+ *   p_i1 = 0 * ceil(n_i / 2) + i1
+ *   accumulate C[i] (zero, check finite):
+ *     for p_k1 in k1_pos[p_i1]..: k1 = k1_crd[p_k1]
+ *       block [i0,k0] lanes k0: C[i] += A[i,k] * B[k]
+ */
+#include <stddef.h>
+#include <stdint.h>
+typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
+typedef int (*asp_parallel_function)(asp_task task, void *context, int64_t n_items, int64_t min_items,
+                                     int64_t max_items, int n_threads, double serial_ns);
+typedef struct {
+    int64_t size[4];            /* extents of the indices, the sparse operand's first */
+    const void *pos[8], *crd[8]; /* by depth of the level */
+    const void *vals;
+    int64_t n_positions[8];     /* of each level; the last level's number the values */
+    int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
+    asp_parallel_function parallel; /* NULL: one thread */
+} asp_operand;
+typedef struct {
+    const asp_operand *A;
+    uintptr_t B, C;
+    int64_t ldB, ldC, n_j, n_threads, chunk;
+} asp_call;
+typedef float f32x1;
+static inline f32x1 load_f32x1(const float *p) { return *p; }
+static inline void store_f32x1(float *p, f32x1 v) { *p = v; }
+static inline float sum_f32x1(f32x1 v) { return v; }
+typedef float f32x2 __attribute__((vector_size(8)));
+typedef float f32x2_unaligned __attribute__((vector_size(8), aligned(4), may_alias));
+static inline f32x2 load_f32x2(const float *p) { return *(const f32x2_unaligned *)p; }
+static inline void store_f32x2(float *p, f32x2 v) { *(f32x2_unaligned *)p = v; }
+static inline float sum_f32x2(f32x2 v)
+{
+    union { f32x2 whole; f32x1 half[2]; } u = {v};
+    return sum_f32x1(u.half[0] + u.half[1]);
+}
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+static inline f32x4 load_f32x4(const float *p) { return *(const f32x4_unaligned *)p; }
+static inline void store_f32x4(float *p, f32x4 v) { *(f32x4_unaligned *)p = v; }
+static inline float sum_f32x4(f32x4 v)
+{
+    union { f32x4 whole; f32x2 half[2]; } u = {v};
+    return sum_f32x2(u.half[0] + u.half[1]);
+}
+static inline f32x4 load_part_f32x4(const float *p, int64_t n)
+{
+    f32x4 v = {0};
+    for (int lane = 0; lane < 4 && lane < n; lane++)
+        v[lane] = p[lane];
+    return v;
+}
+static inline void store_part_f32x4(float *p, f32x4 v, int64_t n)
+{
+    for (int lane = 0; lane < 4 && lane < n; lane++)
+        p[lane] = v[lane];
+}
+/* Reads past the end give the last value: it meets a padded zero. */
+static inline f32x4 load_clamped_f32x4(const float *p, int64_t k, int64_t n)
+{
+    f32x4 v;
+    if (k + 4 <= n)
+        return load_f32x4(p + k);
+    for (int lane = 0; lane < 4; lane++)
+        v[lane] = p[k + lane < n ? k + lane : n - 1];
+    return v;
+}
+/* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
+ * numbers of entries and iterations. */
+static int64_t asp_boundary(const int32_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
+{
+    if (part >= n_parts)
+        return n;
+    if (chunk > 0)
+        return part * chunk;
+    if (!pos)
+        return n * part / n_parts;
+    const double wanted = ((double)(pos[n] - pos[0]) + 2.0 * (double)n) * (double)part / (double)n_parts;
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if ((double)(pos[middle] - pos[0]) + 2.0 * (double)middle < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+typedef struct {
+    const asp_call *call;
+    int64_t n, n_parts;
+    const int32_t *weights;
+    int bad;
+} task_context;
+
+static void task(void *context, int64_t part, int64_t end_part)
+{
+    task_context *x = context;
+    const asp_call *call = x->call;
+    const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
+    const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
+    f32x4 check_4 = {0};
+    const asp_operand *A = call->A;
+    const int64_t n_i = A->size[0];
+    const int64_t n_k = A->size[1];
+    const int32_t *restrict k1_pos = A->pos[1];
+    const int32_t *restrict k1_crd = A->crd[1];
+    const float *restrict vals = A->vals;
+    const float *restrict B_ = (const float *)call->B;
+    float *restrict C_ = (float *)call->C;
+    for (int64_t i1 = begin; i1 < end; i1++) {
+        const int64_t p_i1 = i1;
+        {
+            f32x4 sum_i0_0 = (f32x4){0};
+            f32x4 sum_i0_1 = (f32x4){0};
+            int64_t p_k1 = k1_pos[p_i1];
+            const int64_t end_k1 = k1_pos[p_i1 + 1];
+            for (; p_k1 < end_k1; p_k1++) {
+                const int64_t k1 = k1_crd[p_k1];
+                const f32x4 b_k0_0 = load_clamped_f32x4(B_, k1 * 4, n_k);
+                sum_i0_0 += load_f32x4(vals + p_k1 * 8) * b_k0_0;
+                sum_i0_1 += load_f32x4(vals + p_k1 * 8 + 4) * b_k0_0;
+            }
+            check_4 += sum_i0_0 * 0;
+            *(C_ + i1 * 2) = sum_f32x4(sum_i0_0);
+            if (i1 * 2 + 1 < n_i) {
+                check_4 += sum_i0_1 * 0;
+                *(C_ + i1 * 2 + 1) = sum_f32x4(sum_i0_1);
+            }
+        }
+    }
+    if (sum_f32x4(check_4) != 0) /* nan: a result was not finite */
+        x->bad = 1;
+}
+
+int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)
+{
+    const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;
+    int bad = 0;
+    const int64_t n_i = A->size[0];
+    const int64_t n_k = A->size[1];
+    const int32_t *restrict k1_pos = A->pos[1];
+    float *restrict C_ = (float *)call->C;
+    const int64_t n_i1 = (n_i + 1) / 2;
+    if (n_i == 0 || n_k == 0) {
+        for (int64_t at = 0; at < n_i; at++) C_[at] = 0;
+        return 0;
+    }
+    {
+        task_context x = {.call = call, .n = n_i1, .weights = k1_pos};
+        x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? 16 * n_threads : 1;
+        if (!A->parallel || n_threads <= 1)
+            task(&x, 0, x.n_parts);
+        else {
+            const double serial_ns = (double)A->n_positions[3] * (0.6 + 0.04 * (double)n_j);
+            A->parallel(task, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
+        }
+        bad |= x.bad;
+    }
+    return bad;
+}

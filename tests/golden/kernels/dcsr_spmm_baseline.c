@@ -1,0 +1,172 @@
+/* autosparse kernel
+ * i1:C,k1:C; loops i1 j1 k1 j0, parallel i1
+ * float64, indices int32, baseline; unroll 1, prefetch 0
+ *
+ * C[i,j] += A[i,k] * B[k,j]    # A: i1:C,k1:C
+ * C[i,j] = 0
+ * parallel for p_i1 in i1_pos[0]..: i1 = i1_crd[p_i1]
+ *   for j in tiles of 4 of 0..n_j:
+ *     accumulate C[i,j] (load):
+ *       for p_k1 in k1_pos[p_i1]..: k1 = k1_crd[p_k1]
+ *         block [j0] lanes j0: C[i,j] += A[i,k] * B[k,j]
+ */
+#include <stddef.h>
+#include <stdint.h>
+typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
+typedef int (*asp_parallel_function)(asp_task task, void *context, int64_t n_items, int64_t min_items,
+                                     int64_t max_items, int n_threads, double serial_ns);
+typedef struct {
+    int64_t size[4];            /* extents of the indices, the sparse operand's first */
+    const void *pos[8], *crd[8]; /* by depth of the level */
+    const void *vals;
+    int64_t n_positions[8];     /* of each level; the last level's number the values */
+    int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
+    asp_parallel_function parallel; /* NULL: one thread */
+} asp_operand;
+typedef struct {
+    const asp_operand *A;
+    uintptr_t B, C;
+    int64_t ldB, ldC, n_j, n_threads, chunk;
+} asp_call;
+typedef double f64x1;
+static inline f64x1 load_f64x1(const double *p) { return *p; }
+static inline void store_f64x1(double *p, f64x1 v) { *p = v; }
+static inline double sum_f64x1(f64x1 v) { return v; }
+typedef double f64x2 __attribute__((vector_size(16)));
+typedef double f64x2_unaligned __attribute__((vector_size(16), aligned(8), may_alias));
+static inline f64x2 load_f64x2(const double *p) { return *(const f64x2_unaligned *)p; }
+static inline void store_f64x2(double *p, f64x2 v) { *(f64x2_unaligned *)p = v; }
+static inline double sum_f64x2(f64x2 v)
+{
+    union { f64x2 whole; f64x1 half[2]; } u = {v};
+    return sum_f64x1(u.half[0] + u.half[1]);
+}
+/* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
+ * numbers of entries and iterations. */
+static int64_t asp_boundary(const int32_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
+{
+    if (part >= n_parts)
+        return n;
+    if (chunk > 0)
+        return part * chunk;
+    if (!pos)
+        return n * part / n_parts;
+    const double wanted = ((double)(pos[n] - pos[0]) + 2.0 * (double)n) * (double)part / (double)n_parts;
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if ((double)(pos[middle] - pos[0]) + 2.0 * (double)middle < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+typedef struct {
+    const asp_call *call;
+    int64_t n, n_parts;
+    const int32_t *weights;
+    int64_t low_i1;
+    int bad;
+} task_context;
+
+static void task(void *context, int64_t part, int64_t end_part)
+{
+    task_context *x = context;
+    const asp_call *call = x->call;
+    const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
+    const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
+    const int64_t low_i1 = x->low_i1;
+    const asp_operand *A = call->A;
+    const int64_t ldB = call->ldB;
+    const int64_t ldC = call->ldC;
+    const int64_t n_j = call->n_j;
+    const int32_t *restrict i1_crd = A->crd[0];
+    const int32_t *restrict k1_pos = A->pos[1];
+    const int32_t *restrict k1_crd = A->crd[1];
+    const double *restrict vals = A->vals;
+    const double *restrict B_ = (const double *)call->B;
+    double *restrict C_ = (double *)call->C;
+    for (int64_t p_i1 = low_i1 + begin; p_i1 < low_i1 + end; p_i1++) {
+        const int64_t i1 = i1_crd[p_i1];
+        for (int64_t j = 0; j < n_j;) {
+            if (n_j - j >= 4) {
+                {
+                    f64x2 sum_j0_0 = load_f64x2(C_ + i1 * ldC + j);
+                    f64x2 sum_j0_2 = load_f64x2(C_ + i1 * ldC + j + 2);
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const f64x2 b_j0_0 = load_f64x2(B_ + k1 * ldB + j);
+                        sum_j0_0 += vals[p_k1] * b_j0_0;
+                        const f64x2 b_j0_2 = load_f64x2(B_ + k1 * ldB + j + 2);
+                        sum_j0_2 += vals[p_k1] * b_j0_2;
+                    }
+                    store_f64x2(C_ + i1 * ldC + j, sum_j0_0);
+                    store_f64x2(C_ + i1 * ldC + j + 2, sum_j0_2);
+                }
+                j += 4;
+            }
+            else if (n_j - j >= 2) {
+                {
+                    f64x2 sum_j0_0 = load_f64x2(C_ + i1 * ldC + j);
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const f64x2 b_j0_0 = load_f64x2(B_ + k1 * ldB + j);
+                        sum_j0_0 += vals[p_k1] * b_j0_0;
+                    }
+                    store_f64x2(C_ + i1 * ldC + j, sum_j0_0);
+                }
+                j += 2;
+            }
+            else {
+                {
+                    f64x1 sum_j0_0 = load_f64x1(C_ + i1 * ldC + j);
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const f64x1 b_j0_0 = load_f64x1(B_ + k1 * ldB + j);
+                        sum_j0_0 += vals[p_k1] * b_j0_0;
+                    }
+                    store_f64x1(C_ + i1 * ldC + j, sum_j0_0);
+                }
+                j += 1;
+            }
+        }
+    }
+}
+
+int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)
+{
+    const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;
+    int bad = 0;
+    const int64_t n_i = A->size[0];
+    const int64_t n_k = A->size[1];
+    const int32_t *restrict i1_pos = A->pos[0];
+    const int32_t *restrict k1_pos = A->pos[1];
+    double *restrict C_ = (double *)call->C;
+    if (n_i == 0 || n_k == 0) {
+        for (int64_t at = 0; at < n_i; at++) for (int64_t to = 0; to < n_j; to++) C_[at * ldC + to] = 0;
+        return 0;
+    }
+    for (int64_t at = 0; at < n_i; at++) for (int64_t to = 0; to < n_j; to++) C_[at * ldC + to] = 0;
+    const int64_t low_i1 = i1_pos[0];
+    {
+        task_context x = {.call = call, .n = i1_pos[1] - low_i1, .weights = k1_pos + low_i1};
+        x.low_i1 = low_i1;
+        x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? 16 * n_threads : 1;
+        if (!A->parallel || n_threads <= 1)
+            task(&x, 0, x.n_parts);
+        else {
+            const double serial_ns = (double)A->n_positions[1] * (0.6 + 0.04 * (double)n_j);
+            A->parallel(task, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
+        }
+        bad |= x.bad;
+    }
+    return bad;
+}

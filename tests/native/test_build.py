@@ -1,0 +1,234 @@
+"""Building: failures carry the compiler's words, interrupts leave no process, edited C is taken, keys are shared."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from autosparse._native import c_types, runtime_api
+from autosparse._native.backend import build_many
+from autosparse._native.c_build import Compilations, Compiler
+from autosparse._native.c_emit import emit
+
+from autosparse import _native, cache, config
+from autosparse.errors import BuildError
+from tests.native import cases
+
+
+class FolderStore:
+    """The part of the cache that building uses, in a folder of the test."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        root.mkdir(exist_ok=True)
+        self.n_built = 0
+
+    def artefact(self, key: str, build: Callable[[Path], None]) -> Path:
+        folder = self.root / key
+        if not folder.exists():
+            staging = self.root / f"{key}.new"
+            staging.mkdir()
+            build(staging)
+            staging.rename(folder)
+            self.n_built += 1
+        return folder
+
+
+def script(folder: Path, text: str) -> str:
+    """An executable that plays a compiler."""
+    path = folder / "cc-test"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def specs(n: int) -> list[_native.KernelSpec]:
+    """Kernels that no other test builds."""
+    return [cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 4, prefetch=100 + at)) for at in range(n)]
+
+
+def test_a_kernel_is_built_once_and_found_again(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    one = cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 12, chunk=1, partition="dynamic"))
+    other = cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 12))
+    assert not _native.is_built(one, store=cache.open_store())
+    first, second = _native.build(one, store=store), _native.build(other, store=store)
+    assert store.n_built == 1
+    assert first.address == second.address
+    assert second.spec == other
+    assert _native.is_built(one, store=store)
+
+
+def test_a_kernel_of_another_process_is_found(tmp_path: Path) -> None:
+    code = (
+        "from tests.native import cases; from autosparse import _native, cache\n"
+        "of = cases.spec(cases.schedule('i1:U,k1:C', 'i1 j1 k1 j0', 12, prefetch=77))\n"
+        "print(_native.is_built(of, store=cache.open_store())); cases.kernel(of)\n"
+    )
+    root = Path(__file__).resolve().parent.parent.parent
+    environment = {**os.environ, "AUTOSPARSE_CACHE_DIR": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=root, env=environment, capture_output=True, text=True, check=True
+        )
+        for _ in range(2)
+    ]
+    assert [run.stdout.strip() for run in said] == ["False", "True"]
+
+
+def test_a_failing_compiler_is_quoted(tmp_path: Path) -> None:
+    compiler = script(tmp_path, "echo 'kernel.c:1: error: the moon is in the wrong place' >&2; exit 1")
+    with pytest.raises(BuildError, match="wrong place") as caught:
+        _native.build(specs(1)[0], store=FolderStore(tmp_path), compiler=compiler)
+    assert caught.value.key == specs(1)[0].key()
+    assert "moon" in caught.value.log
+
+
+def test_a_missing_compiler_names_the_cure(tmp_path: Path) -> None:
+    with pytest.raises(BuildError, match="AUTOSPARSE_CC"):
+        _native.build(specs(1)[0], store=FolderStore(tmp_path), compiler="no-such-compiler-here")
+    assert _native.compiler_id("no-such-compiler-here") == "none"
+
+
+def test_a_compiler_that_makes_nonsense_is_a_build_error(tmp_path: Path) -> None:
+    compiler = script(tmp_path, 'for last; do :; done; echo "not an object" > "$last"')
+    with pytest.raises(BuildError, match="cannot be loaded"):
+        _native.build(specs(1)[0], store=FolderStore(tmp_path), compiler=compiler)
+
+
+def test_another_compiler_makes_another_artefact(tmp_path: Path) -> None:
+    gcc = shutil.which(Compiler.find().command[0])
+    assert gcc is not None
+    compiler = script(tmp_path, f'exec {gcc} "$@"')
+    store = FolderStore(tmp_path)
+    of = specs(3)[2]
+    _native.build(of, store=store)
+    _native.build(of, store=store, compiler=compiler)
+    assert store.n_built == 2
+
+
+def test_several_are_built_at_once_and_errors_stay_apart(tmp_path: Path) -> None:
+    good = specs(6)[3:]
+    results = build_many(good, store=FolderStore(tmp_path), n_jobs=2)
+    assert all(isinstance(result, _native.Kernel) for result in results)
+    broken = build_many(good[:2], store=FolderStore(tmp_path / "x"), compiler="no-such-compiler-here")
+    assert all(isinstance(result, BuildError) for result in broken)
+
+
+def test_cancelling_ends_the_compiler_and_its_children(tmp_path: Path) -> None:
+    """The compiler's child outlives a plain kill of its parent; it must not outlive ours."""
+    pid_file = tmp_path / "pid"
+    compiler = script(tmp_path, f"sleep 60 & echo $! > {pid_file}; wait")
+    compilations = Compilations()
+    failures: list[BuildError] = []
+
+    def work() -> None:
+        try:
+            compilations.compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
+        except BuildError as err:
+            failures.append(err)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    while not (pid_file.exists() and pid_file.read_text().strip()):
+        time.sleep(0.005)
+    compilations.cancel()
+    thread.join()
+    assert "cancelled" in str(failures[0])
+    pid = int(pid_file.read_text())
+    while _runs(pid):
+        time.sleep(0.005)
+    with pytest.raises(BuildError, match="cancelled"):
+        compilations.compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
+
+
+def _runs(pid: int) -> bool:
+    """Whether the process is alive (a zombie waiting for its parent is not)."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"
+
+
+def test_dumped_c_can_be_edited_and_is_taken(tmp_path: Path) -> None:
+    made = cases.schedule("i1:U,k1:C", "i1 k1", prefetch=55)
+    of = cases.spec(made)
+    taken = cases.sample(8, 8, [2] * 8, seed=1)
+    packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
+    B, C = np.ones((8, 1), np.float32), np.empty((8, 1), np.float32)
+
+    def product() -> np.ndarray:
+        _native.build(of, store=FolderStore(tmp_path)).bind(packed).run(B.ctypes.data, 1, C.ctypes.data, 1, 1, 1)
+        return C.copy()
+
+    dumps = tmp_path / "dumps"
+    with config.options(dump_dir=dumps):
+        before = product()
+        source = dumps / f"{of.key()}.c"
+        assert "accumulate C[i]" in (dumps / f"{of.key()}.ir").read_text()
+        assert source.read_text() == emit(of)
+        source.write_text(source.read_text().replace("vals[p_k1] *", "3 * vals[p_k1] *"))
+        after = product()
+        assert "3 * vals" in source.read_text()  # not written over
+    np.testing.assert_array_equal(after, 3 * before)
+    np.testing.assert_array_equal(product(), before)
+
+
+def test_emitted_c_has_no_warnings(tmp_path: Path) -> None:
+    """-Wall -Wextra, but for what the text of one kernel leaves unused and the vector ABI note."""
+    flags = ["-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-function", "-Wno-unused-parameter"]
+    for at, made in enumerate(cases.FAMILY):
+        source = tmp_path / f"{at}.c"
+        source.write_text(emit(cases.spec(made)))
+        compiler = Compiler.find()
+        arguments = [
+            word for word in compiler.arguments(cases.spec(made).isa, source, tmp_path / "x.so") if word != "-w"
+        ]
+        done = subprocess.run([*arguments, *flags, "-fsyntax-only"], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> None:
+    """The struct is declared twice, in the emitted C and in runtime/kernel_api.h."""
+    names = ["size", "pos", "crd", "vals", "n_positions", "sorted", "parallel"]
+    table = ", ".join([*(f"offsetof(asp_operand, {name})" for name in names), "sizeof(asp_operand)"])
+    source = tmp_path / "layout.c"
+    source.write_text(f"{c_types.INCLUDES}{c_types.OPERAND_STRUCT}const int64_t layout[] = {{{table}}};\n")
+    Compilations().compile(Compiler.find(), "baseline", source, tmp_path / "layout.so")
+    library = ctypes.CDLL(str(tmp_path / "layout.so"))
+    theirs = list((ctypes.c_int64 * (len(names) + 1)).in_dll(library, "layout"))
+    ffi = runtime_api.ffi
+    assert theirs == [*(ffi.offsetof("asp_operand", name) for name in names), ffi.sizeof("asp_operand")]
+
+
+@pytest.mark.full
+def test_kernels_under_sanitizers(tmp_path: Path) -> None:
+    """Every kernel of the family again, compiled with address and undefined-behaviour checks that end the process."""
+    gcc = Compiler.find().command[0]
+    asan = subprocess.run(
+        [gcc, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    if not Path(asan).exists():
+        pytest.skip("no libasan")
+    root = Path(__file__).resolve().parent.parent.parent
+    environment = {
+        **os.environ,
+        "AUTOSPARSE_CC": f"{gcc} -g -fsanitize=address,undefined -fno-sanitize-recover=all",
+        "AUTOSPARSE_CACHE_DIR": str(tmp_path),
+        "LD_PRELOAD": asan,
+        "ASAN_OPTIONS": "detect_leaks=0",
+    }
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/native/test_kernels.py"]
+    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

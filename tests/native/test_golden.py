@@ -1,0 +1,51 @@
+"""Emitted C of a few kernels, kept as files: a change of the emitter shows as a diff that somebody reads.
+
+After a wanted change:  python -m tests.native.test_golden
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from autosparse._native.c_emit import emit
+from autosparse._native.spec import KernelSpec
+
+from tests.native.cases import schedule
+
+FOLDER: Final = Path(__file__).resolve().parent.parent / "golden" / "kernels"
+KERNELS: Final = {
+    "csr_spmv_avx512": (schedule("i1:U,k1:C", "i1 k1", unroll=16), "float32", "int32", "avx512"),
+    "csr_spmv_baseline": (schedule("i1:U,k1:C", "i1 k1", unroll=4), "float64", "int64", "baseline"),
+    "csr_spmm_avx2": (schedule("i1:U,k1:C", "i1 j1 k1 j0", 32, prefetch=8), "float32", "int32", "avx2"),
+    "bcsr_spmm_avx512": (
+        schedule("i1:U,k1:C,i0:U,k0:U | i=2,k=2", "i1 j1 k1 i0 k0 j0", 32), "float32", "int32", "avx512",
+    ),
+    "bcsr_spmv_avx2": (schedule("i1:U,k1:C,i0:U,k0:U | i=2,k=4", "i1 k1 i0 k0"), "float32", "int32", "avx2"),
+    "ucu_spmv_avx512": (schedule("i1:U,k1:C,i0:U | i=16", "i1 k1 i0"), "float32", "int32", "avx512"),
+    "panels_spmm_avx512": (
+        schedule("k1:U,i1:U,k0:C | k=16384 | bits=16", "k1 i1 j1 k0 j0", 32), "float32", "int32", "avx512",
+    ),
+    "dcsr_spmm_baseline": (schedule("i1:C,k1:C", "i1 j1 k1 j0", 4), "float64", "int32", "baseline"),
+    "csc_search_baseline": (schedule("k1:U,i1:C", "i1 k1"), "float64", "int32", "baseline"),
+}  # fmt: skip
+
+
+def source(name: str) -> str:
+    return emit(KernelSpec("matmul", *KERNELS[name]))
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_emitted_c_is_the_golden_file(name: str) -> None:
+    assert source(name) == (FOLDER / f"{name}.c").read_text(encoding="utf-8"), "read the diff, then see the docstring"
+
+
+def test_every_golden_file_has_a_kernel() -> None:
+    assert {path.stem for path in FOLDER.glob("*.c")} == set(KERNELS)
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for each in KERNELS:
+        (FOLDER / f"{each}.c").write_text(source(each), encoding="utf-8")

@@ -1,0 +1,190 @@
+"""Law: for every schedule and pattern, the generated kernel, the interpreter and SciPy agree to the last bit.
+
+(Values are small integers, so that every order of summation gives the same floating-point number.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autosparse import _native
+from autosparse.schedule import SuperSchedule
+from autosparse.target import VECTOR_BYTES, Target
+from tests.native import cases
+
+TYPES = [("float32", "int32"), ("float64", "int64")]
+
+
+def check(made: SuperSchedule, taken: cases.Sample, *, transposed: bool, seed: int, isa: str | None = None) -> None:
+    """Kernel == interpreter == SciPy at every width, on one and on two threads."""
+    if not cases.fits(made, taken, transposed=transposed):
+        return
+    dtype = taken.data.dtype.name
+    of = cases.spec(made, dtype, taken.pattern.index_dtype, isa)
+    packed = _native.pack(taken.pattern, taken.data, made.format, transposed=transposed)
+    operand = taken.matrix.T if transposed else taken.matrix
+    rng = np.random.default_rng(seed)
+    for n in cases.n_columns(made):
+        B = rng.integers(-3, 4, (operand.shape[1], n)).astype(dtype)
+        expected = operand @ B
+        for n_threads in (1, 2):
+            C, exact = cases.run(of, packed, B, n_threads)
+            assert exact
+            np.testing.assert_array_equal(C, expected)
+        if taken.pattern.nnz * n < 400:
+            np.testing.assert_array_equal(_native.interpret(of, packed, B, 2), expected)
+
+
+@pytest.mark.parametrize("made", cases.FAMILY, ids=cases.label)
+@pytest.mark.parametrize(("dtype", "index_dtype"), TYPES)
+@settings(max_examples=12)
+@given(data=st.data(), transposed=st.booleans(), seed=st.integers(0, 999))
+def test_kernel_equals_interpreter_equals_scipy(
+    made: SuperSchedule, dtype: str, index_dtype: str, data: st.DataObject, transposed: bool, seed: int
+) -> None:
+    taken = data.draw(cases.samples(dtype=dtype, index_dtype=index_dtype))
+    check(made, taken, transposed=transposed, seed=seed)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] < Target.host().vector_bytes])
+@pytest.mark.parametrize("made", [*cases.SPMV[3:10:2], *cases.SPMM[0:9:4]], ids=cases.label)
+def test_every_instruction_set_gives_the_same(made: SuperSchedule, isa: str) -> None:
+    for dtype in ("float32", "float64"):
+        taken = cases.sample(23, 31, [5] * 23, seed=4, dtype=dtype)
+        check(made, taken, transposed=False, seed=1, isa=isa)
+
+
+def random_cases(n: int, seed: int) -> None:
+    """Random schedules of the whole template, each on a few patterns."""
+    rng = np.random.default_rng(seed)
+    for at in range(n):
+        made = cases.random_schedule(rng)
+        dtype, index_dtype = TYPES[at % 2]
+        for n_rows, n_cols, longest in ((13, 17, 4), (1, 9, 9), (18, 3, 2)):
+            lengths = rng.integers(0, longest + 1, n_rows).tolist()
+            taken = cases.sample(n_rows, n_cols, lengths, seed=at, dtype=dtype, index_dtype=index_dtype)
+            check(made, taken, transposed=bool(at % 3), seed=at)
+
+
+def test_any_level_order_and_loop_order_agrees() -> None:
+    random_cases(60, seed=7)
+
+
+@pytest.mark.full
+def test_many_random_schedules_agree() -> None:
+    random_cases(3000, seed=8)
+
+
+@pytest.mark.parametrize("made", cases.FAMILY, ids=cases.label)
+def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -> None:
+    """A kernel that vouches for its result (True) equals SciPy's, NaN and infinity included."""
+    vouched = 0
+    for seed, (bad, place) in enumerate(itertools.product((np.inf, -np.inf, np.nan), range(4))):
+        taken = cases.sample(11, 9, [0, 3, 1, 2, 0, 4, 1, 1, 2, 0, 3], seed=seed)
+        B = np.random.default_rng(seed).integers(-3, 4, (9, 5 if made.dense_split("j") else 1)).astype(np.float32)
+        if place:
+            B[seed % 9, 0] = bad
+        else:
+            taken.data[seed % taken.data.size] = bad
+        if not cases.fits(made, taken, transposed=False):
+            continue
+        packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
+        C, exact = cases.run(cases.spec(made), packed, B, 1)
+        with np.errstate(invalid="ignore"):
+            expected = taken.matrix @ B
+        flags: list[int] = []
+        with np.errstate(invalid="ignore"):
+            _native.interpret(cases.spec(made), packed, B, flags=flags)
+        assert exact == (not flags[0])
+        vouched += exact
+        if exact:
+            np.testing.assert_array_equal(C, expected)
+    assert made.format.has_padding or vouched
+
+
+def test_real_values_agree_within_rounding() -> None:
+    rng = np.random.default_rng(3)
+    for made, dtype in itertools.product(cases.FAMILY, ("float32", "float64")):
+        taken = cases.sample(40, 50, [6] * 40, seed=2, dtype=dtype)
+        taken.data[:] = rng.standard_normal(taken.data.size)
+        B = rng.standard_normal((50, 37 if made.dense_split("j") else 1)).astype(dtype)
+        packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
+        C, _ = cases.run(cases.spec(made, dtype), packed, B, 2)
+        np.testing.assert_allclose(C, taken.matrix @ B, rtol=40 * np.finfo(dtype).eps, atol=40 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("made", cases.FAMILY, ids=cases.label)
+def test_thread_count_does_not_change_a_bit(made: SuperSchedule) -> None:
+    rng = np.random.default_rng(5)
+    taken = cases.sample(60, 50, rng.integers(0, 30, 60).tolist(), seed=6)
+    taken.data[:] = rng.standard_normal(taken.data.size)
+    B = rng.standard_normal((50, 33 if made.dense_split("j") else 1)).astype(np.float32)
+    packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
+    results = [cases.run(cases.spec(made), packed, B, n_threads)[0] for n_threads in (1, 2, 3, 2, 7)]
+    for other in results[1:]:
+        np.testing.assert_array_equal(results[0], other)
+
+
+def test_leading_dimensions_and_strided_memory_are_respected() -> None:
+    made = cases.SPMM[0]
+    taken = cases.sample(12, 15, [3] * 12, seed=1)
+    wide_b, wide_c = np.ones((15, 50), np.float32), np.full((12, 45), 7, np.float32)
+    B, C = wide_b[:, 3:40], wide_c[:, 2:39]
+    bound = cases.kernel(cases.spec(made)).bind(_native.pack(taken.pattern, taken.data, made.format, transposed=False))
+    assert bound.run(B.ctypes.data, 50, C.ctypes.data, 45, 37, 2)
+    np.testing.assert_array_equal(C, taken.matrix @ B)
+    assert np.all(wide_c[:, :2] == 7)
+    assert np.all(wide_c[:, 39:] == 7)
+
+
+def test_one_bound_kernel_serves_many_threads_at_once() -> None:
+    made = cases.SPMM[0]
+    taken = cases.sample(200, 100, [20] * 200, seed=1)
+    bound = cases.kernel(cases.spec(made)).bind(_native.pack(taken.pattern, taken.data, made.format, transposed=False))
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        B = np.random.default_rng(seed).integers(-3, 4, (100, 40)).astype(np.float32)
+        expected, C = taken.matrix @ B, np.empty((200, 40), np.float32)
+        for _ in range(20):
+            C[:] = 0
+            bound.run(B.ctypes.data, 40, C.ctypes.data, 40, 40, 2)
+            wrong.append(int(not np.array_equal(C, expected)))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(wrong) == 120
+    assert not any(wrong)
+
+
+def test_live_values_are_read_at_each_call() -> None:
+    made = cases.SPMV[0]
+    taken = cases.sample(9, 9, [2] * 9, seed=1)
+    packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
+    assert packed.nbytes == 0
+    B = np.ones((9, 1), np.float32)
+    before, _ = cases.run(cases.spec(made), packed, B, 1)
+    taken.data[:] *= 2
+    after, _ = cases.run(cases.spec(made), packed, B, 1)
+    np.testing.assert_array_equal(after, 2 * before)
+
+
+def test_binding_another_format_or_type_is_refused() -> None:
+    taken = cases.sample(9, 9, [2] * 9, seed=1)
+    packed = _native.pack(taken.pattern, taken.data, cases.SPMV[0].format, transposed=False)
+    for other in (
+        cases.spec(cases.SPMV[7]),
+        cases.spec(cases.SPMV[0], "float64"),
+        cases.spec(cases.SPMV[0], index_dtype="int64"),
+    ):
+        with pytest.raises(TypeError, match="a kernel for"):
+            cases.kernel(other).bind(packed)
