@@ -49,23 +49,26 @@ def reference_total(arrays: tuple[AnyArray, ...]) -> int:
 
 def _measure_counts() -> _Counts | None:
     """One look at a fresh array, a fresh view, and both with an alias; None when an alias does not show."""
-    owner = [np.empty(2)]
-    anchors = (owner[0],)
+    owner: list[AnyArray] = [np.empty(2)]
+    anchors: tuple[AnyArray, ...] = (owner[0],)
     alone = reference_total(anchors)
-    alias: Any = owner[0]
+    aliases: list[AnyArray] = [owner[0]]
     aliased = reference_total(anchors)
-    del alias, anchors
+    aliases.clear()
     owner[0] = np.empty(2)[:1]
-    base = owner[0].base
-    assert base is not None
-    anchors = (owner[0], base)
-    del base
+    anchors = (owner[0], _base_of(owner[0]))
     view_alone = reference_total(anchors)
-    alias = owner[0].base
+    aliases.append(_base_of(owner[0]))
     view_aliased = reference_total(anchors)
     if aliased != alone + 1 or view_aliased != view_alone + 1:
         return None
     return _Counts(alone, view_alone - alone)
+
+
+def _base_of(view: AnyArray) -> AnyArray:
+    base = view.base
+    assert base is not None
+    return base
 
 
 @functools.lru_cache(maxsize=1)
@@ -129,10 +132,10 @@ def _slow_hash(array: AnyArray) -> str:
 
 
 def count_references(arrays: list[Any], *, own: int) -> int:
-    """References to what one list holds, and to what its members are views of, less `own`: for comparing two moments."""
+    """References to what a list holds, and to what its members are views of, less `own`: to compare two moments."""
     if _getrefcount is None:
         return 0
-    total = sum(map(_getrefcount, arrays)) - own
+    total: int = sum(map(_getrefcount, arrays)) - own
     for array in arrays:
         base = getattr(array, "base", None)
         if base is not None:

@@ -56,8 +56,9 @@ class Operand:
 
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
-        "_flat", "_handed_out", "_leased", "_pattern", "_pointers", "_structure_print", "_touch_structure", "_touch_values", "_values_print",
-        "engine", "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
+        "_flat", "_handed_out", "_leased", "_pattern", "_pointers", "_structure_print", "_touch_structure",
+        "_touch_values", "_values_print", "engine", "n_major", "n_minor", "rows", "shared", "structure_version",
+        "values_version",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -277,7 +278,7 @@ class Operand:
         return rows
 
     def _point(self, field: int) -> Any:
-        """cffi pointer to a pointer to the array's memory, kept while it is good for the life of the array object."""
+        """Cffi pointer to a pointer to the array's memory, kept while it is good for the life of the array object."""
         array = self._arrays[field]
         fixed = runtime_api.pointer(array)
         # Where the array object keeps its data pointer: right even after the array was resized in place.

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
 import scipy.sparse as sps
 
 from autosparse.arrays import files, tensors
@@ -91,7 +90,8 @@ def _cure(message: str) -> str:
 def describe(obj: Any, shape: Any = None, dtype: Any = None) -> str:
     """One phrase for error messages: type, shape and dtype of an input and of its parts."""
     wanted = "".join(f", {name}={value!r}" for name, value in (("shape", shape), ("dtype", dtype)) if value is not None)
-    if isinstance(obj, tuple | list) and len(obj) <= 3 and any(np.ndim(part) for part in obj if not isinstance(part, tuple)):
+    is_parts = isinstance(obj, tuple | list) and len(obj) <= 3
+    if is_parts and any(hasattr(part, "dtype") or isinstance(part, tuple | list) for part in obj):
         return f"a {type(obj).__name__} of {', '.join(map(_describe_one, obj))}{wanted}"
     return f"{_describe_one(obj)}{wanted}"
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse._sputils import upcast_char
 
 from autosparse import executor, guard
+from autosparse.arrays import sparse_product
 from autosparse.errors import ShapeError
 from autosparse.operand import DATA, INDICES, INDPTR, Operand
 
@@ -111,6 +112,10 @@ class AutoSparseMatrix:
         if B is None:
             return super()._matmul_multivector(other)  # type: ignore[misc]
         return executor.matmul(self._cell, B, transposed=self._transposed)
+
+    def _matmul_sparse(self, other: Any) -> Any:
+        product = sparse_product.multiply(self, other)
+        return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
 
     def _as_native(self, other: Any) -> AnyArray | None:
         """`other` in A's dtype when that is also the dtype of the product and one of ours; else None: SciPy's turn."""
@@ -243,8 +248,8 @@ class AutoSparseMatrix:
         self._adopt(dict(state))
 
 
-# Code that looks into SciPy's objects (its own set_shape, its tests) finds the arrays where SciPy keeps them. Each final
-# class needs the property in its own body, where Python would otherwise put the plain one.
+# Code that looks into SciPy's objects (its own set_shape, its tests) finds the arrays where SciPy keeps them. Each
+# final class needs the property in its own body, where Python would otherwise put the plain one.
 _SCIPY_DICT = property(
     AutoSparseMatrix.__getstate__, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included; a copy."
 )
@@ -284,25 +289,25 @@ def _find_attributes() -> Callable[[Any], dict[str, Any]]:
 _attributes = _find_attributes()
 
 
-class csr_array(AutoSparseMatrix, sps.csr_array):  # noqa: N801
+class csr_array(AutoSparseMatrix, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csr_array.__doc__
     __dict__ = _SCIPY_DICT
     _transposed = False
 
 
-class csc_array(AutoSparseMatrix, sps.csc_array):  # noqa: N801
+class csc_array(AutoSparseMatrix, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csc_array.__doc__
     __dict__ = _SCIPY_DICT
     _transposed = True
 
 
-class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # noqa: N801
+class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csr_matrix.__doc__
     __dict__ = _SCIPY_DICT
     _transposed = False
 
 
-class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # noqa: N801
+class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csc_matrix.__doc__
     __dict__ = _SCIPY_DICT
     _transposed = True

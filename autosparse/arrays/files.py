@@ -17,7 +17,16 @@ import scipy.sparse as sps
 from autosparse.errors import InputFileError
 
 # What the readers raise for broken files; a missing file stays FileNotFoundError.
-_UNREADABLE: Final = (ValueError, KeyError, EOFError, IndexError, OverflowError, OSError, zipfile.BadZipFile, zlib.error)
+_UNREADABLE: Final = (
+    ValueError,
+    KeyError,
+    EOFError,
+    IndexError,
+    OverflowError,
+    OSError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 def _read_matrix_market(path: Path) -> Any:

@@ -20,12 +20,12 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     """C = A @ B, written to `out` when given; returns C.
 
     A: sparse (m, k), wrapped for this call when it is not ours; B: (k,) or (k, n). `out`: (m,) or (m, n) of the
-    product's dtype, rows without gaps between entries (C order, or rows of a wider C-ordered array). It may overlap B or
-    the arrays of A: then C is computed beside it and copied.
+    product's dtype, rows without gaps between entries (C order, or rows of a wider C-ordered array). It may overlap B
+    or the arrays of A: then C is computed beside it and copied.
     Raises as ``A @ B`` does, and ShapeError, DtypeError or LayoutError for an `out` that C does not fit.
     """
     if sps.issparse(A) and not isinstance(A, AutoSparseMatrix):
-        A = construct.csc(A) if A.format == "csc" else construct.csr(A)
+        A = construct.csc(A) if getattr(A, "format", None) == "csc" else construct.csr(A)
     if out is None:
         return A @ B
     if not isinstance(out, np.ndarray):

@@ -65,9 +65,7 @@ def describe(tensor: Tensor) -> str:
 def from_tensor(tensor: Tensor) -> Any:
     """SciPy array (or ndarray) over the tensor's own memory. InputError for tensors that are no CPU matrix."""
     if tensor.device.type != "cpu":
-        raise InputError.refused(
-            "the tensor is not in CPU memory", given=describe(tensor), cure="pass tensor.cpu()"
-        )
+        raise InputError.refused("the tensor is not in CPU memory", given=describe(tensor), cure="pass tensor.cpu()")
     convert = LAYOUTS.get(str(tensor.layout))
     if convert is None:
         raise InputError.refused(

@@ -1,4 +1,4 @@
-"""`csr(obj)` and `csc(obj)` take whatever holds a matrix, copy when SciPy copies, and say what is wrong with the rest."""
+"""`csr(obj)` and `csc(obj)` take whatever holds a matrix, copy when SciPy copies, and say what is wrong else."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ def test_torch_tensors_share_memory(torch: Any) -> None:
     np.testing.assert_allclose(A @ np.ones(8), tensor.to_dense().numpy().sum(axis=1))
     repeated = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))
     assert autosparse.csr(repeated).toarray().tolist() == [[0, 3], [0, 0]]
-    assert np.array_equal(autosparse.csr(torch.ones(2, 2, dtype=torch.complex64).mH * 1j).toarray(), 1j * np.ones((2, 2)))
+    assert np.array_equal(
+        autosparse.csr(torch.ones(2, 2, dtype=torch.complex64).mH * 1j).toarray(), 1j * np.ones((2, 2))
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*beta state.*", "ignore:.*invariant.*")
@@ -126,7 +128,9 @@ def test_torch_tensors_that_are_no_cpu_matrix(torch: Any) -> None:
 def test_torch_is_not_imported_for_others() -> None:
     import subprocess
 
-    program = "import sys, numpy, autosparse; autosparse.csr(numpy.eye(3)) @ numpy.ones(3); print('torch' in sys.modules)"
+    program = (
+        "import sys, numpy, autosparse; autosparse.csr(numpy.eye(3)) @ numpy.ones(3); print('torch' in sys.modules)"
+    )
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "False"
 
@@ -207,7 +211,9 @@ def _spoiled_files(folder: Path) -> dict[str, Path]:
 
 def test_broken_files_say_which_and_why(tmp_path: Path) -> None:
     for name, path in _spoiled_files(tmp_path).items():
-        with pytest.raises(errors.InputFileError, match=r"(?s)cannot read a sparse matrix from '.*': \S.*Cure: ") as caught:
+        with pytest.raises(
+            errors.InputFileError, match=r"(?s)cannot read a sparse matrix from '.*': \S.*Cure: "
+        ) as caught:
             autosparse.csr(path)
         assert str(path) in str(caught.value), name
         assert isinstance(caught.value, ValueError)
@@ -243,23 +249,43 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "scalar": (3.0, {}, r".*\n.*float 3.0.*\n"),
     "None": (None, {}, r".*\n.*NoneType.*\n"),
     "ragged": ([[1], [1, 2]], {}, r".*\n.*list.*\n"),
-    "lengths of data and indices": ((np.ones(2), I3, I3), {}, r"indices and data should have the same size\n.*shape \(2,\).*\n.*one index"),
-    "two-dimensional data": ((np.ones((3, 1)), I3, I3), {}, r"data, indices, and indptr should be 1-D\n.*\(3, 1\).*\n.*one-dim"),
-    "indptr too long for the shape": ((np.ones(2), I3[:2], I3), {"shape": (5, 5)}, r"index pointer size 3 should be 6\n.*shape=\(5, 5\).*\n"),
-    "indptr does not start at 0": ((np.ones(3), I3, I3 + 1), {}, r"index pointer should start with 0\n.*\n.*start with 0"),
-    "indptr ends too late": ((np.ones(3), I3, np.array([0, 9])), {}, r"Last value of index pointer.*\n.*\n.*at least indptr\[-1\]"),
+    "lengths of data and indices": (
+        (np.ones(2), I3, I3),
+        {},
+        r"indices and data should have the same size\n.*shape \(2,\).*\n.*one index",
+    ),
+    "two-dimensional data": (
+        (np.ones((3, 1)), I3, I3),
+        {},
+        r"data, indices, and indptr should be 1-D\n.*\(3, 1\).*\n.*one-dim",
+    ),
+    "indptr too long for the shape": (
+        (np.ones(2), I3[:2], I3),
+        {"shape": (5, 5)},
+        r"index pointer size 3 should be 6\n.*shape=\(5, 5\).*\n",
+    ),
+    "indptr does not start at 0": (
+        (np.ones(3), I3, I3 + 1),
+        {},
+        r"index pointer should start with 0\n.*\n.*start with 0",
+    ),
+    "indptr ends too late": (
+        (np.ones(3), I3, np.array([0, 9])),
+        {},
+        r"Last value of index pointer.*\n.*\n.*at least indptr\[-1\]",
+    ),
     "no shape to infer": ((np.ones(0), I3[:0], I3[:1]), {}, r"unable to infer matrix dimensions\n.*\n.*pass shape="),
     "negative shape": ((np.ones(0), I3[:0], I3[:1]), {"shape": (-1, 2)}, r".*\n.*shape=\(-1, 2\).*\n"),
     "shape of one number too many": (np.ones((2, 2)), {"shape": (2, 2, 2)}, r".*\n.*shape=\(2, 2, 2\).*\n"),
     "tuple of nothing known": ((1, 2, 3, 4, 5), {}, r".*\n.*tuple.*\n"),
     "set": ({1, 2}, {}, r".*\n.*set.*\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_refused_input_has_scipys_type_and_line_the_facts_and_the_cure(case: str) -> None:
     obj, arguments, message = REFUSED[case]
-    with pytest.raises(Exception, match=r".") as theirs:  # noqa: PT011 - whatever SciPy raises
+    with pytest.raises(Exception, match=r".") as theirs:
         sps.csr_array(obj, **arguments)
     with pytest.raises(errors.AutosparseError, match=rf"^{message}") as ours:
         autosparse.csr(obj, **arguments)
@@ -283,7 +309,7 @@ def test_structures_out_of_bounds_are_refused_at_once(indices: Any, indptr: Any,
         with pytest.raises(errors.StructureError, match=rf"(?s)^{message}.*Cure: ") as caught:
             autosparse.csr((np.ones(2, dtype), indices, indptr), shape=(2, 3))
         assert isinstance(caught.value, ValueError)
-        with pytest.raises(ValueError, match=message.split("\\n")[0]):
+        with pytest.raises(ValueError, match=message.split("\\n", maxsplit=1)[0]):
             sps.csr_array((np.ones(2, dtype), indices, indptr), shape=(2, 3)).check_format()
 
 
@@ -299,5 +325,3 @@ def test_scipy_matrices_with_a_structure_out_of_bounds_raise_at_the_product() ->
     A = autosparse.csr(m)
     with pytest.raises(errors.StructureError, match="indices must be < 3"):
         A @ np.ones(3)
-
-

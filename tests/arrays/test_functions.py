@@ -97,7 +97,11 @@ def _read_only() -> Any:
 WRONG_OUT = {
     "shape": (lambda: np.empty(9), errors.ShapeError, r"out has shape \(9,\), but the product has shape \(7,\)\."),
     "dimensions": (lambda: np.empty((7, 1)), errors.ShapeError, r"out has shape \(7, 1\), but .* \(7,\)"),
-    "dtype": (lambda: np.empty(7, "f4"), errors.DtypeError, r"out has dtype float32, but the product has dtype float64"),
+    "dtype": (
+        lambda: np.empty(7, "f4"),
+        errors.DtypeError,
+        r"out has dtype float32, but the product has dtype float64",
+    ),
     "byte order": (lambda: np.empty(7, ">f8"), errors.DtypeError, r"out has dtype >f8, but .* float64"),
     "read-only": (_read_only, errors.LayoutError, r"output array is read-only"),
     "list": (lambda: [0.0] * 7, errors.InputTypeError, r"return arrays must be of ArrayType\n  Given: list"),

@@ -85,11 +85,23 @@ def test_what_was_handed_out_is_hashed_once_and_what_is_kept_each_time(monkeypat
 @pytest.mark.parametrize(
     "keep",
     [
-        lambda a: a, lambda a: a[1:], lambda a: a.reshape(1, -1), memoryview, lambda a: np.frombuffer(a, np.uint8), lambda a: a.ctypes,
-        lambda a: iter(a), lambda a: a.flat, lambda a: a.view(np.uint8), lambda a: (lambda: a), lambda a: [[a]],
-        weakref.ref, np.asfortranarray, lambda a: np.broadcast_to(a, (3, a.size)), lambda a: a.__array_interface__ and a,
+        lambda a: a,
+        lambda a: a[1:],
+        lambda a: a.reshape(1, -1),
+        memoryview,
+        lambda a: np.frombuffer(a, np.uint8),
+        lambda a: a.ctypes,
+        lambda a: iter(a),
+        lambda a: a.flat,
+        lambda a: a.view(np.uint8),
+        lambda a: lambda: a,
+        lambda a: [[a]],
+        weakref.ref,
+        np.asfortranarray,
+        lambda a: np.broadcast_to(a, (3, a.size)),
+        lambda a: a.__array_interface__ and a,
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", ["data", "indices", "indptr"])
 def test_whatever_can_reach_the_memory_exposes_it(keep: Any, name: str) -> None:
     A = matrix()
@@ -172,12 +184,21 @@ OUT_OF_BOUNDS = {
     "index huge": (lambda A: A.indices.__setitem__(4, 2**31 - 1), r"^indices must be < 30\n.*2147483647.*\n.*Cure: "),
     "index negative": (lambda A: A.indices.__setitem__(4, -1), r"^indices must be >= 0\n.*-1.*\n.*Cure: "),
     "pointer falls": (lambda A: A.indptr.__setitem__(4, 0), r"^indptr must be a non-decreasing sequence\n.*\n.*Cure: "),
-    "pointer too large": (lambda A: A.indptr.__setitem__(30, 10**6), r"^Last value of index pointer.*\n.*1000000.*\n.*Cure: "),
+    "pointer too large": (
+        lambda A: A.indptr.__setitem__(30, 10**6),
+        r"^Last value of index pointer.*\n.*1000000.*\n.*Cure: ",
+    ),
     "first pointer": (lambda A: A.indptr.__setitem__(0, 1), r"^index pointer should start with 0\n.*1.*\n.*Cure: "),
-    "indptr too short": (lambda A: setattr(A, "indptr", A.indptr[:-1]), r"^index pointer size 30 should be 31\n.*\n.*Cure: "),
+    "indptr too short": (
+        lambda A: setattr(A, "indptr", A.indptr[:-1]),
+        r"^index pointer size 30 should be 31\n.*\n.*Cure: ",
+    ),
     "data too short": (lambda A: setattr(A, "data", A.data[:-1]), r"^Last value of index pointer.*\n.*\n.*Cure: "),
-    "indices too short": (lambda A: setattr(A, "indices", A.indices[:5]), r"^Last value of index pointer.*\n.*5 .*\n.*Cure: "),
-}  # fmt: skip
+    "indices too short": (
+        lambda A: setattr(A, "indices", A.indices[:5]),
+        r"^Last value of index pointer.*\n.*5 .*\n.*Cure: ",
+    ),
+}
 
 
 @pytest.mark.parametrize("fmt", ["csr", "csc"])

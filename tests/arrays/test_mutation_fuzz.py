@@ -1,7 +1,7 @@
 """No stale answer: whatever is written by whatever route, the next product of a packed copy knows.
 
-Default kernels read the user's arrays live, so a fuzz over them would notice little. Here every product is computed from
-a copy that is only renewed when the operand's versions say so: what any packed format relies on.
+Default kernels read the user's arrays live, so a fuzz over them would notice little. Here every product is computed
+from a copy that is only renewed when the operand's versions say so: what any packed format relies on.
 """
 
 from __future__ import annotations
@@ -111,9 +111,7 @@ def test_the_fuzz_finds_stale_products_without_the_guard(packed: PackedCopies, m
 
 
 @pytest.mark.skipif(guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter")
-def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(
-    packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(packed: PackedCopies, monkeypatch: pytest.MonkeyPatch) -> None:
     right = guard.anchors_of
 
     def lax(arrays: Any) -> guard.Anchors:

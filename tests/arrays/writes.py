@@ -234,9 +234,8 @@ def keep_dlpack(w: World, rng: np.random.Generator) -> None:
 
 @write
 def write_dlpack(w: World, rng: np.random.Generator) -> None:
-    if "dlpack" in w.kept:
-        if w.kept["dlpack"].flags.writeable:
-            w.kept["dlpack"][0] = rng.random()
+    if "dlpack" in w.kept and w.kept["dlpack"].flags.writeable:
+        w.kept["dlpack"][0] = rng.random()
 
 
 @write
