@@ -1,0 +1,112 @@
+"""Law: A @ B of two sparse operands is SciPy's product to the last bit: entries, their order, their sums."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+from hypothesis import given
+
+import autosparse
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+
+DTYPES = ("float32", "float64", "complex64", "complex128")
+
+
+def raw_csr(rng: np.random.Generator, shape: tuple[int, int], density: float, dtype: str, index: str) -> Any:
+    """Unsorted rows with duplicates, explicit zeros and small integers, whose sums often cancel."""
+    n_rows, n_cols = shape
+    lengths = rng.binomial(2 * n_cols, density / 2, n_rows) if n_cols else np.zeros(n_rows, int)
+    indptr = np.concatenate(([0], np.cumsum(lengths))).astype(index)
+    indices = rng.integers(0, max(n_cols, 1), indptr[-1]).astype(index)
+    data = rng.integers(-2, 3, indptr[-1]).astype(dtype)
+    if data.dtype.kind == "c":
+        data = data * np.array(1 - 2j, dtype)
+    return sps.csr_array((data, indices, indptr), shape=shape)
+
+
+def assert_identical(ours: Any, theirs: Any) -> None:
+    assert ours.shape == theirs.shape
+    assert ours.dtype == theirs.dtype
+    np.testing.assert_array_equal(ours.indptr, theirs.indptr)
+    np.testing.assert_array_equal(ours.indices, theirs.indices)
+    np.testing.assert_array_equal(ours.data, theirs.data)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    shape=st.tuples(*[st.integers(0, 25)] * 3),
+    density=st.sampled_from((0.0, 0.02, 0.2, 0.9)),
+    dtypes=st.tuples(*[st.sampled_from(DTYPES)] * 2),
+    indices=st.tuples(*[st.sampled_from(("int32", "int64"))] * 2),
+    formats=st.tuples(*[st.sampled_from(("csr", "csc"))] * 2),
+)
+def test_product_is_scipys_to_the_last_bit(
+    seed: int, shape: Any, density: float, dtypes: Any, indices: Any, formats: Any
+) -> None:
+    m, k, n = shape
+    rng = np.random.default_rng(seed)
+    A = raw_csr(rng, (m, k), density, dtypes[0], indices[0]).asformat(formats[0])
+    B = raw_csr(rng, (k, n), density, dtypes[1], indices[1]).asformat(formats[1])
+    make = {"csr": autosparse.csr_array, "csc": autosparse.csc_array}
+    ours = make[formats[0]](A) @ make[formats[1]](B)
+    assert type(ours) is make[formats[0]]
+    assert_identical(ours, A @ B)
+    assert_identical(make[formats[0]](A) @ B, A @ B)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_threads_do_not_change_a_bit(threads: int) -> None:
+    rng = np.random.default_rng(3)
+    A = sps.random_array((700, 900), density=0.03, rng=rng, format="csr", dtype=np.float32)
+    B = sps.random_array((900, 800), density=0.03, rng=rng, format="csr", dtype=np.float32)
+    A = sps.vstack(
+        [A, sps.csr_array(np.ones((1, 900), np.float32)), sps.csr_array((40, 900), dtype=np.float32)]
+    ).tocsr()
+    runtime_api.lib.asp_pool_set_caution(0)  # several threads even on a busy machine
+    try:
+        with autosparse.options(threads=threads):
+            ours = autosparse.csr_array(A) @ B
+    finally:
+        runtime_api.lib.asp_pool_set_caution(1)
+    assert_identical(ours, A @ B)
+
+
+def test_sums_that_cancel_are_no_entries_and_nan_is_one() -> None:
+    A = sps.csr_array(np.array([[1.0, -1.0], [np.nan, 0.0], [np.inf, 1.0]]))
+    B = sps.csr_array(np.array([[1.0, 2.0], [1.0, 0.0]]))
+    assert_identical(autosparse.csr_array(A) @ B, A @ B)
+
+
+def test_matrix_semantics_and_other_dtypes_stay_scipys() -> None:
+    A = sps.random_array((30, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    M = sps.csr_matrix(A)
+    product = autosparse.csr_matrix(M) * M
+    assert type(product) is autosparse.csr_matrix
+    assert_identical(product, M * M)
+    for dtype in ("int8", "bool", "longdouble"):
+        other = A.astype(dtype)
+        assert_identical(autosparse.csr_array(A) @ other, A @ other)
+        assert_identical(autosparse.csr_array(other) @ A, other @ A)
+
+
+def test_written_values_and_structure_are_seen() -> None:
+    A = sps.random_array((40, 40), density=0.2, rng=np.random.default_rng(1), format="csr")
+    ours = autosparse.csr_array(A.copy())
+    ours @ ours
+    ours.data *= 3
+    ours.indices[0] = (ours.indices[0] + 1) % 40
+    plain = sps.csr_array((ours.data, ours.indices, ours.indptr), shape=A.shape)
+    assert_identical(ours @ ours, plain @ plain)
+
+
+def test_indices_out_of_bounds_raise() -> None:
+    ours = autosparse.csr_array(sps.eye_array(5, format="csr"))
+    ours.indices[2] = 99
+    with pytest.raises(ValueError, match="99"):
+        ours @ ours
