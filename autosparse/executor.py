@@ -20,7 +20,7 @@ from autosparse.config import Effort, Options, get_options, parse_setting
 from autosparse.engine.experience import Experience, before_flush, experience_of
 from autosparse.engine.shelf import Shelf
 from autosparse.engine.slot import Slot
-from autosparse.engine.trials import Bench, Call
+from autosparse.engine.trials import Bench, Call, KernelTrial
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operand import NativeRows, Operand
@@ -46,13 +46,12 @@ _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # witho
 class Engine:
     """Executor's state of one operand: a slot per problem and set of options, and the shelf of packed copies."""
 
-    __slots__ = ("__weakref__", "hot", "shelf", "slots", "structure_version")
+    __slots__ = ("__weakref__", "hot", "shelf", "slots")
 
-    def __init__(self, structure_version: int) -> None:
+    def __init__(self) -> None:
         self.hot: dict[tuple[int, bool], Slot] = {}  # (columns, transposed) -> the slot used last
         self.slots: dict[tuple[Any, ...], Slot] = {}
         self.shelf = Shelf()
-        self.structure_version = structure_version
 
 
 _engines: weakref.WeakSet[Engine] = weakref.WeakSet()
@@ -87,8 +86,10 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         slot = _slot_for(operand, rows, n_vecs, transposed)
     trial = slot.turn
     start_ns = perf_counter_ns()
-    if trial is None or not trial.run(operand, Call(rows, _address_of(B), ldb, _address_of(out), ldc, n_vecs)):
-        trial = None
+    if trial is None or not trial.run(operand, _call(rows, B, out)):
+        if trial is not None:
+            _refused(trial, operand)
+            trial = None
         kernel = _lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm
         code = kernel(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
@@ -105,6 +106,17 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if slot.product_ns >= slot.next_look_ns:
         _look(slot, operand, n_vecs, trial, took_ns)
     return out
+
+
+def _call(rows: NativeRows, B: AnyArray, out: AnyArray) -> Call:
+    """The product as tuned kernels take it: vectors of adjacent elements, else row-major."""
+    n_vecs = 1 if B.ndim == 1 else B.shape[1]
+    if n_vecs == 1 and B.strides[0] != B.itemsize:
+        B = np.ascontiguousarray(B)
+    ldb, ldc = (1, out.strides[0] // out.itemsize) if n_vecs == 1 else (B.strides[0], out.strides[0])
+    if n_vecs > 1:
+        ldb, ldc = ldb // B.itemsize, ldc // out.itemsize
+    return Call(rows, _address_of(B), ldb, _address_of(out), ldc, n_vecs, B)
 
 
 def _empty(shape: tuple[int, ...], dtype: Any) -> AnyArray:
@@ -124,13 +136,18 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
 
 def _look(slot: Slot, operand: Operand, n_vecs: int, trial: Any, took_ns: int) -> None:
     """Off the hot path: tuning may want to go on."""
-    engine = operand.engine
-    if trial is None and slot.turn is not None and operand.structure_version != engine.structure_version:
-        operand.engine = None  # another matrix now: what was found for the old one is worthless
-        return
     if slot.deliberation is None:
         slot.begin(_deliberation(slot, operand))
-    slot.look(operand, n_vecs, trial, took_ns)
+    slot.look(n_vecs, trial, took_ns)
+    bench = slot.deliberation.bench if slot.deliberation else None
+    if bench is not None and bench.is_stale:
+        operand.engine = None
+
+
+def _refused(trial: KernelTrial, operand: Operand) -> None:
+    """A tuned kernel could not serve. If the matrix is another one now, what was found for the old one goes."""
+    if operand.structure_version != trial.bench.structure_version:
+        operand.engine = None
 
 
 # -- slots --------------------------------------------------------------------------------------------------------
@@ -139,10 +156,7 @@ def _look(slot: Slot, operand: Operand, n_vecs: int, trial: Any, took_ns: int) -
 def _slot_for(operand: Operand, rows: NativeRows, n_vecs: int, transposed: bool) -> Slot:
     """The slot of this problem under the options in force; becomes the hot one."""
     options = get_options()
-    engine = operand.engine
-    if engine is None:
-        engine = operand.engine = Engine(operand.structure_version)
-        _engines.add(engine)
+    engine = operand.engine or _new_engine(operand)
     assert rows.dtype is not None
     key = (columns_bucket(n_vecs), transposed, rows.dtype.char, *_decisive(options))
     slot = engine.slots.get(key)
@@ -158,6 +172,12 @@ def _slot_for(operand: Operand, rows: NativeRows, n_vecs: int, transposed: bool)
     slot.options, slot.dtype = options, rows.dtype
     engine.hot[n_vecs, transposed] = slot
     return slot
+
+
+def _new_engine(operand: Operand) -> Engine:
+    engine = operand.engine = Engine()
+    _engines.add(engine)
+    return engine
 
 
 def _decisive(options: Options) -> tuple[Any, ...]:
@@ -225,6 +245,7 @@ def _bench(operand: Operand, slot: Slot) -> Bench:
     store = cache.open_store(options)
     target = _target(options)
     pattern = operand.pattern
+    engine = operand.engine or _new_engine(operand)
     problem = Problem(
         operation="matmul", pattern=pattern, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols,
         dtype=slot.dtype.name, threads=options.threads or runtime_api.max_threads(),
@@ -232,7 +253,7 @@ def _bench(operand: Operand, slot: Slot) -> Bench:
     )  # fmt: skip
     return Bench(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
-        experience=experience_of(store, target), shelf=operand.engine.shelf,
+        experience=experience_of(store, target), shelf=engine.shelf,
         structure_version=operand.structure_version,
     )  # fmt: skip
 

@@ -126,7 +126,7 @@ def plan(
         why = "effort is off" if effort is Effort.OFF else "deterministic: one kernel, one summation order"
         return Decision(default_plan(why))
     known = recall(bench)
-    if known is not None and Effort(known.effort).rank >= effort.rank:
+    if known is not None and _satisfies(known, effort, budget_s):
         return adopt(bench, known)
     budget_s, refusal = _worth(bench, runs=runs, budget_s=budget_s, clock=clock)
     if refusal is not None:
@@ -161,6 +161,13 @@ def adopt(bench: Bench, known: Plan) -> Decision:
     if not trial.ready:
         return Decision(_unusable(known, trial))
     return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial)
+
+
+def _satisfies(known: Plan, effort: Effort, budget_s: float) -> bool:
+    """Whether a remembered plan will do: found with no less effort, and for a full search with no less time."""
+    if effort is Effort.FULL and budget_s > 2.0 * known.tune_s:
+        return False
+    return Effort(known.effort).rank >= effort.rank
 
 
 def _unusable(known: Plan, trial: KernelTrial) -> Plan:
@@ -226,10 +233,10 @@ UNITS: Final[dict[str, Callable[[Bench], float]]] = {
 def _conclude(bench: Bench, search: Search, found: Plan) -> None:
     """Remember a finished search, and what it gained."""
     event("plan", found.why, schedule=found.schedule.to_json() if found.schedule else "default", seconds=found.tune_s)
-    if not search.finished and found.is_default:
+    if found.effort == Effort.OFF.value or bench.is_stale:
         return  # nothing was learnt that the next search should rely on
     remember(bench, found)
-    if found.effort in (Effort.MEASURE.value, Effort.FULL.value):
+    if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
         bench.experience.gained(gain_kind(bench.problem), saved)
 
@@ -287,7 +294,7 @@ class Deliberation:
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + self.recall_price_s, do=self._identify)
         assert self.bench is not None
         known = self._known
-        if known is not None and Effort(known.effort).rank >= self.effort.rank:
+        if known is not None and _satisfies(known, self.effort, 0.0):
             yield from self._adopt(self.bench, known)
         else:
             yield from self._find(self.bench, known)

@@ -6,6 +6,7 @@ kernel's measured time by whoever uses them. Learned models (WACO) implement the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -90,7 +91,7 @@ class TrafficModel:
         """Instructions or traffic, whichever takes longer: a vector product overlaps them."""
         v, n_rows = self.vector, self.facts.n_rows
         lanes = problem.target.vector_bytes // np.dtype(problem.dtype).itemsize
-        narrow = (CALIBRATED_LANES / max(1, lanes)) ** 0.5  # half the lanes cost less than twice: loads dominate
+        narrow = math.sqrt(CALIBRATED_LANES / max(1, lanes))  # half the lanes cost less than twice: loads dominate
         cells = shape.r * shape.c
         if one is None:
             instructions_s = shape.n_blocks * v.default_entry * narrow + n_rows * v.default_row

@@ -292,7 +292,7 @@ class Search:
         return Plan(
             schedule=best.schedule,
             why=self._why(best, n_raced),
-            effort=self.effort.value if self.finished else Effort.OFF.value,
+            effort=(self.effort if self.finished or self.measured_s else Effort.OFF).value,
             predicted_s=best.predicted_s,
             measured_s=best.measured_s,
             default_s=self.default_s,

@@ -21,7 +21,6 @@ from autosparse.engine.experience import Experience
 from autosparse.engine.trials import KernelTrial
 from autosparse.errors import AutosparseError, FallbackWarning, warn_once
 from autosparse.log import event
-from autosparse.operand import Operand
 from autosparse.payoff import Account, Outlook
 from autosparse.plan import Plan
 from autosparse.planner import Deliberation
@@ -104,7 +103,7 @@ class Slot:
 
     # -- the driver ---------------------------------------------------------------------------------------------
 
-    def look(self, operand: Operand, n_vecs: int, served_by: KernelTrial | None, took_ns: int) -> None:
+    def look(self, n_vecs: int, served_by: KernelTrial | None, took_ns: int) -> None:
         """After a product of `took_ns` that `served_by` computed (None: the default kernel): go on with tuning."""
         if self._in_background or not self._lock.acquire(blocking=False):
             return

@@ -40,6 +40,7 @@ class Call:
     target: int  # address of C
     ldc: int
     n_vecs: int
+    kept: Any = None  # B itself, where the address would not keep it alive
 
 
 @dataclass(slots=True, eq=False)
@@ -150,6 +151,7 @@ class KernelTrial:
             operand.refresh()
             version = operand.values_version
             if operand.structure_version != self.bench.structure_version:
+                self.bench.is_stale = True
                 raise PackError.unfit(fmt, "the structure of the matrix has changed meanwhile")
             return _native.pack(problem.pattern, operand.data, fmt, transposed=problem.transposed), version
 
@@ -178,7 +180,7 @@ class KernelTrial:
         Raises StructureError like the default kernel when the structure was broken since.
         """
         bound, packing = self._bound, self.packing
-        if bound is None:
+        if bound is None or (call.n_vecs == 1 and call.ldc != 1):  # kernels of vectors write adjacent elements
             return False
         if packing is None:
             if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
@@ -240,6 +242,7 @@ class Bench:
     shelf: Shelf
     structure_version: int
     failures: list[str] = field(default_factory=list)
+    is_stale: bool = False  # the matrix has another structure than the problem by now
     _dense: tuple[AnyArray, AnyArray] | None = None
 
     def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
@@ -328,7 +331,7 @@ class Bench:
         rows = operand.rows or operand.validate()
         B, C = self._operands()
         n_vecs = self.problem.n_dense_cols
-        call = Call(rows, runtime_api.address_of(B), n_vecs, runtime_api.address_of(C), n_vecs, n_vecs)
+        call = Call(rows, runtime_api.address_of(B), n_vecs, runtime_api.address_of(C), n_vecs, n_vecs, (B, C))
         if trial.schedule is None:
             return lambda: compute_default(call, self.problem.transposed, self.n_threads(), self.flags)
         return (lambda: trial.run(operand, call)) if trial.run(operand, call) else None

@@ -1,0 +1,412 @@
+"""Laws of running products while tuning goes on: the same answers, whatever happens to the tuning."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+from autosparse.tuner import space
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import autosparse as asp
+from autosparse import cache, executor
+from autosparse.errors import FallbackWarning, OptionError, forget_warnings
+from autosparse.problem import columns_bucket
+from tests.executor.forcing import force, slot_of
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+
+FORMATS = {
+    "csr": ("csr", {}),
+    "blocks": ("bcsr", {"r": 4, "c": 2}),
+    "columns": ("ucu", {"r": 4}),
+    "panels": ("k-panels", {"k": 4096}),
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels are shared by the tests of this module, plans are not."""
+    folder = tmp_path_factory.getbasetemp() / "executor-cache"
+    with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
+        cache.open_store().forget(["plan", "history", "failure"])
+        forget_warnings()
+        yield
+
+
+def make(m: int = 60, n: int = 5000, *, seed: int = 0, dtype: str = "float32", fmt: str = "csr") -> Any:
+    return sps.random_array((m, n), density=0.01, rng=np.random.default_rng(seed), dtype=dtype, format=fmt)
+
+
+def dense(A: Any, columns: int, *, seed: int = 1, dtype: Any = None) -> np.ndarray:
+    shape = (A.shape[1], columns) if columns else (A.shape[1],)
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype or A.dtype)
+
+
+def schedule_of(name: str, columns: int) -> Any:
+    family, size = FORMATS[name]
+    tile = min(16, columns_bucket(columns)) if columns > 1 else 0
+    bits = 16 if name == "panels" else 32
+    return space.schedule("matmul", family, size, tile=tile, index_bits=bits)
+
+
+def close(got: np.ndarray, wanted: np.ndarray) -> None:
+    tolerance = 1000 * np.finfo(got.dtype).eps
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("columns", [1, 5, 32])
+def test_any_layout_of_b_gives_scipys_answer_through_any_kernel(name: str, columns: int) -> None:
+    plain = make()
+    A = asp.csr(plain)
+    force(A, schedule_of(name, columns), columns=columns)
+    B = dense(plain, columns)
+    layouts = (
+        B,
+        np.asfortranarray(B),
+        np.repeat(B, 2, axis=0)[::2],
+        B[::-1],
+        np.concatenate([B, B], axis=1)[:, :columns],
+        np.frombuffer(b"x" + B.tobytes(), np.uint8)[1:].view(B.dtype).reshape(B.shape),  # unaligned
+    )
+    for layout in layouts:
+        close(A @ layout, plain @ layout)
+    if columns == 1:
+        for layout in layouts:
+            close(A @ layout[:, 0], plain @ layout[:, 0])
+    assert slot_of(A, columns).n_tuned > 0
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_tuned_products_see_every_kind_of_write(name: str) -> None:
+    plain = make()
+    A = asp.csr(plain, copy=True)
+    B = dense(plain, 8)
+    trial = force(A, schedule_of(name, 8), columns=8)
+    held = A.data
+
+    def check() -> None:
+        for _ in range(trial.patience + 2):  # before and after the packed copy catches up
+            close(A @ B, A.to_scipy() @ B)
+
+    check()
+    for step in range(4):
+        held[step] += 3.0
+        check()
+    A.data *= 2.0
+    check()
+    A.data = A.data[::-1].copy()
+    check()
+    A[3, 7] = 11.0
+    check()
+    A.sum_duplicates()
+    A.indices[:2] = A.indices[:2][::-1].copy()
+    check()
+
+
+@pytest.mark.parametrize("name", ["blocks", "columns"])
+@pytest.mark.parametrize("poison", [np.inf, -np.inf, np.nan])
+def test_padding_never_meets_what_is_not_finite(name: str, poison: float) -> None:
+    plain = make()
+    A = asp.csr(plain)
+    force(A, schedule_of(name, 8), columns=8)
+    B = dense(plain, 8)
+    B[17, 3] = poison
+    with np.errstate(invalid="ignore"):
+        np.testing.assert_allclose(A @ B, plain @ B, rtol=1e-4, atol=1e-4)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    seed=st.integers(0, 10**6),
+    columns=st.sampled_from([0, 1, 3, 16, 40]),
+    dtype=st.sampled_from(["float32", "float64", "complex64"]),
+    fmt=st.sampled_from(["csr", "csc"]),
+    n_calls=st.integers(1, 60),
+)
+def test_products_equal_scipys_while_tuning_goes_on(
+    seed: int, columns: int, dtype: str, fmt: str, n_calls: int
+) -> None:
+    plain = make(200, 3000, seed=seed, dtype=dtype, fmt=fmt)
+    A = (asp.csr if fmt == "csr" else asp.csc)(plain)
+    B = dense(plain, columns)
+    wanted = plain @ B
+    with asp.options(overhead=1.0, runs=10**7):
+        for _ in range(n_calls):
+            close(A @ B, wanted)
+
+
+def test_tuning_goes_on_until_it_is_done_and_is_remembered() -> None:
+    plain = make(2000, 4000)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+    wanted = plain @ B
+    with asp.options(overhead=1.0, runs=10**8, budget_s=1000):
+        for _ in range(3000):
+            close(A @ B, wanted)
+            slot = slot_of(A, 16)
+            if slot.deliberation is not None and slot.deliberation._is_settled:
+                break
+        assert slot.failure is None
+        plan = executor.current_plan(A._cell, columns=16)
+        assert plan.effort == "measure"
+        assert [one for one in plan.candidates if one.measured_s is not None]
+        other = asp.csr(plain, copy=True)
+        for _ in range(50):
+            close(other @ B, wanted)
+        assert executor.current_plan(other._cell, columns=16).remembered
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed: bool) -> None:
+    plain = make(900, 1100)
+    A = asp.csr(plain, copy=True)
+    plan = A.tune(columns=columns, budget_s=2.0, transposed=transposed, effort="measure")
+    assert not plan.remembered
+    left = A.T if transposed else A
+    reference = plain.T if transposed else plain
+    for seed in range(3):
+        B = dense(reference, columns, seed=seed)
+        close(left @ B, reference @ B)
+    cache.close_stores()  # another process, as far as records are concerned
+    again = asp.csr(plain, copy=True).tune(columns=columns, transposed=transposed, effort="measure")
+    assert again.remembered
+    assert again.schedule == plan.schedule
+    weaker = asp.csr(plain, copy=True).tune(columns=columns, transposed=transposed, effort="estimate")
+    assert weaker.remembered  # a stronger record satisfies a weaker request
+
+
+def test_no_budget_no_runs_no_effort_is_the_default_kernel() -> None:
+    A = asp.csr(make())
+    assert A.tune(budget_s=0).is_default
+    assert "does not pay" in A.tune(runs=1).why
+    assert A.tune(effort="off").is_default
+    with asp.options(effort="off"):
+        for _ in range(50):
+            A @ dense(A, 1)
+        assert slot_of(A).deliberation is None
+
+
+def test_no_extra_memory_is_taken_where_none_is_allowed() -> None:
+    plain = make(500, 500)
+    A = asp.csr(plain, copy=True)
+    with asp.options(extra_memory=0):
+        plan = A.tune(columns=16, budget_s=3)
+        assert plan.packed_bytes == 0
+        assert A._cell.engine.shelf.n_bytes == 0
+        close(A @ dense(A, 16), plain @ dense(A, 16))
+
+
+def test_packed_copies_stay_within_the_bound_and_are_reported() -> None:
+    plain = make(500, 500)
+    A = asp.csr(plain, copy=True)
+    with asp.options(extra_memory=1.5):
+        for columns in (1, 16, 200):
+            A.tune(columns=columns, budget_s=2)
+            report = executor.report(A._cell, columns)
+            assert report.packed_bytes == A._cell.engine.shelf.n_bytes <= report.packed_limit_bytes
+            assert report.packed_limit_bytes == int(1.5 * report.problem.pattern.csr_bytes(4))
+            assert report.plan.why
+
+
+# -- failures ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def broken_compiler(tmp_path: Path) -> Path:
+    """A compiler that notes each call and fails."""
+    path = tmp_path / "cc"
+    path.write_text(f"#!/bin/sh\necho call >> {tmp_path}/calls\necho 'no such luck' >&2\nexit 1\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def n_compilations(compiler: Path) -> int:
+    calls = compiler.parent / "calls"
+    return len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+def test_failing_compiler_costs_one_warning_and_no_product(broken_compiler: Path) -> None:
+    plain = make(300, 300)
+    A, B = asp.csr(plain, copy=True), dense(plain, 8)
+    with asp.options(compiler=str(broken_compiler)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            plan = A.tune(columns=8, budget_s=5)
+            close(A @ B, plain @ B)
+        assert plan.is_default
+        assert [one.category for one in caught] == [FallbackWarning]
+        assert any(one.failed for one in plan.candidates)
+        n_calls = n_compilations(broken_compiler)
+        assert n_calls > 0
+        cache.open_store().forget(["plan"])
+        asp.csr(make(300, 300, seed=9), copy=True).tune(columns=8, budget_s=5)
+        assert n_compilations(broken_compiler) == n_calls  # the failures were remembered
+
+
+def test_interrupted_tuning_leaves_a_working_matrix() -> None:
+    plain = make(400, 400)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+
+    def interrupt_at(n_steps: int) -> Callable[[float, str], None]:
+        steps = itertools.count(1)
+
+        def interrupt(fraction: float, text: str) -> None:
+            if next(steps) == n_steps:
+                raise KeyboardInterrupt
+
+        return interrupt
+
+    for n_steps in (1, 2, 3, 5, 9, 14):
+        try:
+            A.tune(columns=16, effort="full", budget_s=3, progress=interrupt_at(n_steps))
+        except KeyboardInterrupt:
+            assert A._cell.engine.shelf.n_bytes == 0
+        close(A @ B, plain @ B)
+    assert not _children()
+
+
+def _children() -> list[str]:
+    """Commands of our child processes."""
+    me, found = os.getpid(), []
+    for stat_file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat_file.read_text().rsplit(")", 1)
+        except OSError:
+            continue
+        if int(fields[1].split()[1]) == me and fields[1].split()[0] != "Z":
+            found.append(fields[0])
+    return [name for name in found if "cc" in name]
+
+
+def test_eight_threads_at_once_get_the_right_answer() -> None:
+    plain = make(800, 800)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+    wanted, wrong = plain @ B, []
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        if number == 0:
+            A.tune(columns=16, budget_s=1)
+        wrong.extend(number for _ in range(40) if not np.allclose(A @ B, wanted, rtol=1e-4, atol=1e-4))
+
+    options = asp.get_options()
+
+    def in_context(number: int) -> None:
+        with asp.options(cache_dir=options.cache_dir, overhead=1.0, runs=10**7):
+            work(number)
+
+    threads = [threading.Thread(target=in_context, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_background_tuning_ends_and_products_stay_right() -> None:
+    plain = make(1500, 1500)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+    wanted = plain @ B
+    with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
+        for _ in range(20000):
+            close(A @ B, wanted)
+            slot = slot_of(A, 16)
+            if slot.deliberation is not None and slot.deliberation._is_settled:
+                break
+        assert slot.failure is None
+        assert slot.deliberation is not None
+        assert slot.deliberation.search is not None
+
+
+# -- determinism ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("columns", [0, 3, 16, 64])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_deterministic_products_are_bitwise_the_same(columns: int, transposed: bool) -> None:
+    """Whatever the number of threads, the run, and what was tuned and remembered before."""
+    plain = make(3000, 3000)
+    A = asp.csr(plain, copy=True)
+    left = A.T if transposed else A
+    B = dense(left, columns)
+    left.tune(columns=max(1, columns), budget_s=1)
+    results = []
+    for threads in (1, 2, 3, None):
+        for overhead in (0.0, 1.0):
+            with asp.options(deterministic=True, threads=threads, overhead=overhead, runs=10**6):
+                assert left.tune(columns=max(1, columns)).is_default
+                results += [left @ B for _ in range(5)]
+    assert all(np.array_equal(one, results[0]) for one in results)
+    close(results[0], (plain.T if transposed else plain) @ B)
+
+
+# -- arguments and reports --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hints", "says"),
+    [
+        ({"columns": 0}, "columns"),
+        ({"columns": 2.5}, "columns"),
+        ({"columns": True}, "columns"),
+        ({"operation": "spgemm!"}, "operation"),
+        ({"effort": "much"}, "effort"),
+        ({"runs": 0}, "runs"),
+        ({"budget_s": -1}, "budget_s"),
+        ({"dtype": "int8"}, "dtype"),
+    ],
+)
+def test_bad_arguments_name_the_argument_and_its_domain(hints: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError, match=says) as caught:
+        asp.csr(make()).tune(**hints)
+    assert isinstance(caught.value, ValueError)
+    assert "must be" in str(caught.value)
+
+
+def test_matrix_that_scipy_computes_is_left_alone() -> None:
+    A = asp.csr(make(dtype="float64").astype(np.int32))
+    assert "SciPy" in A.tune().why
+    assert "SciPy" in executor.report(A._cell, 3).plan.why
+
+
+def test_report_counts_and_explains_without_side_effects() -> None:
+    A = asp.csr(make())
+    B = dense(A, 3)
+    before = executor.report(A._cell, B)
+    assert before.n_calls == 0
+    assert before.verdict
+    for _ in range(5):
+        A @ B
+    after = executor.report(A._cell, 3)
+    assert after.n_calls == 5
+    assert after.product_s > 0
+    assert after.prices_s["compile"] > 0
+    assert executor.report(A._cell, 4).n_calls == 5  # widths of one bucket share their state
+    with pytest.raises(ValueError, match="rows"):
+        executor.report(A._cell, B[:-1])
+
+
+def test_changed_structure_forgets_what_was_found() -> None:
+    plain = make(100, 100)
+    A, B = asp.csr(plain, copy=True), dense(plain, 8)
+    force(A, schedule_of("blocks", 8), columns=8)
+    A @ B
+    A[0, :] = 1.0
+    for _ in range(3):
+        close(A @ B, A.to_scipy() @ B)
+    assert slot_of(A, 8).turn is None
