@@ -18,7 +18,8 @@ import scipy.sparse as sps
 import autosparse
 from autosparse import executor, guard
 from autosparse.operand import Operand
-from tests.arrays.writes import N_COLUMNS, N_ROWS, WRITES, World
+from tests.arrays import structure_writes, value_writes  # noqa: F401 - what they register is what is played
+from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
 
 N_SEQUENCES = 4200
 N_STEPS = 6

@@ -1,9 +1,4 @@
-"""Every way we know of to write to the arrays of a sparse matrix, played on ours and on SciPy's at the same time.
-
-A `World` is a matrix and what somebody keeps of it (aliases, views, siblings). A write is a function of a world and a
-random generator; given the same seeds it does the same to a world over our class and to one over SciPy's, so that
-SciPy's matrix says what the product must be without our arrays being looked at.
-"""
+"""Writes to values, through the attribute, through something kept from before, through other sparse objects."""
 
 from __future__ import annotations
 
@@ -11,57 +6,23 @@ import ctypes
 import gc
 import threading
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sps
 
-N_ROWS, N_COLUMNS = 9, 11
-
-
-class World:
-    """A matrix `A` and the references that somebody keeps."""
-
-    def __init__(self, make: Callable[..., Any], fmt: str, seed: int) -> None:
-        m = sps.random(N_ROWS, N_COLUMNS, 0.35, format=fmt, random_state=np.random.RandomState(seed))
-        self.kept: dict[str, Any] = {}
-        arrays = (m.data.copy(), m.indices.copy(), m.indptr.copy())
-        if seed % 3 == 0:
-            self.kept["origin"] = arrays[0]
-        if seed % 5 == 0:
-            self.kept["origin_indices"] = arrays[1]
-        self.A = make(arrays, shape=m.shape)
-
-    @property
-    def n_minor(self) -> int:
-        return self.A.shape[0] if self.A.format == "csc" else self.A.shape[1]
-
-
-Write = Callable[[World, np.random.Generator], None]
-WRITES: dict[str, Write] = {}
-
-
-def write(function: Write) -> Write:
-    WRITES[function.__name__] = function
-    return function
-
-
-def _spot(array: Any, rng: np.random.Generator) -> int:
-    return int(rng.integers(len(array)))
-
+from tests.arrays.world import World, spot, write
 
 # -- values, through the attribute
 
 
 @write
 def one_element(w: World, rng: np.random.Generator) -> None:
-    w.A.data[_spot(w.A.data, rng)] = rng.random()
+    w.A.data[spot(w.A.data, rng)] = rng.random()
 
 
 @write
 def a_slice(w: World, rng: np.random.Generator) -> None:
-    w.A.data[_spot(w.A.data, rng) :] = rng.random()
+    w.A.data[spot(w.A.data, rng) :] = rng.random()
 
 
 @write
@@ -96,7 +57,7 @@ def shuffle(w: World, rng: np.random.Generator) -> None:
 
 @write
 def bits_of_another_dtype(w: World, rng: np.random.Generator) -> None:
-    w.A.data.view(np.int64)[_spot(w.A.data, rng)] ^= 1 << 50
+    w.A.data.view(np.int64)[spot(w.A.data, rng)] ^= 1 << 50
 
 
 @write
@@ -129,7 +90,7 @@ def itruediv(w: World, rng: np.random.Generator) -> None:
 
 @write
 def through_dict(w: World, rng: np.random.Generator) -> None:
-    w.A.__dict__["data"][_spot(w.A.data, rng)] = rng.random()
+    w.A.__dict__["data"][spot(w.A.data, rng)] = rng.random()
 
 
 @write
@@ -155,14 +116,14 @@ def keep_alias(w: World, rng: np.random.Generator) -> None:
 @write
 def write_alias(w: World, rng: np.random.Generator) -> None:
     if "alias" in w.kept:
-        w.kept["alias"][_spot(w.kept["alias"], rng)] = rng.random()
+        w.kept["alias"][spot(w.kept["alias"], rng)] = rng.random()
 
 
 @write
 def drop_alias_after_writing(w: World, rng: np.random.Generator) -> None:
     alias = w.kept.pop("alias", None)
     if alias is not None:
-        alias[_spot(alias, rng)] = rng.random()
+        alias[spot(alias, rng)] = rng.random()
 
 
 @write
@@ -191,7 +152,7 @@ def keep_memoryview(w: World, rng: np.random.Generator) -> None:
 @write
 def write_memoryview(w: World, rng: np.random.Generator) -> None:
     if "memoryview" in w.kept:
-        w.kept["memoryview"][_spot(w.kept["memoryview"], rng)] = rng.random()
+        w.kept["memoryview"][spot(w.kept["memoryview"], rng)] = rng.random()
 
 
 @write
@@ -282,7 +243,7 @@ def write_generator(w: World, rng: np.random.Generator) -> None:
 @write
 def write_origin(w: World, rng: np.random.Generator) -> None:
     if "origin" in w.kept:
-        w.kept["origin"][_spot(w.kept["origin"], rng)] = rng.random()
+        w.kept["origin"][spot(w.kept["origin"], rng)] = rng.random()
 
 
 @write
@@ -309,7 +270,7 @@ def write_foreign_memory(w: World, rng: np.random.Generator) -> None:
 
 @write
 def transpose_data(w: World, rng: np.random.Generator) -> None:
-    w.A.T.data[_spot(w.A.data, rng)] = rng.random()
+    w.A.T.data[spot(w.A.data, rng)] = rng.random()
 
 
 @write
@@ -361,135 +322,3 @@ def become_a_slice(w: World, rng: np.random.Generator) -> None:
 def write_whole(w: World, rng: np.random.Generator) -> None:
     if "whole" in w.kept:
         w.kept["whole"].data[-1:] = rng.random()
-
-
-# -- structure
-
-
-@write
-def set_item(w: World, rng: np.random.Generator) -> None:
-    i, j = rng.integers(w.A.shape[0]), rng.integers(w.A.shape[1])
-    w.A[int(i), int(j)] = rng.random()
-
-
-@write
-def set_diagonal(w: World, rng: np.random.Generator) -> None:
-    w.A.setdiag(rng.random())
-
-
-@write
-def index_in_place(w: World, rng: np.random.Generator) -> None:
-    w.A.indices[_spot(w.A.indices, rng)] = rng.integers(w.n_minor)
-    w.A.has_sorted_indices = False
-
-
-@write
-def keep_indices(w: World, rng: np.random.Generator) -> None:
-    w.kept["indices"] = w.A.indices
-
-
-@write
-def write_indices(w: World, rng: np.random.Generator) -> None:
-    if "indices" in w.kept:
-        w.kept["indices"][0] = rng.integers(min(N_ROWS, N_COLUMNS))
-        w.A.has_sorted_indices = False
-
-
-@write
-def write_origin_indices(w: World, rng: np.random.Generator) -> None:
-    if "origin_indices" in w.kept:
-        w.kept["origin_indices"][-1] = rng.integers(min(N_ROWS, N_COLUMNS))
-        w.A.has_sorted_indices = False
-
-
-@write
-def rebind_indices(w: World, rng: np.random.Generator) -> None:
-    w.A.indices = rng.integers(w.n_minor, size=len(w.A.indices)).astype(w.A.indices.dtype)
-    w.A.has_sorted_indices = False
-
-
-@write
-def widen_indices(w: World, rng: np.random.Generator) -> None:
-    w.A.indices, w.A.indptr = w.A.indices.astype(np.int64), w.A.indptr.astype(np.int64)
-
-
-@write
-def pointer_in_place(w: World, rng: np.random.Generator) -> None:
-    row = int(rng.integers(1, len(w.A.indptr) - 1))
-    w.A.indptr[row] = w.A.indptr[row - 1]
-
-
-@write
-def keep_pointers(w: World, rng: np.random.Generator) -> None:
-    w.kept["indptr"] = w.A.indptr[1:]
-
-
-@write
-def write_pointers(w: World, rng: np.random.Generator) -> None:
-    if "indptr" in w.kept:
-        w.kept["indptr"][0] = 0
-
-
-@write
-def rebind_pointers(w: World, rng: np.random.Generator) -> None:
-    n_stored = int(w.A.indptr[-1])
-    inner = np.sort(rng.integers(n_stored + 1, size=len(w.A.indptr) - 2))
-    w.A.indptr = np.concatenate([[0], inner, [n_stored]]).astype(w.A.indptr.dtype)
-    w.A.has_sorted_indices = False
-
-
-@write
-def sum_duplicates(w: World, rng: np.random.Generator) -> None:
-    w.A.has_canonical_format = False
-    w.A.has_sorted_indices = False
-    w.A.sum_duplicates()
-
-
-@write
-def sort_indices(w: World, rng: np.random.Generator) -> None:
-    w.A.has_sorted_indices = False
-    w.A.sort_indices()
-
-
-@write
-def eliminate_zeros(w: World, rng: np.random.Generator) -> None:
-    w.A.data[::4] = 0
-    w.A.eliminate_zeros()
-
-
-@write
-def prune(w: World, rng: np.random.Generator) -> None:
-    w.A.prune()
-
-
-@write
-def resize_and_back(w: World, rng: np.random.Generator) -> None:
-    shape = w.A.shape
-    w.A.resize(shape[0] - 1, shape[1] - 1)
-    w.A.resize(*shape)
-
-
-@write
-def state_swap(w: World, rng: np.random.Generator) -> None:
-    twin = w.A.copy()
-    twin.data[0] = rng.random()
-    w.A.__dict__ = dict(twin.__dict__)
-
-
-# -- nothing is written, but arrays are handed out
-
-
-@write
-def look(w: World, rng: np.random.Generator) -> None:
-    w.A.data.sum()
-    w.A.sum(axis=0)
-
-
-@write
-def look_at_structure(w: World, rng: np.random.Generator) -> None:
-    _ = w.A.nnz, w.A.indices[0], w.A.has_sorted_indices
-
-
-@write
-def forget_everything(w: World, rng: np.random.Generator) -> None:
-    w.kept.clear()
