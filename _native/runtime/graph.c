@@ -68,31 +68,3 @@ uint64_t asp_probe(const void *bytes, int64_t n_bytes)
     }
     return print;
 }
-
-int asp_graph_transpose(int itype, int itype_t, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                        void *indptr_t, void *indices_t, void *perm)
-{
-#define TURN(I, J)                                                                                             \
-    do {                                                                                                       \
-        const I *ip = indptr, *ix = indices;                                                                   \
-        J *jp = indptr_t, *jx = indices_t, *pm = perm;                                                         \
-        memset(jp, 0, sizeof(J) * (size_t)(n_cols + 1));                                                       \
-        const int64_t nnz = (int64_t)ip[n_rows];                                                               \
-        for (int64_t p = 0; p < nnz; ++p) jp[ix[p] + 1]++;                                                     \
-        for (int64_t j = 0; j < n_cols; ++j) jp[j + 1] += jp[j];                                               \
-        for (int64_t i = 0; i < n_rows; ++i)                                                                   \
-            for (int64_t p = (int64_t)ip[i]; p < (int64_t)ip[i + 1]; ++p) {                                    \
-                const int64_t q = (int64_t)jp[ix[p]]++;                                                        \
-                jx[q] = (J)i;                                                                                  \
-                pm[q] = (J)p;                                                                                  \
-            }                                                                                                  \
-        for (int64_t j = n_cols; j > 0; --j) jp[j] = jp[j - 1];                                                \
-        jp[0] = 0;                                                                                             \
-    } while (0)
-    if (itype == ASP_I32 && itype_t == ASP_I32) TURN(int32_t, int32_t);
-    else if (itype == ASP_I64 && itype_t == ASP_I32) TURN(int64_t, int32_t);
-    else if (itype == ASP_I64 && itype_t == ASP_I64) TURN(int64_t, int64_t);
-    else return ASP_BAD_CODE;
-    return ASP_OK;
-#undef TURN
-}

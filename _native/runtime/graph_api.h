@@ -25,7 +25,3 @@ int asp_csr_extreme_backward(int dtype, int itype, int64_t n_rows, const void *i
                              const void *arg, void *ddata, void *dB, int64_t lddb, int n_threads);
 /* A number over 64 words spread over the bytes: tells that an array was replaced, not every single write. */
 uint64_t asp_probe(const void *bytes, int64_t n_bytes);
-/* CSR of the transpose: indptr_t (n_cols + 1), indices_t (nnz), and perm: entry q of it is entry perm[q] of A. Entries of
- * a row keep A's order. Index types: itype of A, itype_t of the results (int64 for int32 is not offered). */
-int asp_graph_transpose(int itype, int itype_t, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                        void *indptr_t, void *indices_t, void *perm);

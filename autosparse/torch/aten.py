@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
 
-from autosparse.torch import native
+from autosparse.torch import native, products
 from autosparse.torch.structure import VALUE_CODES, Structure, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
@@ -63,7 +63,7 @@ def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor
         values, X = A.values.float(), X.float()
     else:
         values = A.values
-    result = native.mm(A.structure, values, X, transposed=A.transposed is not flipped)
+    result = products.mm(A.structure, values, X, transposed=A.transposed is not flipped)
     return result.to(dtype)
 
 
@@ -235,7 +235,7 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
     if reduce in EXTREMES:
         out, arg = native.extreme(A.structure, values, dense, least=EXTREMES[reduce], with_arg=with_arg)
     else:
-        out = native.mm(A.structure, values, dense)
+        out = products.mm(A.structure, values, dense)
         if reduce == "mean":
             out /= A.crow.diff().clamp_(min=1).unsqueeze(1)
     return out.to(dtype), A.col.new_empty(0) if arg is None else arg
@@ -272,7 +272,7 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
         if reduce == "mean":
             grad = grad / A.crow.diff().clamp_(min=1).unsqueeze(1)
         d_values = native.sddmm(A.structure, grad, b) if wanted[0] else None
-        d_b = native.mm(A.structure, A.values, grad, transposed=True) if wanted[1] else None
+        d_b = products.mm(A.structure, A.values, grad, transposed=True) if wanted[1] else None
     if d_values is None:
         return None, d_b
     d_a = torch.sparse_csr_tensor(A.crow.clone(), A.col.clone(), d_values, a.shape, check_invariants=False)

@@ -41,7 +41,7 @@ class Dot(torch.autograd.Function):
         Q, K, V = native.whole(Q), native.whole(K), native.whole(V)
         structure = rows.structure
         alpha = V.new_empty((structure.nnz, V.shape[1]))
-        out = V.new_empty((structure.n_rows, *V.shape[1:]))
+        out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
         _call(structure, Q, V, False, k=K, D=Q.shape[2], alpha=alpha, out=out, scale=scale)
         ctx.rows, ctx.scale = rows, scale
         ctx.save_for_backward(Q, K, V, alpha)
@@ -71,7 +71,7 @@ class Additive(torch.autograd.Function):
         q, k, V = native.whole(q), native.whole(k), native.whole(V)
         structure = rows.structure
         alpha = V.new_empty((structure.nnz, V.shape[1]))
-        out = V.new_empty((structure.n_rows, *V.shape[1:]))
+        out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
         _call(structure, q, V, False, k=k, alpha=alpha, out=out, slope=slope, additive=1)
         ctx.rows, ctx.slope = rows, slope
         ctx.save_for_backward(q, k, V, alpha)

@@ -6,16 +6,27 @@ brought to rows of adjacent columns first (a copy only where they are not). Valu
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from typing import Final
 
+import numpy as np
 import torch
 
-from autosparse._native import runtime_api
+from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
 from autosparse.torch.structure import VALUE_CODES, Structure, Transposed, ffi, lib, pointer
 
-GATHER_FROM_PRODUCTS = 2
-"""Transposed products after which the transpose of a structure is built: it costs about as much as one of them."""
+POOLED_FROM_BYTES: Final = 8 << 20
+"""Results from here on take recycled pages (their storage cannot be resized); smaller ones malloc recycles itself."""
+_NUMPY: Final = {torch.float32: "f4", torch.float64: "f8", torch.complex64: "c8", torch.complex128: "c16"}
+
+
+def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """Memory for a result: a fresh page costs as much as the product that fills it."""
+    n_bytes = math.prod(shape) * dtype.itemsize
+    if n_bytes < POOLED_FROM_BYTES:
+        return torch.empty(shape, dtype=dtype)
+    return torch.from_numpy(memory.empty_output(shape, np.dtype(_NUMPY[dtype])))
 
 
 def threads() -> int:
@@ -49,46 +60,17 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous()
 
 
-def mm(
-    structure: Structure,
-    values: torch.Tensor,
-    B: torch.Tensor,
-    *,
-    transposed: bool = False,
-    out: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """A B, or Aᵀ B; B (k,) or (k, m) → (n,) or (n, m), written to `out` when given (adjacent columns)."""
+def mm(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+    """A B, or Aᵀ B, by the default kernel; B (k,) or (k, m) → (n,) or (n, m)."""
     B = rows_of(B)
-    n_out = structure.n_cols if transposed else structure.n_rows
-    if out is None:
-        out = B.new_empty((n_out, *B.shape[1:]))
-    if transposed:
-        structure.n_transposed_products += 1
-        if structure.n_transposed_products > GATHER_FROM_PRODUCTS and B.dim() == 2 and B.dtype in GATHERED:
-            return gathered_mm(structure.transposed(), values, B, out)
-    _csr_mm(structure, values, B, out, lib.asp_csr_t_mm if transposed else lib.asp_csr_mm)
-    return out
-
-
-GATHERED = (torch.float32, torch.float64)
-
-
-def _csr_mm(
-    structure: Structure | Transposed, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor, run: Any
-) -> None:
-    # Any: a function of the cffi library
+    out = empty((structure.n_cols if transposed else structure.n_rows, *B.shape[1:]), B.dtype)
+    run = lib.asp_csr_t_mm if transposed else lib.asp_csr_mm
     status = run(
         VALUE_CODES[B.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
         pointer(values), pointer(B), B.stride(0), pointer(out), out.stride(0), 1 if B.dim() == 1 else B.shape[1],
         threads(), flags(),
     )  # fmt: skip
     runtime_api.raise_for(status)
-
-
-def gathered_mm(turned: Transposed, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """Aᵀ B by the rows of Aᵀ, whose values are collected from A's first: O(nnz) against O(nnz · m)."""
-    collected = torch.index_select(values, 0, turned.tensors[2])
-    _csr_mm(turned, collected, B, out, lib.asp_csr_mm)
     return out
 
 
@@ -148,7 +130,7 @@ def heads_mm(
     """
     V = whole(V)
     _, heads, features = V.shape
-    out = V.new_empty((structure.n_rows, heads, features))
+    out = empty((structure.n_rows, heads, features), V.dtype)
     perm = structure.perm if isinstance(structure, Transposed) else ffi.NULL
     status = lib.asp_heads_mm(
         VALUE_CODES[V.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, perm,
@@ -177,7 +159,7 @@ def extreme(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Max (or min) over a row's entries of value · B[j]: B (m, k) → (n, k), and the entries that won."""
     B = rows_of(B)
-    out = B.new_empty((structure.n_rows, B.shape[1]))
+    out = empty((structure.n_rows, B.shape[1]), B.dtype)
     index_dtype = torch.int64 if structure.index_code else torch.int32
     arg = torch.empty(out.shape, dtype=index_dtype) if with_arg else None
     status = lib.asp_csr_extreme(

@@ -10,6 +10,7 @@ died may have given its address to another matrix). Values are never kept: they 
 from __future__ import annotations
 
 import threading
+import time
 from collections import OrderedDict
 from typing import Any, Final
 
@@ -17,6 +18,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse._native import runtime_api
+from autosparse.config import get_options
+from autosparse.errors import StructureError
 
 ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
@@ -24,6 +27,10 @@ lib: Any = runtime_api.lib
 INDEX_CODES: Final = {torch.int32: 0, torch.int64: 1}
 VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
 MOST_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
+SWEEP_FROM: Final = 8  # structures from which dead ones are looked for when another is added
+
+TURN_NS_PER_ENTRY: Final = 12.0  # building a transpose, before one was measured
+TURNED_GAIN: Final = 0.4  # share of a transposed product that the transpose saves, at least
 
 
 def pointer(tensor: torch.Tensor) -> Any:
@@ -38,8 +45,8 @@ class Structure:
     """
 
     __slots__ = (
-        "_lock", "_print", "_transposed", "_versions", "_watched", "col", "crow", "index_code", "n_cols", "n_rows",
-        "n_transposed_products", "nnz", "inverse_lengths",
+        "_lock", "_print", "_turned", "_versions", "_watched", "cells", "col", "crow", "index_code", "inverse_lengths",
+        "n_cols", "n_rows", "nnz", "rent_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -47,11 +54,12 @@ class Structure:
         self.index_code = INDEX_CODES[col.dtype]
         self.crow, self.col = pointer(crow), pointer(col)
         self.inverse_lengths: dict[torch.dtype, torch.Tensor] = {}
-        self.n_transposed_products = 0
+        self.cells: dict[torch.dtype, Any] = {}  # Any: cells.Cell, which knows this class
+        self.rent_s = 0.0  # spent in products with the transpose while it is not built
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
         self._versions = (crow._version, col._version)
-        self._transposed: Transposed | None = None
-        self._print = 0
+        self._turned: Transposed | None = None
+        self._print: tuple[int, int] | None = None
         self._lock = threading.Lock()
 
     def stands(self, crow: torch.Tensor, col: torch.Tensor) -> bool:
@@ -65,39 +73,85 @@ class Structure:
         a, b = self._watched
         return bool(a.expired() or b.expired())
 
+    def changed(self) -> bool:
+        """Whether index arrays were replaced behind torch's back (NumPy, ``.data``) since the last look.
+
+        Looks at samples, and makes sure at the first look and after a change that a kernel may follow the indices.
+        Raises StructureError when it may not.
+        """
+        width = 8 if self.index_code else 4
+        seen = (
+            lib.asp_probe(self.crow, width * (self.n_rows + 1)),
+            lib.asp_probe(self.col, width * self.nnz),
+        )
+        if seen == self._print:
+            return False
+        code = lib.asp_csr_check(
+            self.index_code, self.n_rows, self.n_cols, self.crow, self.col, self.nnz, torch.get_num_threads()
+        )
+        if code:
+            raise StructureError(f"a sparse tensor's structure is not valid: {runtime_api.STRUCTURE_FAULTS[code]}")
+        was_known, self._print = self._print is not None, seen
+        return was_known
+
     def transposed(self) -> Transposed:
         """Rows of the transpose with the place of each value in ours; built once, O(nnz)."""
-        seen = lib.asp_probe(self.crow, self.index_bytes * (self.n_rows + 1)) ^ lib.asp_probe(
-            self.col, self.index_bytes * self.nnz
-        )
         with self._lock:
-            if self._transposed is None or self._print != seen:  # written behind torch's back (NumPy, .data)
-                self._transposed, self._print = Transposed(self), seen
-            return self._transposed
+            if self.changed() or self._turned is None:
+                self._turned = Transposed(self)
+            return self._turned
 
-    @property
-    def index_bytes(self) -> int:
-        """Bytes of one index."""
-        return 8 if self.index_code else 4
+    def turned_when_it_pays(self) -> Transposed | None:
+        """The transpose, once products without it have cost as much more as building it does (ski rental)."""
+        if self._turned is None:
+            options = get_options()
+            price_s = self.nnz * Transposed.ns_per_entry * 1e-9
+            if self.rent_s * TURNED_GAIN < price_s or Transposed.bytes_ratio(self) > options.extra_memory:
+                return None
+        return self.transposed()
 
 
 class Transposed:
     """CSR structure of the transpose: entry p of it has its value at ``values[perm[p]]`` of the original."""
 
-    __slots__ = ("col", "crow", "index_code", "n_cols", "n_rows", "nnz", "perm", "tensors")
+    __slots__ = ("cells", "col", "crow", "index_code", "n_cols", "n_rows", "nnz", "perm", "tensors")
+
+    ns_per_entry = TURN_NS_PER_ENTRY  # as measured last
 
     def __init__(self, of: Structure) -> None:
+        start_s = time.perf_counter()
         self.n_rows, self.n_cols, self.nnz = of.n_cols, of.n_rows, of.nnz
         narrow = max(of.n_rows, of.n_cols, of.nnz) < 2**31 - 1
         dtype = torch.int32 if narrow else torch.int64
         self.index_code = INDEX_CODES[dtype]
         self.tensors = tuple(torch.empty(n, dtype=dtype) for n in (self.n_rows + 1, self.nnz, self.nnz))
         self.crow, self.col, self.perm = map(pointer, self.tensors)
+        self.cells: dict[torch.dtype, Any] = {}
+        arrays = [_at(of.crow, of.n_rows + 1, of.index_code), _at(of.col, of.nnz, of.index_code)]
+        if narrow and of.index_code:
+            arrays = [array.to(dtype) for array in arrays]
         runtime_api.raise_for(
-            lib.asp_graph_transpose(
-                of.index_code, self.index_code, of.n_rows, of.n_cols, of.crow, of.col, self.crow, self.col, self.perm
+            lib.asp_csr_transpose(
+                4, self.index_code, of.n_rows, of.n_cols, pointer(arrays[0]), pointer(arrays[1]), ffi.NULL,
+                self.crow, self.col, ffi.NULL, self.perm, torch.get_num_threads(),
             )
-        )
+        )  # fmt: skip
+        if of.nnz > 1 << 14:  # small ones tell about the machine's mood
+            Transposed.ns_per_entry = 1e9 * (time.perf_counter() - start_s) / of.nnz
+
+    @staticmethod
+    def bytes_ratio(of: Structure) -> float:
+        """Bytes of a transpose of `of` with float32 values in its order, relative to those of the matrix itself."""
+        width = 8 if of.index_code else 4
+        return 4 * (3 * of.nnz + of.n_cols) / (of.nnz * (width + 4) + of.n_rows * width + 1)
+
+
+def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
+    """Tensor over `n` indices at `address`, which it does not own."""
+    dtype = torch.int64 if index_code else torch.int32
+    if n == 0:
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer(ffi.buffer(address, n * (8 if index_code else 4)), dtype=dtype)
 
 
 class Rows:
@@ -138,7 +192,7 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int
     with _lock:
         _structures[key] = made
         _structures.move_to_end(key)
-        if len(_structures) > 8:
+        if len(_structures) > SWEEP_FROM:
             for old in [k for k, s in _structures.items() if s.dead]:
                 del _structures[old]
         while len(_structures) > MOST_STRUCTURES:
@@ -147,6 +201,9 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int
 
 
 def forget_structures() -> None:
-    """Forget every structure: after index arrays were written in a way that torch does not count (NumPy, ``.data``)."""
+    """Forget every structure: after index arrays were written in a way that torch does not count (NumPy, ``.data``).
+
+    A `Csr` made before keeps its own; make it anew.
+    """
     with _lock:
         _structures.clear()

@@ -1,0 +1,171 @@
+"""Cell: a structure and live values as the executor's operand, so that plans, tuning, history and cache are shared.
+
+The memory is torch's: a cell keeps addresses only, valid while the product that set them runs (with background tuning
+it keeps the tensors too). Values are compared by fingerprint whenever a packed copy is about to be used.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from autosparse import executor
+from autosparse._native import runtime_api
+from autosparse.config import get_options
+from autosparse.operand import NativeRows, Operand
+from autosparse.pattern import Pattern
+from autosparse.torch import native
+from autosparse.torch.structure import VALUE_CODES, Structure, Transposed, ffi, lib, pointer
+
+AnyArray = NDArray[Any]  # index or value arrays
+
+NUMPY_DTYPES: Final[dict[torch.dtype, np.dtype[Any]]] = {
+    torch.float32: np.dtype(np.float32),
+    torch.float64: np.dtype(np.float64),
+    torch.complex64: np.dtype(np.complex64),
+    torch.complex128: np.dtype(np.complex128),
+}
+_INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.int32), np.dtype(np.int64))
+SMALL_PRODUCT: Final = 1 << 18
+"""Multiplications below which a product takes the default kernel directly: nothing could be gained, 10 µs lost."""
+
+
+class _Borrowed:
+    """Memory that an array reads without owning it."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, address: Any, n: int, dtype: np.dtype[Any]) -> None:
+        place = int(ffi.cast("uintptr_t", address))
+        self.__array_interface__ = {"version": 3, "shape": (n,), "typestr": dtype.str, "data": (place, True)}
+
+
+def _view(address: Any, n: int, dtype: np.dtype[Any]) -> AnyArray:
+    return np.asarray(_Borrowed(address, n, dtype)) if n else np.empty(0, dtype)
+
+
+class Cell(Operand):
+    """Operand of ``A @ B`` over a `Structure` and values of one dtype; one product at a time holds `busy`."""
+
+    def __init__(self, structure: Structure | Transposed, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.n_major, self.n_minor = structure.n_rows, structure.n_cols
+        self.busy = threading.Lock()
+        self._structure = structure
+        self._value_dtype = NUMPY_DTYPES[dtype]
+        self._address = 0
+        self._held: Any = None  # tensors, while a background thread may read them
+        self._fingerprint = 0
+        index = _INDEX_DTYPES[structure.index_code]
+        self._index_views = (
+            _view(structure.crow, structure.n_rows + 1, index),
+            _view(structure.col, structure.nnz, index),
+        )
+        rows = NativeRows(self.n_major, self.n_minor)
+        rows.dtype, rows.dtype_code, rows.index_code = self._value_dtype, VALUE_CODES[dtype], structure.index_code
+        rows.indptr, rows.indices = (structure.crow,), (structure.col,)
+        self.rows: NativeRows = rows
+
+    def point_at(self, values: torch.Tensor) -> None:
+        """Read these values from now on; the caller keeps them and the structure's arrays alive for the product."""
+        address = values.data_ptr()
+        if address != self._address:
+            self._address = address
+            self.rows.data = (ffi.cast("void *", address),)
+        self._held = values if get_options().background else None
+
+    # -- what the engine asks of an operand
+
+    @property
+    def indptr(self) -> AnyArray:
+        """Row starts."""
+        return self._index_views[0]
+
+    @property
+    def indices(self) -> AnyArray:
+        """Columns."""
+        return self._index_views[1]
+
+    @property
+    def data(self) -> AnyArray:
+        """Values, where they are now."""
+        return _view(self.rows.data[0], self.nnz, self._value_dtype)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return self._structure.nnz
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
+        return self._value_dtype
+
+    @property
+    def is_exposed(self) -> bool:
+        """Always: tensors of the user share the memory."""
+        return True
+
+    def validate(self) -> NativeRows:
+        """The kernels' view; its structure was checked when something was derived from it."""
+        return self.rows
+
+    def refresh(self) -> None:
+        """Raise the versions when values or structure are not what they were at the last look."""
+        now = lib.asp_xxh3_64(self.rows.data[0], self.nnz * self._value_dtype.itemsize, 0)
+        if now != self._fingerprint:
+            self._fingerprint = now
+            self.values_version += 1
+        if isinstance(self._structure, Structure) and self._structure.changed():
+            self.structure_version += 1
+
+    @property
+    def pattern(self) -> Pattern:
+        """The structure for planning; checked before."""
+        self.refresh()
+        if self._pattern is None or self._pattern[0] != self.structure_version:
+            self._pattern = self.structure_version, Pattern(self.n_major, self.n_minor, *self._index_views)
+        return self._pattern[1]
+
+
+class Gathered(Cell):
+    """Operand over a `Transposed` structure; its values are the original's, collected into the transpose's order."""
+
+    def __init__(self, structure: Transposed, dtype: torch.dtype) -> None:
+        super().__init__(structure, dtype)
+        self._collected = torch.empty(structure.nnz, dtype=dtype)
+        self._source_print: int | None = None
+
+    def collect(self, values: torch.Tensor) -> None:
+        """Take the original's values, if they are not those that were taken last."""
+        width = self._value_dtype.itemsize
+        now = lib.asp_xxh3_64(pointer(values), self.nnz * width, 0)
+        if now == self._source_print:
+            return
+        turned = self._structure
+        assert isinstance(turned, Transposed)
+        status = lib.asp_gather(
+            width, turned.index_code, turned.perm, pointer(values), pointer(self._collected), self.nnz, native.threads()
+        )
+        runtime_api.raise_for(status)
+        self._source_print = now
+        self.point_at(self._collected)
+
+
+def cell_of(structure: Structure | Transposed, dtype: torch.dtype) -> Cell:
+    """The operand of `structure` with values of `dtype`."""
+    cell: Cell | None = structure.cells.get(dtype)
+    if cell is None:
+        cell = Gathered(structure, dtype) if isinstance(structure, Transposed) else Cell(structure, dtype)
+        cell = structure.cells.setdefault(dtype, cell)
+    return cell
+
+
+def run(cell: Cell, B: torch.Tensor, out: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+    """The executor's product into `out`; the cell is the caller's alone (`busy`) and points at the values."""
+    executor.matmul(cell, B.detach().numpy(), transposed=transposed, out=out.numpy())
+    return out

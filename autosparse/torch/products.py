@@ -1,0 +1,46 @@
+"""Which way a product A B or Aᵀ B goes: the executor (plans, tuning), the built transpose, or a kernel directly."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+
+from autosparse.torch import native
+from autosparse.torch.cells import SMALL_PRODUCT, Gathered, cell_of, run
+from autosparse.torch.structure import Structure
+
+
+def mm(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+    """A B or Aᵀ B; values (nnz,) without gaps, B (k,) or (k, m) of the same dtype → (n,) or (n, m)."""
+    B = native.rows_of(B)
+    if structure.nnz * (B.shape[1] if B.dim() == 2 else 1) < SMALL_PRODUCT or native.flags():
+        return native.mm(structure, values, B, transposed=transposed)
+    if transposed:
+        return _transposed_mm(structure, values, B)
+    cell = cell_of(structure, B.dtype)
+    if not cell.busy.acquire(blocking=False):  # another thread multiplies with this structure
+        return native.mm(structure, values, B)
+    try:
+        cell.point_at(values)
+        return run(cell, B, native.empty((structure.n_rows, *B.shape[1:]), B.dtype))
+    finally:
+        cell.busy.release()
+
+
+def _transposed_mm(structure: Structure, values: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
+    turned = structure.turned_when_it_pays()
+    if turned is None:
+        start_s = time.perf_counter()
+        out = native.mm(structure, values, B, transposed=True)
+        structure.rent_s += time.perf_counter() - start_s
+        return out
+    cell = cell_of(turned, B.dtype)
+    assert isinstance(cell, Gathered)
+    if not cell.busy.acquire(blocking=False):
+        return native.mm(structure, values, B, transposed=True)
+    try:
+        cell.collect(values)
+        return run(cell, B, native.empty((turned.n_rows, *B.shape[1:]), B.dtype))
+    finally:
+        cell.busy.release()
