@@ -2,6 +2,7 @@
 #   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (< 15 minutes)
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
+#   make test-oldest          the tests with the oldest SciPy and NumPy that are supported
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -13,10 +14,10 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*.c _native/runtime/*.h _native/runtime/build_runtime.py)
 
-.PHONY: help demo test test-full test-wheel bench lint types wheel clean
+.PHONY: help demo test test-full test-oldest test-wheel bench lint types wheel clean
 
 help:
-	@sed -n '2,4s/^# //p' Makefile
+	@sed -n '2,5s/^# //p' Makefile
 
 # --- environments -----------------------------------------------------------------------------------------------
 $(VENV)/.made: tools/make_venv.sh
@@ -34,7 +35,7 @@ $(VENV)/.demo: $(VENV)/.base
 
 $(VENV)/.test: $(VENV)/.base
 	@echo "installing what the tests need into $(VENV)"
-	@$(PIP) install -e '.[test]'
+	@$(PIP) install -e '.[test]' $(PINS)
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.test
@@ -60,6 +61,9 @@ test: $(VENV)/.test
 
 test-full: $(VENV)/.test
 	@$(run_tests) --full $(PYTEST_ARGS)
+
+test-oldest:
+	@$(MAKE) --no-print-directory test VENV="$(VENV)-oldest" PINS="'scipy==1.13.*' 'numpy==1.26.*'" PYTHON="$(PYTHON)"
 
 bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null

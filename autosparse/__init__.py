@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from autosparse.errors import CacheWarning as CacheWarning
     from autosparse.errors import FallbackWarning as FallbackWarning
 
-    from scipy.sparse import *  # isort: skip  # noqa: F403  (last: for a type checker the first definition wins)
+    # last: for a type checker the first definition wins
+    from scipy.sparse import *  # type: ignore[assignment]  # isort: skip  # noqa: F403
 
 _HOMES = {
     "autosparse.arrays": ("csc", "csc_array", "csc_matrix", "csr", "csr_array", "csr_matrix", "matmul"),
