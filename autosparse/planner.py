@@ -147,6 +147,7 @@ def plan(
         return Decision(found)
     if not champion.ready:  # it had made room for a challenger when the budget ended
         champion.pack()
+    champion.gain_s = _gain_s(found)
     return Decision(found, champion)
 
 
@@ -160,7 +161,13 @@ def adopt(bench: Bench, known: Plan) -> Decision:
         trial.pack()
     if not trial.ready:
         return Decision(_unusable(known, trial))
+    trial.gain_s = _gain_s(known)
     return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial)
+
+
+def _gain_s(found: Plan) -> float:
+    """Seconds that a product by the plan's kernel saves; 0 while unknown."""
+    return max(0.0, found.default_s - found.measured_s) if found.default_s and found.measured_s else 0.0
 
 
 def _satisfies(known: Plan, effort: Effort, budget_s: float) -> bool:
@@ -239,6 +246,12 @@ def _conclude(bench: Bench, search: Search, found: Plan) -> None:
     if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
         bench.experience.gained(gain_kind(bench.problem), saved)
+
+
+def _gain_after_ranking(bench: Bench, search: Search) -> float:
+    """Expected gain, halfway between experience and the model once the model was asked about this pattern."""
+    gain, ratio = expected_gain(bench), search.best_predicted_ratio()
+    return gain if ratio is None else 0.5 * gain + 0.5 * max(0.0, 1.0 - ratio)
 
 
 def _import_backend() -> None:
@@ -323,6 +336,7 @@ class Deliberation:
         if not trial.ready:
             self.plan = _unusable(known, trial)
             return
+        trial.gain_s = _gain_s(known)
         self.champion = trial
         self.plan = dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes)
         event("plan", "remembered", schedule=known.schedule.to_json())
@@ -339,6 +353,7 @@ class Deliberation:
                     break
                 finally:
                     self._follow(search)
+                self.gain = _gain_after_ranking(bench, search)
                 answer = yield step
         finally:
             steps.close()
@@ -350,6 +365,8 @@ class Deliberation:
         """The search's champion serves products from the moment it is crowned."""
         champion = search.champion
         self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
+        if self.champion is not None and search.default_s:
+            self.champion.gain_s = max(0.0, search.default_s - search.measured_s.get(id(champion), search.default_s))
 
     def _save(self) -> None:
         assert self.bench is not None

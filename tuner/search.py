@@ -28,8 +28,6 @@ Steps = Generator["Work | Sample", "float | None", None]
 
 ESTIMATE_MARGIN: Final = 0.20
 """A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
-HOPELESS: Final = 1.5
-"""Candidates predicted slower than this times the default kernel are not measured (effort "measure")."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
 
@@ -39,6 +37,7 @@ class SearchStyle:
     """How a driver likes its steps."""
 
     n_candidates: int = 8
+    hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
     heat: int = 4  # candidates raced at once
     n_neighbours: int = 4  # of the champion, tried at the end
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
@@ -48,6 +47,7 @@ class SearchStyle:
 BLOCKING: Final = SearchStyle()
 LIVE: Final = SearchStyle(
     n_candidates=5,
+    hopeless=1.1,
     n_neighbours=2,
     heat=1,
     warm_up=True,
@@ -107,6 +107,10 @@ class Search:
         if self.start is not None:
             self._queue = [self.start, *(one for one in self._queue if one != self.start)]
 
+    def best_predicted_ratio(self) -> float | None:
+        """The smallest predicted ratio to the default kernel; None before the model was asked."""
+        return min(self._predicted.values(), default=None)
+
     def predicted_ratio(self, schedule: SuperSchedule | None) -> float | None:
         """Predicted time over the default kernel's; None when the model was not asked."""
         return 1.0 if schedule is None else self._predicted.get(id(schedule))
@@ -124,7 +128,7 @@ class Search:
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
-        hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= HOPELESS]
+        hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
         yield from self._groups(iter(hopeful[: self.style.n_candidates]))
         # The winner's neighbours differ from it in what models know least about: prefetch, unroll, partition.
         nearest = [one for one in self._around_champion() if not self._tried(one)]
@@ -292,7 +296,7 @@ class Search:
         return Plan(
             schedule=best.schedule,
             why=self._why(best, n_raced),
-            effort=(self.effort if self.finished or self.measured_s else Effort.OFF).value,
+            effort=self._effort_made().value,
             predicted_s=best.predicted_s,
             measured_s=best.measured_s,
             default_s=self.default_s,
@@ -301,6 +305,12 @@ class Search:
             packed_bytes=best.packed_bytes,
             candidates=self.candidates(),
         )
+
+    def _effort_made(self) -> Effort:
+        """What the result is worth: as asked once something was measured, the model's word once it was asked."""
+        if self.measured_s:
+            return self.effort
+        return min(self.effort, Effort.ESTIMATE, key=lambda one: one.rank) if self.finished else Effort.OFF
 
     def _why(self, best: Candidate, n_raced: int) -> str:
         unfinished = "" if self.finished else " (search not finished)"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import queue
 import threading
@@ -21,13 +22,18 @@ def submit(job: Callable[[], None]) -> None:
     """Run `job` in the background thread, after the jobs before it; it must not raise."""
     global _worker
     with _lock:
-        if _worker is None:
+        if _worker is None or not _worker.is_alive():
             _worker = threading.Thread(target=_work, name="autosparse-tuning", daemon=True)
             _worker.start()
-            atexit.register(_finish)
-            if hasattr(os, "register_at_fork"):  # not on Windows
-                os.register_at_fork(after_in_child=_forget)
+            _register_hooks()
     _jobs.put(job)
+
+
+@functools.lru_cache(maxsize=1)
+def _register_hooks() -> None:
+    atexit.register(_finish)
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=_forget)
 
 
 def _work() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,6 +61,7 @@ class Slot:
     deliberation: Deliberation | None = None
     pending: Work | Sample | Pause | None = None
     failure: str | None = None
+    clock: Callable[[], float] = time.perf_counter
     history_key: str = ""
     n_counted: int = 0  # calls that the history knows of
     _counted_ns: int = 0
@@ -198,9 +200,9 @@ class Slot:
         return self.deliberation.champion if self.deliberation else None
 
     def _do(self, step: Work) -> None:
-        start_s = time.perf_counter()
+        start_s = self.clock()
         step.do()
-        self._done(step, time.perf_counter() - start_s)
+        self._done(step, self.clock() - start_s)
 
     def _done(self, step: Work, seconds: float) -> None:
         self.tuning_s += seconds

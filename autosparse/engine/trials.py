@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -27,7 +28,8 @@ from autosparse.tuner.trial import Trial
 AnyArray = NDArray[Any]  # one of the native dtypes
 
 DEFAULT_PATIENCE: Final = 4
-"""Products computed by the default kernel after values changed, before the packed copy is refreshed (at least)."""
+"""`KernelTrial.patience` of a kernel whose gain was never measured."""
+MAX_PATIENCE: Final = 1000
 
 
 @dataclass(slots=True)
@@ -54,7 +56,7 @@ class KernelTrial:
     packed_bytes: int = 0
     build_s: float = 0.0
     pack_s: float = 0.0
-    patience: int = DEFAULT_PATIENCE
+    gain_s: float = 0.0  # what one product with this kernel saves, once measured
     kernel: Any = None  # autosparse._native.Kernel
     packing: Packing | None = None
     _bound: Any = None  # autosparse._native.BoundKernel
@@ -68,6 +70,14 @@ class KernelTrial:
     def reads_live(self) -> bool:
         """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
         return self.schedule is None or (self.schedule.format.is_csr and not self.bench.problem.transposed)
+
+    @property
+    def patience(self) -> int:
+        """Products with the same new values after which refreshing the packed copy pays (rent, then buy)."""
+        if self.gain_s <= 0.0:
+            return DEFAULT_PATIENCE
+        refresh_s = self.bench.experience.prices.price_s("refresh", self.bench.problem.pattern.nnz)
+        return max(1, min(MAX_PATIENCE, math.ceil(refresh_s / self.gain_s)))
 
     @property
     def ready(self) -> bool:
@@ -222,7 +232,13 @@ class KernelTrial:
         self._n_stale += 1
         if self._n_stale < self.patience:
             return False
-        return packing.refresh(operand.data, operand.values_version)
+        start_s = time.perf_counter()
+        is_current = packing.refresh(operand.data, operand.values_version)
+        if is_current:
+            seconds = time.perf_counter() - start_s
+            self.bench.experience.observe("refresh", seconds, self.bench.problem.pattern.nnz)
+            event("pack", "refreshed", seconds=seconds)
+        return is_current
 
 
 def _places(rows: NativeRows) -> tuple[Any, ...]:

@@ -410,3 +410,19 @@ def test_changed_structure_forgets_what_was_found() -> None:
     for _ in range(3):
         close(A @ B, A.to_scipy() @ B)
     assert slot_of(A, 8).turn is None
+
+
+def test_estimate_chooses_without_running_anything() -> None:
+    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not."""
+    blocks = sps.csr_array(
+        sps.kron(sps.random_array((300, 300), density=0.05, rng=np.random.default_rng(0)), np.ones((4, 4)))
+    )
+    plain = sps.csr_array(blocks.astype(np.float32))
+    A = asp.csr(plain, copy=True)
+    plan = A.tune(columns=32, effort="estimate")
+    assert not plan.is_default
+    assert plan.effort == "estimate"
+    assert plan.measured_s is None
+    assert all(one.measured_s is None for one in plan.candidates)
+    close(A @ dense(A, 32), plain @ dense(A, 32))
+    assert asp.csr(make(400, 400), copy=True).tune(columns=32, effort="estimate").is_default

@@ -1,0 +1,231 @@
+"""Laws of tuning that nobody asked for: what it may cost, when it stops, what it tells the next process."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from autosparse.tuner.trial import Pause, Sample, Work
+from hypothesis import given
+from hypothesis import strategies as st
+
+import autosparse as asp
+from autosparse import cache, planner
+from autosparse.engine import experience as experience_module
+from autosparse.engine.experience import Experience
+from autosparse.engine.slot import Slot
+from autosparse.plan import Plan
+from autosparse.schedule import SuperSchedule
+from tests.tuner.fakes import FakeClock, FakeTrial
+
+
+class FakeDeliberation:
+    """Work steps of true prices that the slot only knows roughly, then a race against a challenger."""
+
+    def __init__(self, clock: FakeClock, prices_s: list[float], *, misjudged: float, challenger_s: float) -> None:
+        self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
+        self.total_runs: float | None = None
+        self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
+        self.bench = self.search = self.champion = None
+        self.plan = planner.default_plan("fake")
+
+    def steps(self) -> Iterator[Any]:
+        for price_s in self.prices_s:
+            yield Work(
+                kind="build",
+                price_s=price_s * self.misjudged,
+                path_price_s=0.0,
+                do=lambda price_s=price_s: self.clock.spend(price_s),
+            )
+        trial = FakeTrial(None, self.clock, self.challenger_s)
+        for _ in range(10):
+            seconds = yield Sample(trial=trial, price_s=0.0)
+            self.n_samples += seconds is not None
+
+
+def simulate(slot: Slot, thinking: FakeDeliberation, *, n_runs: int, default_s: float) -> float:
+    """Seconds of `n_runs` products with tuning in between."""
+    clock = thinking.clock
+    slot.clock = clock
+    slot.next_look_ns = 0.0
+    slot.begin(thinking)  # type: ignore[arg-type]  # it has what a slot asks for
+    start_s = clock()
+    for _ in range(n_runs):
+        clock.spend(default_s)
+        took_ns = int(default_s * 1e9)
+        slot.n_calls += 1
+        slot.product_ns += took_ns
+        if slot.product_ns >= slot.next_look_ns:
+            slot.look(8, None, took_ns)
+    return clock() - start_s
+
+
+def make_slot(**options: Any) -> Slot:
+    return Slot(
+        options=dataclasses.replace(asp.get_options(), **options), transposed=False, dtype=np.dtype("float32"),
+        n_dense_cols=8, threads=0, flags=0,
+    )  # fmt: skip
+
+
+@given(
+    prices=st.lists(st.floats(1e-4, 0.5), min_size=1, max_size=6),
+    default_s=st.floats(1e-5, 1e-1),
+    n_runs=st.integers(1, 400),
+    overhead=st.sampled_from([0.0, 0.01, 0.04, 0.2]),
+)
+def test_unasked_tuning_never_exceeds_its_share(
+    prices: list[float], default_s: float, n_runs: int, overhead: float
+) -> None:
+    thinking = FakeDeliberation(FakeClock(), prices, misjudged=1.0, challenger_s=1.0)
+    total_s = simulate(make_slot(overhead=overhead), thinking, n_runs=n_runs, default_s=default_s)
+    assert total_s <= (1 + overhead) * n_runs * default_s * (1 + 1e-6) + 1e-6
+
+
+@given(misjudged=st.floats(0.2, 5.0), seed=st.integers(0, 99))
+def test_misjudged_prices_cost_one_step_more_at_most(misjudged: float, seed: int) -> None:
+    rng = random.Random(seed)
+    prices = [rng.uniform(1e-3, 0.1) for _ in range(5)]
+    thinking = FakeDeliberation(FakeClock(), prices, misjudged=misjudged, challenger_s=1.0)
+    total_s = simulate(make_slot(), thinking, n_runs=300, default_s=0.01)
+    assert total_s <= 1.04 * 3.0 + max(prices) + 1e-6
+
+
+def test_given_enough_products_every_step_is_done() -> None:
+    thinking = FakeDeliberation(FakeClock(), [0.01, 0.02, 0.03], misjudged=1.0, challenger_s=1.0)
+    slot = make_slot()
+    simulate(slot, thinking, n_runs=5000, default_s=0.001)
+    assert thinking.n_samples == 10
+    assert slot.pending is None
+    assert slot.turn is None
+
+
+def test_effort_budget_ends_unasked_tuning() -> None:
+    thinking = FakeDeliberation(FakeClock(), [0.01] * 100, misjudged=1.0, challenger_s=1.0)
+    slot = make_slot(budget_s=0.05)
+    simulate(slot, thinking, n_runs=20000, default_s=0.01)
+    assert slot.tuning_s <= 0.05 + 1e-9
+
+
+def test_promised_runs_buy_early_and_broken_promises_stop() -> None:
+    thinking = FakeDeliberation(FakeClock(), [0.01], misjudged=1.0, challenger_s=1.0)
+    thinking.total_runs = 1e6
+    slot = make_slot()
+    simulate(slot, thinking, n_runs=2, default_s=0.001)
+    assert slot.tuning_s == pytest.approx(0.01)
+
+
+def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
+    thinking = FakeDeliberation(FakeClock(), [0.001], misjudged=1.0, challenger_s=1.0)
+
+    def fail() -> Iterator[Any]:
+        yield Work(kind="build", price_s=0.0, path_price_s=0.0, do=lambda: {}["nothing"])
+
+    thinking.steps = fail  # type: ignore[method-assign]
+    slot = make_slot()
+    with pytest.warns(asp.errors.FallbackWarning if hasattr(asp, "errors") else RuntimeWarning):
+        simulate(slot, thinking, n_runs=10, default_s=0.001)
+    assert slot.n_calls == 10
+    assert slot.failure is not None
+    assert "KeyError" in slot.failure
+
+
+# -- watching a champion ----------------------------------------------------------------------------------------
+
+
+def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[planner.Deliberation, FakeTrial, list[int]]:
+    """Drive a settled deliberation for `n_rounds` comparisons; returns also the pauses."""
+    clock = FakeClock()
+    champion = FakeTrial(SuperSchedule(), clock, champion_s, packed=True)
+    thinking = planner.Deliberation(
+        make_bench=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
+        import_price_s=0.0, runs_expected=lambda: None,
+    )  # type: ignore[arg-type, return-value]  # fmt: skip
+    thinking.bench = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
+    plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=champion_s)
+    thinking.settle(plan, champion)  # type: ignore[arg-type]
+    pauses: list[int] = []
+    steps = thinking.steps()
+    answer = None
+    while len(pauses) < n_rounds:
+        try:
+            step: Any = steps.send(answer)
+        except StopIteration:
+            break
+        if isinstance(step, Pause):
+            pauses.append(step.n_calls)
+            answer = None
+        else:
+            answer = step.trial.true_s
+    return thinking, champion, pauses
+
+
+def test_champion_that_stays_faster_is_asked_ever_more_rarely() -> None:
+    thinking, champion, pauses = watch(1.0, 0.8, n_rounds=5)
+    assert thinking.champion is champion
+    assert champion.packed
+    assert pauses == sorted(pauses)
+    assert pauses[-1] >= 64 * pauses[0]
+
+
+def test_champion_that_became_slower_is_dropped() -> None:
+    thinking, champion, _ = watch(1.0, 1.3, n_rounds=5)
+    assert thinking.champion is None
+    assert not champion.packed
+    assert thinking.current_plan().is_default
+    assert "stopped being faster" in thinking.current_plan().why
+
+
+# -- experience -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[cache.Store]:
+    with asp.options(cache_dir=tmp_path / "cache"):
+        yield cache.open_store()
+
+
+def as_process(store: cache.Store, name: str, monkeypatch: pytest.MonkeyPatch) -> Experience:
+    monkeypatch.setattr(experience_module, "_token", name)
+    return Experience(store, "here")
+
+
+def test_history_becomes_a_horizon_after_two_processes(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number, n_calls in enumerate((1000, 800)):
+        experience = as_process(store, f"process {number}", monkeypatch)
+        assert experience.runs_expected("problem") is None
+        experience.count("problem", n_calls=n_calls, spent_s=1.0, n_objects=1)
+        experience.flush()
+    expected = as_process(store, "process 2", monkeypatch).runs_expected("problem")
+    assert expected is not None
+    assert 0 < expected <= 900
+
+
+def test_short_lives_are_not_written(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    experience = as_process(store, "short", monkeypatch)
+    experience.count("problem", n_calls=3, spent_s=1e-4, n_objects=1)
+    experience.flush()
+    assert store.load("history", "problem") is None
+
+
+def test_prices_pass_from_process_to_process(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    experience = as_process(store, "one", monkeypatch)
+    experience.observe("compile", 0.77)
+    experience.gained("matmul|32", 0.4)
+    experience.flush()
+    later = as_process(store, "two", monkeypatch)
+    assert later.prices.price_s("compile") == pytest.approx(0.77)
+    assert later.prices.gains["matmul|32"].value == pytest.approx(0.4)
+
+
+def test_broken_history_is_no_history(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    experience = as_process(store, "one", monkeypatch)
+    store.save("history", "problem", {"n_calls": "many"})
+    assert experience.runs_expected("problem") is None
+    experience.count("problem", n_calls=10, spent_s=1.0, n_objects=1)
+    experience.flush()
+    assert cache.History.from_record(store.load("history", "problem")).n_calls == 10
