@@ -27,6 +27,7 @@ class Used:
     lanes: set[int] = field(default_factory=lambda: {1})
     partial: set[int] = field(default_factory=set)
     gather: set[int] = field(default_factory=set)
+    slices: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)

@@ -150,7 +150,8 @@ def _kill(process: subprocess.Popen[str]) -> None:
 def code_digest() -> str:
     """Digest of the modules that turn a spec into C: kernels of another version of them are not reused."""
     folder = Path(__file__).parent
-    sources = [*sorted(folder.glob("c_*.py")), *(folder / f"{name}.py" for name in ("spec", "ir", "lower", "block"))]
+    modules = ("spec", "ir", "lower", "lower_slices", "block", "slices")
+    sources = [*sorted(folder.glob("c_*.py")), *(folder / f"{name}.py" for name in modules)]
     digest = hashlib.blake2b(digest_size=8)
     for source in sources:
         digest.update(source.read_bytes())

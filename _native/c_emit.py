@@ -10,6 +10,7 @@ import re
 
 from autosparse._native import ir
 from autosparse._native.c_loops import Emitter, Scope, zero_text
+from autosparse._native.c_slices import slice_helpers
 from autosparse._native.c_types import (
     C_INDICES,
     CALL_STRUCT,
@@ -64,6 +65,7 @@ def _preamble(emitter: Emitter, code: str) -> str:
     parts = [INCLUDES, OPERAND_STRUCT, CALL_STRUCT, vector_helpers(spec, emitter.used.lanes)]
     parts += [partial_helpers(spec, lanes) for lanes in sorted(emitter.used.partial)]
     parts += [gather_helpers(spec, lanes) for lanes in sorted(emitter.used.gather)]
+    parts += [slice_helpers(spec, lanes) for lanes in sorted(emitter.used.slices)]
     for name, text in HELPERS.items():
         if re.search(rf"\b{name}\b", code):
             parts.append(re.sub(r"\b(POS|CRD)\b", lambda match: types[match[1]], text))

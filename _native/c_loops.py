@@ -11,6 +11,7 @@ from autosparse._native import ir
 from autosparse._native.c_block import BlockShape, Used, emit_block, emit_init, emit_store
 from autosparse._native.c_gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c_parallel import emit_parallel
+from autosparse._native.c_slices import emit_slice, slice_declarations
 from autosparse._native.c_types import C_INDICES, C_VALUES
 from autosparse._native.c_writer import Writer
 from autosparse._native.spec import Access, KernelSpec
@@ -79,6 +80,7 @@ class Emitter:
                 name = f"{level.name}_{kind}"
                 lines[name] = f"const {C_INDICES[bits]} *restrict {name} = A->{kind}[{level.depth}];"
             lines[f"last_{level.name}"] = f"const int64_t last_{level.name} = A->n_positions[{level.depth}] - 1;"
+        lines |= slice_declarations()
         lines["vals"] = f"const {value} *restrict vals = A->vals;"
         for access in self.program.expression.dense:
             lines[f"{access.tensor}_"] = (
@@ -286,6 +288,10 @@ def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
         emit_store(scope.out, shape, node)
 
 
+def _sum_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+    emit_slice(scope.out, emitter.spec, node, emitter.used)
+
+
 def zero_text(output: Access) -> str:
     """C text that sets the output to zero."""
     name, row = f"{output.tensor}_", output.indices[0]
@@ -309,6 +315,7 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.Guard: _guard,
     ir.Block: _block,
     ir.Workspace: _workspace,
+    ir.SumSlots: _sum_slots,
     ir.Zero: _zero,
 }
 """How each node is written; a new node is a row."""

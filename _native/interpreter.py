@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native import ir
+from autosparse._native import ir, slices
 from autosparse._native.lower import lower
 from autosparse._native.packing import PackedOperand
 from autosparse._native.spec import Access, KernelSpec
@@ -191,6 +191,24 @@ def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
         machine.saw_non_finite |= node.check and not bool(np.isfinite(total))
 
 
+def _sum_slots(node: ir.SumSlots, env: Env, machine: _Machine) -> None:
+    """Lane by lane, each with `copies` accumulators."""
+    packed, lanes, at = machine.packed, node.lanes.split, env["i1"]
+    low, high = int(packed.pos[node.level.name][at]), int(packed.pos[node.level.name][at + 1])
+    output, dense = (machine.dense[access.tensor] for access in (node.expression.output, *node.expression.dense))
+    for lane in range(lanes):
+        row = int(packed.crd["rows"][at * lanes + lane]) if node.is_permuted else at * lanes + lane
+        if row >= env["n_i"]:
+            continue
+        positions = np.arange(low, high) * lanes + lane
+        columns = slices.columns(packed, np.full(high - low, at), positions)
+        sums = [output.dtype.type(0)] * node.copies
+        for slot, (position, column) in enumerate(zip(positions, columns, strict=True)):
+            sums[slot % node.copies] += packed.values[position] * dense[column]
+        output[row] = sum(sums[1:], start=sums[0])
+        machine.saw_non_finite |= not bool(np.isfinite(output[row]))
+
+
 def _zero(node: ir.Zero, env: Env, machine: _Machine) -> None:
     machine.dense[node.output.tensor][...] = 0
 
@@ -204,6 +222,7 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.Guard: _guard,
     ir.Block: _accumulate,
     ir.Workspace: _workspace,
+    ir.SumSlots: _sum_slots,
     ir.Zero: _zero,
 }
 """What each node does; a new node is a row."""

@@ -222,7 +222,35 @@ class Zero:
         return f"{self.output} = 0"
 
 
-Node = ForDense | ForTiles | ForStored | Locate | Search | Guard | Block | Workspace | Zero
+@dataclass(frozen=True, slots=True)
+class SumSlots:
+    """``output += sparse * dense`` for one slice of a sliced level, whole: a result per lane, set and stored here.
+
+    Lane l sums, over the slots of slice `i1`, its value times the dense value at its coordinate: one per lane, or,
+    in slices that say so (`diagonals`), one per slot, of lane 0, which grows by one from lane to lane. `narrow`: slices
+    may count coordinates from a base in 16 bits. Slot t of each `copies` goes to accumulator t; a rest of fewer slots
+    to the first ones. The row of a lane is listed (`is_permuted`), or ``i1 * lanes + lane``; lanes past the last row
+    are not stored. Lanes of short rows are padded with zeros: results that are not finite are reported.
+    """
+
+    level: StoredLevel
+    lanes: Coordinate
+    expression: IndexExpression
+    copies: int
+    is_permuted: bool
+    diagonals: bool
+    narrow: bool
+
+    def __str__(self) -> str:
+        name, lane = self.level.name, self.lanes.name
+        row = f"rows[i1,{lane}]" if self.is_permuted else f"i1*{self.lanes.split} + {lane}"
+        column = f"{name}_crd[p_{name},{lane}]" + (f" or {name}_crd[p_{name}] + {lane}" if self.diagonals else "")
+        notes = f"{self.copies} copies, check finite" + (", 16 bits from a base" if self.narrow else "")
+        head = f"for p_{name} in {name}_pos[i1]..: lanes {lane} in 0..{self.lanes.split}:"
+        return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
+
+
+Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Search | Guard | Block | Workspace | Zero
 
 LOOPS: Final = (ForDense, ForTiles, ForStored, Search, Workspace)
 
@@ -243,7 +271,7 @@ class Program:
     @property
     def checks_finite(self) -> bool:
         """Whether the kernel reports non-finite results (see Workspace)."""
-        return any(isinstance(node, Workspace) and node.check for node in walk(self.body))
+        return any(isinstance(n, SumSlots) or (isinstance(n, Workspace) and n.check) for n in walk(self.body))
 
     def __str__(self) -> str:
         levels = ",".join(f"{level.name}:{level.kind}" for level in self.levels)

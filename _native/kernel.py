@@ -9,6 +9,7 @@ from typing import Any
 
 from autosparse._native import runtime_api
 from autosparse._native.packing import PackedOperand
+from autosparse._native.slices import SIDES
 from autosparse._native.spec import KernelSpec
 
 from autosparse.errors import BuildError
@@ -92,6 +93,10 @@ def _operand(packed: PackedOperand, needs_sorted: bool) -> Any:
             struct.crd[depth] = runtime_api.pointer(packed.crd[name])
             if needs_sorted and packed.is_sorted(name):
                 struct.sorted |= 1 << depth
+    for name, (kind, depth) in SIDES.items():
+        arrays = getattr(packed, kind)
+        if name in arrays:
+            getattr(struct, kind)[depth] = runtime_api.pointer(arrays[name])
     for depth, count in enumerate(packed.n_positions):
         struct.n_positions[depth] = count
     struct.vals = runtime_api.pointer(packed.values)

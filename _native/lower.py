@@ -30,6 +30,7 @@ from autosparse._native.ir import (
     Zero,
     walk,
 )
+from autosparse._native.lower_slices import lower_slices, reason_unsupported
 from autosparse._native.spec import EXPRESSIONS, KernelSpec, expression_of
 
 from autosparse.errors import ScheduleError
@@ -55,7 +56,7 @@ def supports(operation: str, schedule: SuperSchedule) -> str | None:
     tiled = {name for name in schedule.loop_order if name[:-1] in expression.dense_indices and name.endswith("0")}
     if schedule.parallel in tiled:
         return f"{schedule.parallel} runs inside a column tile: it is no loop for threads"
-    return None
+    return reason_unsupported(schedule) if schedule.format.is_sliced else None
 
 
 def lower(spec: KernelSpec) -> Program:
@@ -63,6 +64,8 @@ def lower(spec: KernelSpec) -> Program:
     reason = supports(spec.operation, spec.schedule)
     if reason:
         raise ScheduleError.illegal(spec.schedule.to_json(), reason)
+    if spec.schedule.format.is_sliced:
+        return lower_slices(spec)
     nest = _nest_of(spec)
     body = _Lowering(nest, spec.schedule).program_body()
     return Program(nest.expression, nest.levels, body)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native import native_packers
+from autosparse._native import native_packers, slices
 from autosparse._native.levels import LEVELS, Entries, coordinate_dtype
 from numpy.typing import NDArray
 
@@ -98,7 +98,7 @@ class PackedOperand:
 
         Inside a row, entries come in the order in which the format stores them.
         """
-        coordinates, positions = self._walk()
+        coordinates, positions = slices.walk(self) if self.fmt.is_sliced else self._walk()
         values = self.values[positions]
         if self.fmt.has_padding:
             kept = (values != 0) & _inside(coordinates, self.fmt, self.sizes)
@@ -135,6 +135,8 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
     """Bytes of `pack`'s result, known before: exact for blocks of rows, else an upper bound. O(nnz) at most."""
     if fmt.is_csr and not transposed:
         return 0
+    if fmt.is_sliced:
+        return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
     extents = _extents(fmt, _sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
@@ -153,6 +155,8 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
     """Why `pattern` cannot be packed in `fmt` (a coordinate or a count that its index types cannot hold), or None."""
     if fmt.is_csr and not transposed:
         return None
+    if fmt.is_sliced:
+        return slices.reason_unfit(pattern, fmt)
     extents = _extents(fmt, _sizes(pattern, transposed))
     limit = int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1
     for level in fmt.levels:

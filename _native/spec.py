@@ -119,7 +119,7 @@ class KernelSpec:
         schedule = {field.name: getattr(self.schedule, field.name) for field in dataclasses.fields(self.schedule)}
         for run_time in ("partition", "chunk"):
             del schedule[run_time]
-        schedule["format"] = str(self.schedule.format)
+        schedule["format"] = str(self.schedule.format.as_compiled())
         facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

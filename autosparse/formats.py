@@ -2,7 +2,11 @@
 
 Index ``i`` with split size s has an outer coordinate ``i1 = i // s`` and an inner one ``i0 = i % s``. With s = 1 the
 inner coordinate is always 0 and its level is left out. A level is Uncompressed (all coordinates of its extent exist,
-position = parent position * extent + coordinate) or Compressed (positions are listed: pos and crd arrays).
+position = parent position * extent + coordinate) or Compressed (positions are listed: pos and crd arrays). In a
+Sliced level the listed positions are slots: the Uncompressed level inside holds the lanes of a slot, and every lane
+has a coordinate of its own (Chou et al. 2018: a singleton below a sliced level). Diagonal is Sliced, but a slice whose
+entries fill few diagonals lists those: one coordinate per slot, which grows by one from lane to lane. The blocks of
+lanes are numbered after rows were sorted by length within windows of `sigma` (1: left in their order).
 
 ====================  ==============================================
 CSR                   ``i1:U,k1:C``
@@ -11,11 +15,13 @@ DCSR                  ``i1:C,k1:C``
 BCSR 4x4              ``i1:U,k1:C,i0:U,k0:U | i=4,k=4``
 UCU (dense columns)   ``i1:U,k1:C,i0:U | i=8``
 sparse block (UUC)    ``k1:U,i1:U,k0:C | k=16384``
+SELL-16-512           ``i1:U,k1:S,i0:U | i=16 | sigma=512``
 ====================  ==============================================
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,14 +32,21 @@ from autosparse.errors import ScheduleError
 
 
 class LevelKind(str, Enum):
-    """Level formats of WACO and TACO."""
+    """Level formats of WACO and TACO, and slots of sliced formats."""
 
     UNCOMPRESSED = "U"
     COMPRESSED = "C"
+    SLICED = "S"
+    DIAGONAL = "D"
+
+
+SLICED_KINDS: Final = frozenset({LevelKind.SLICED, LevelKind.DIAGONAL})
+"""Kinds whose positions are slots of lanes."""
 
 
 INDEX_BITS: Final = (16, 32, 64)
 MAX_SPLIT: Final = 32768
+MAX_SIGMA: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +62,15 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """Levels from outermost to innermost, split sizes (only those > 1), and the width of stored coordinates in bits."""
+    """Levels from outermost to innermost, split sizes (only those > 1), and the width of stored coordinates in bits.
+
+    In sliced formats 16 bits are counted from the slice's smallest coordinate, where they suffice; else 32 are stored.
+    """
 
     levels: tuple[Level, ...]
     splits: tuple[tuple[str, int], ...] = ()
     index_bits: int = 32
+    sigma: int = 1  # of sliced formats: rows per window that is sorted by length; 1: not sorted
 
     def __post_init__(self) -> None:
         reason = self._reason_illegal()
@@ -73,6 +90,19 @@ class Format:
             return "splits must be sorted by index"
         if self.index_bits not in INDEX_BITS:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
+        return self._reason_illegal_slices()
+
+    def _reason_illegal_slices(self) -> str | None:
+        sliced = [depth for depth, level in enumerate(self.levels) if level.kind in SLICED_KINDS]
+        if not sliced:
+            return None if self.sigma == 1 else f"sigma={self.sigma} sorts the rows of slices: no level is sliced"
+        slots, lanes = self.levels[sliced[0]], self.levels[sliced[0] + 1 :]
+        is_inner = len(lanes) == 1 and lanes[0].coordinate.endswith("0") and lanes[0].kind is LevelKind.UNCOMPRESSED
+        if not is_inner or lanes[0].coordinate[0] == slots.coordinate[0]:
+            return "one uncompressed level of another index's inner coordinate must follow a sliced one: its lanes"
+        size = self.split(lanes[0].coordinate[0])
+        if self.sigma != 1 and (self.sigma % size or not size <= self.sigma <= MAX_SIGMA):
+            return f"sigma={self.sigma} must be 1 or a multiple of the {size} rows of a slice, at most {MAX_SIGMA}"
         return None
 
     def split(self, index: str) -> int:
@@ -90,6 +120,11 @@ class Format:
         return str(self).startswith("i1:U,k1:C") and len(self.levels) == 2 and self.index_bits != 16
 
     @property
+    def is_sliced(self) -> bool:
+        """Whether some level's positions are slots of lanes (SELL)."""
+        return any(level.kind in SLICED_KINDS for level in self.levels)
+
+    @property
     def has_padding(self) -> bool:
         """Whether zeros that the pattern does not have are stored and multiplied (the last level is Uncompressed).
 
@@ -98,30 +133,37 @@ class Format:
         """
         return self.levels[-1].kind is LevelKind.UNCOMPRESSED
 
+    def as_compiled(self) -> Format:
+        """The format as code sees it: windows of any size give slices that list their rows."""
+        return self if self.sigma == 1 else dataclasses.replace(self, sigma=self.split(self.order[-1][0]))
+
     def __str__(self) -> str:
         text = ",".join(map(str, self.levels))
         if self.splits:
             text += " | " + ",".join(f"{index}={size}" for index, size in self.splits)
+        if self.sigma != 1:
+            text += f" | sigma={self.sigma}"
         return text if self.index_bits == 32 else f"{text} | bits={self.index_bits}"
 
     @classmethod
     def parse(cls, text: str) -> Format:
         """Inverse of str(): ``"i1:U,k1:C,i0:U,k0:U | i=8,k=4 | bits=16"``; split sizes of 1 may be written out."""
         parts = [part.strip() for part in text.split("|")]
-        if not re.fullmatch(r"[a-z][01]:[UC](\s*,\s*[a-z][01]:[UC])*", parts[0]):
+        if not re.fullmatch(r"[a-z][01]:[UCSD](\s*,\s*[a-z][01]:[UCSD])*", parts[0]):
             raise ScheduleError.unparsable(text, expected="levels like 'i1:U,k1:C' then ' | i=8,k=1'")
-        levels = [Level(item.split(":")[0].strip(), LevelKind(item.split(":")[1].strip())) for item in parts[0].split(",")]
+        pairs = [item.strip().split(":") for item in parts[0].split(",")]
+        levels = [Level(coordinate, LevelKind(kind)) for coordinate, kind in pairs]
         settings: dict[str, int] = {}
         for item in (item for part in parts[1:] for item in part.split(",")):
             match = re.fullmatch(r"\s*([a-z]+)\s*=\s*(\d+)\s*", item)
             if match is None:
                 raise ScheduleError.unparsable(text, expected="settings like 'i=8' or 'bits=16' after '|'")
             settings[match[1]] = int(match[2])
-        bits = settings.pop("bits", 32)
-        return cls.of(levels, settings, index_bits=bits)
+        bits, sigma = settings.pop("bits", 32), settings.pop("sigma", 1)
+        return cls.of(levels, settings, index_bits=bits, sigma=sigma)
 
     @classmethod
-    def of(cls, levels: list[Level], splits: Mapping[str, int], *, index_bits: int = 32) -> Format:
+    def of(cls, levels: list[Level], splits: Mapping[str, int], *, index_bits: int = 32, sigma: int = 1) -> Format:
         """A format in normal form: splits of size 1 and their inner levels dropped, splits sorted."""
         kept = {index: size for index, size in splits.items() if size != 1}
         dropped = {f"{index}0" for index, size in splits.items() if size == 1}
@@ -129,6 +171,7 @@ class Format:
             tuple(level for level in levels if level.coordinate not in dropped),
             tuple(sorted(kept.items())),
             index_bits,
+            sigma,
         )
 
 

@@ -1,0 +1,195 @@
+"""Slices in C: lanes are rows, slots are steps; one loop for each way in which a slice may store its columns.
+
+What the arrays hold is written in ``runtime/pack_slices.c``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse._native import ir
+from autosparse._native.block import lanes_of
+from autosparse._native.c_block import Used
+from autosparse._native.c_types import C_VALUES, vector_type
+from autosparse._native.c_writer import Writer
+from autosparse._native.slices import BASE_SHIFT, DIAGONAL, KIND_MASK, NARROW, SIDES, WIDE
+from autosparse._native.spec import KernelSpec
+
+IN_ORDER: Final = 4
+"""Bit of ``what``: the lanes' rows follow one another."""
+
+
+def slice_declarations() -> dict[str, str]:
+    """How the arrays beside the levels' are reached."""
+    kinds = {"begin": "int64_t", "what": "int64_t", "rows": "int32_t"}
+    return {
+        f"slice_{name}": f"const {kinds[name]} *restrict slice_{name} = A->{kind}[{depth}];"
+        for name, (kind, depth) in SIDES.items()
+    }
+
+
+@dataclass(frozen=True)
+class SliceShape:
+    """One slice: its lanes in vectors of as many as a register has, its accumulators."""
+
+    spec: KernelSpec
+    node: ir.SumSlots
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of one vector."""
+        return lanes_of(self.node.lanes.split, self.spec.max_lanes)
+
+    @property
+    def vector(self) -> str:
+        """Its type's name."""
+        return vector_type(self.spec, self.lanes)
+
+    @property
+    def groups(self) -> range:
+        """First lanes of the vectors."""
+        return range(0, self.node.lanes.split, self.lanes)
+
+    def kinds(self) -> list[int]:
+        """Kinds of slices that the format has; the last one is the commonest."""
+        return [DIAGONAL] * self.node.diagonals + [WIDE] + [NARROW] * self.node.narrow
+
+
+def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> None:
+    """Accumulators, the slots, the store."""
+    shape = SliceShape(spec, node)
+    used.lanes.add(shape.lanes)
+    used.slices.add(shape.lanes)
+    value, split = C_VALUES[spec.dtype], node.lanes.split
+    out.line(f"const int64_t n_slots = {node.level.name}_pos[i1 + 1] - {node.level.name}_pos[i1];")
+    out.line(f"const {value} *v = vals + {node.level.name}_pos[i1] * {split};")
+    kinds = shape.kinds()
+    if len(kinds) > 1 or node.is_permuted:
+        out.line("const int64_t what = slice_what[i1];")
+    for copy in range(node.copies):
+        for group in shape.groups:
+            out.line(f"{shape.vector} sum{copy}_{group} = {{0}};")
+    for at, kind in enumerate(kinds):
+        test = f"if ((what & {KIND_MASK}) == {kind})"
+        head = "" if len(kinds) == 1 else test if at == 0 else "else" if at + 1 == len(kinds) else f"else {test}"
+        with out.block(head):
+            _emit_slots(out, shape, kind)
+    _emit_store(out, shape, used)
+
+
+def _emit_slots(out: Writer, shape: SliceShape, kind: int) -> None:
+    """All slots of a slice whose columns are stored as `kind` says: whole steps, then the rest by halves."""
+    spec, node = shape.spec, shape.node
+    crd, split, tensor = f"{node.level.name}_crd", node.lanes.split, node.expression.dense[0].tensor
+    stored = "uint16_t" if kind == NARROW else "int32_t"
+    begin = "slice_begin[i1]" if node.diagonals or node.narrow else f"{node.level.name}_pos[i1] * {split}"
+    base = f" + (what >> {BASE_SHIFT})" if kind == NARROW else ""
+    out.line(f"const {C_VALUES[spec.dtype]} *x = {tensor}_{base};")
+    out.line(f"const {stored} *at = (const {stored} *)({crd} + {begin});")
+    out.line("int64_t s = 0;")
+    step = node.copies
+    with out.block(f"for (; s + {step} <= n_slots; s += {step})"):
+        _emit_step(out, shape, kind, step)
+    while step > 1:
+        step //= 2
+        with out.block(f"if (n_slots & {step})"):
+            _emit_step(out, shape, kind, step)
+            if step > 1:
+                out.line(f"s += {step};")
+
+
+def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
+    """`n` slots, each into its accumulators."""
+    split, vector = shape.node.lanes.split, shape.vector
+    for copy in range(n):
+        slot = f"s + {copy}" if copy else "s"
+        for group in shape.groups:
+            lane = f" + {group}" if group else ""
+            cell = f"({slot}) * {split}{lane}" if copy else f"s * {split}{lane}"
+            dense = {
+                DIAGONAL: f"load_{vector}(x + at[{slot}]{lane})",
+                WIDE: f"gather_32_{vector}(x, at + {cell})",
+                NARROW: f"gather_16_{vector}(x, at + {cell})",
+            }[kind]
+            out.line(f"sum{copy}_{group} += load_{vector}(v + {cell}) * {dense};")
+
+
+def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
+    """Add the copies up, look for values that are not finite, and store by rows."""
+    node, split, vector = shape.node, shape.node.lanes.split, shape.vector
+    output, n = f"{node.expression.output.tensor}_", f"n_{node.expression.output.indices[0]}"
+    for group in shape.groups:
+        step = node.copies
+        while step > 1:  # by halves: short chains of additions
+            step //= 2
+            for copy in range(step):
+                out.line(f"sum{copy}_{group} += sum{copy + step}_{group};")
+        out.line(f"check_{shape.lanes} += sum0_{group} * 0;")
+    if node.is_permuted:
+        out.line(f"const int32_t *row = slice_rows + i1 * {split};")
+        with out.block(f"if (what & {IN_ORDER})"):
+            for group in shape.groups:
+                out.line(f"store_{vector}({output} + row[{group}], sum0_{group});")
+        with out.block("else"):
+            for group in shape.groups:
+                out.line(f"scatter_{vector}({output}, row + {group}, sum0_{group}, {n});")
+        return
+    used.partial.add(shape.lanes)
+    for group in shape.groups:
+        row = f"i1 * {split} + {group}"
+        out.line(f"if ({n} - ({row}) >= {shape.lanes})")
+        out.line(f"    store_{vector}({output} + {row}, sum0_{group});")
+        out.line("else")
+        out.line(f"    store_part_{vector}({output} + {row}, sum0_{group}, {n} - ({row}));")
+
+
+def slice_helpers(spec: KernelSpec, lanes: int) -> str:
+    """``B[at[0]], B[at[1]], ...`` as lanes for columns of 16 and of 32 bits, and its inverse for rows below n."""
+    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
+    has_gather = spec.isa == "avx512" and lanes == spec.max_lanes
+    # Lane by lane elsewhere: a gather instruction of AVX2 is not faster than its loads, on AMD's cores it is slower.
+    each = f"    return ({name}){{{', '.join(f'B[at[{lane}]]' for lane in range(lanes))}}};"
+    gather = {bits: _AVX512_GATHER[spec.dtype, bits] if has_gather else each for bits in (16, 32)}
+    scatter = _AVX512_SCATTER[spec.dtype] if has_gather else _LANE_SCATTER.format(lanes=lanes)
+    return f"""\
+{"#include <immintrin.h>" if has_gather else ""}
+static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
+{{
+{gather[16]}
+}}
+static inline {name} gather_32_{name}(const {value} *B, const int32_t *at)
+{{
+{gather[32]}
+}}
+static inline void scatter_{name}({value} *C, const int32_t *row, {name} v, int64_t n)
+{{
+{scatter}
+}}
+"""
+
+
+_AVX512_GATHER: Final = {
+    ("float32", 32): "    return (f32x16)_mm512_i32gather_ps(_mm512_loadu_si512(at), B, 4);",
+    ("float32", 16): """\
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
+    return (f32x16)_mm512_i32gather_ps(wide, B, 4);""",
+    ("float64", 32): "    return (f64x8)_mm512_i32gather_pd(_mm256_loadu_si256((const __m256i *)at), B, 8);",
+    ("float64", 16): """\
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+    return (f64x8)_mm512_i32gather_pd(wide, B, 8);""",
+}
+_AVX512_SCATTER: Final = {
+    "float32": """\
+    const __m512i rows = _mm512_loadu_si512(row);
+    const __mmask16 m = _mm512_cmplt_epi32_mask(rows, _mm512_set1_epi32((int)n));
+    _mm512_mask_i32scatter_ps(C, m, rows, (__m512)v, 4);""",
+    "float64": """\
+    const __m256i rows = _mm256_loadu_si256((const __m256i *)row);
+    const __mmask8 m = _mm256_cmplt_epi32_mask(rows, _mm256_set1_epi32((int)n));
+    _mm512_mask_i32scatter_pd(C, m, rows, (__m512d)v, 8);""",
+}
+_LANE_SCATTER: Final = """\
+    for (int lane = 0; lane < {lanes}; lane++)
+        if (row[lane] < n)
+            C[row[lane]] = v[lane];"""

@@ -1,0 +1,128 @@
+/* Columns and values of slices, for one type of the user's index arrays: included by pack_slices.c with INDEX and
+ * NAME(x) defined. A lane past the end of its row holds zeros, at the row's last column; one without any entry, at a
+ * column of another lane: what a product multiplies by zero it reads anyhow. */
+
+/* The columns of a slice of gathers, for stored columns of type CRD, counted from `base`. */
+#define FILL_COLUMNS(BITS, CRD)                                                                                      \
+    static void NAME(fill_columns_##BITS)(const asp_slice_rows *a, int64_t row0, const int32_t *rows, int64_t lanes,  \
+                                          int64_t n_slots, int64_t base, CRD *crd)                                   \
+    {                                                                                                                \
+        const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
+        int64_t any = base;                                                                                          \
+        for (int64_t lane = lanes - 1; lane >= 0; lane--) {                                                          \
+            const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
+            if (row < a->n_rows && indptr[row] < indptr[row + 1])                                                    \
+                any = indices[indptr[row]];                                                                          \
+        }                                                                                                            \
+        for (int64_t lane = 0; lane < lanes; lane++) {                                                               \
+            const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
+            const int64_t low = row < a->n_rows ? indptr[row] : 0;                                                   \
+            const int64_t n = row < a->n_rows ? indptr[row + 1] - low : 0;                                           \
+            const CRD last = (CRD)((n ? indices[low + n - 1] : any) - base);                                         \
+            for (int64_t slot = 0; slot < n; slot++)                                                                 \
+                crd[slot * lanes + lane] = (CRD)(indices[low + slot] - base);                                        \
+            for (int64_t slot = n; slot < n_slots; slot++)                                                           \
+                crd[slot * lanes + lane] = last;                                                                     \
+        }                                                                                                            \
+    }
+FILL_COLUMNS(16, uint16_t)
+FILL_COLUMNS(32, int32_t)
+#undef FILL_COLUMNS
+
+/* The diagonals that the rows from `row` on have entries on, ascending, as columns in lane 0. */
+static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t lanes, int32_t *stamp, int32_t *firsts)
+{
+    const INDEX *indptr = a->indptr, *indices = a->indices;
+    int64_t n = 0;
+    for (int64_t lane = 0; lane < lanes; lane++)
+        for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++) {
+            const int64_t first = indices[p] - lane;
+            if (stamp[first] == (int32_t)(row / lanes) + 1)
+                continue;
+            stamp[first] = (int32_t)(row / lanes) + 1;
+            firsts[n++] = (int32_t)first;
+        }
+    for (int64_t at = 1; at < n; at++) { /* nearly sorted: all but the first row add few */
+        const int32_t value = firsts[at];
+        int64_t hole = at;
+        for (; hole > 0 && firsts[hole - 1] > value; hole--)
+            firsts[hole] = firsts[hole - 1];
+        firsts[hole] = value;
+    }
+}
+
+/* Values of one slice. `slot_of`: by diagonal, its slot (scratch). */
+#define FILL_VALUES(SUFFIX, TYPE)                                                                                    \
+    static void NAME(fill_gathers_##SUFFIX)(const asp_slice_rows *a, int64_t row0, const int32_t *rows, int64_t lanes, \
+                                            int64_t n_slots, TYPE *vals)                                             \
+    {                                                                                                                \
+        const INDEX *indptr = a->indptr;                                                                             \
+        const TYPE *data = a->data;                                                                                  \
+        for (int64_t lane = 0; lane < lanes; lane++) {                                                               \
+            const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
+            const int64_t low = row < a->n_rows ? indptr[row] : 0;                                                   \
+            const int64_t n = row < a->n_rows ? indptr[row + 1] - low : 0;                                           \
+            for (int64_t slot = 0; slot < n; slot++)                                                                 \
+                vals[slot * lanes + lane] = data[low + slot];                                                        \
+            for (int64_t slot = n; slot < n_slots; slot++)                                                           \
+                vals[slot * lanes + lane] = 0;                                                                       \
+        }                                                                                                            \
+    }                                                                                                                \
+    static void NAME(fill_diagonals_##SUFFIX)(const asp_slice_rows *a, int64_t row, int64_t lanes, int64_t n_slots,   \
+                                              const int32_t *firsts, int32_t *slot_of, TYPE *vals)                   \
+    {                                                                                                                \
+        const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
+        const TYPE *data = a->data;                                                                                  \
+        memset(vals, 0, (size_t)(n_slots * lanes) * sizeof(TYPE));                                                   \
+        for (int64_t slot = 0; slot < n_slots; slot++)                                                               \
+            slot_of[firsts[slot]] = (int32_t)slot;                                                                   \
+        for (int64_t lane = 0; lane < lanes; lane++)                                                                 \
+            for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++)                                    \
+                vals[slot_of[indices[p] - lane] * lanes + lane] += data[p];                                          \
+    }                                                                                                                \
+    static void NAME(fill_slices_##SUFFIX)(const asp_slice_rows *a, const asp_sliced *s, int32_t *scratch, TYPE *vals) \
+    {                                                                                                                \
+        const INDEX *pos = s->pos;                                                                                   \
+        const int64_t lanes = s->lanes;                                                                              \
+        for (int64_t at = 0; at < (a->n_rows + lanes - 1) / lanes; at++) {                                           \
+            const int32_t *rows = s->rows ? s->rows + at * lanes : NULL;                                             \
+            const int64_t row0 = rows ? rows[0] : at * lanes, n_slots = pos[at + 1] - pos[at];                       \
+            if ((s->what[at] & ASP_KIND) == ASP_DIAGONAL)                                                            \
+                NAME(fill_diagonals_##SUFFIX)                                                                        \
+            (a, row0, lanes, n_slots, asp_wide_columns(s, at), scratch, vals + pos[at] * lanes);                     \
+            else NAME(fill_gathers_##SUFFIX)(a, row0, rows, lanes, n_slots, vals + pos[at] * lanes);                 \
+        }                                                                                                            \
+    }
+FILL_VALUES(0, float)
+FILL_VALUES(1, double)
+FILL_VALUES(2, float _Complex)
+FILL_VALUES(3, double _Complex)
+#undef FILL_VALUES
+
+static void NAME(fill_slices)(int dtype, const asp_slice_rows *a, const asp_sliced *s, int32_t *scratch, void *vals)
+{
+    switch (dtype) {
+    case 0: NAME(fill_slices_0)(a, s, scratch, vals); break;
+    case 1: NAME(fill_slices_1)(a, s, scratch, vals); break;
+    case 2: NAME(fill_slices_2)(a, s, scratch, vals); break;
+    default: NAME(fill_slices_3)(a, s, scratch, vals); break;
+    }
+}
+
+/* Columns of every slice. */
+static void NAME(list_slices)(const asp_slice_rows *a, const asp_sliced *s, int32_t *stamp)
+{
+    const INDEX *pos = s->pos;
+    for (int64_t at = 0; at < (a->n_rows + s->lanes - 1) / s->lanes; at++) {
+        const int32_t *rows = s->rows ? s->rows + at * s->lanes : NULL;
+        const int64_t row0 = rows ? rows[0] : at * s->lanes, n_slots = pos[at + 1] - pos[at];
+        const int64_t base = s->what[at] >> ASP_BASE_SHIFT;
+        switch (s->what[at] & ASP_KIND) {
+        case ASP_DIAGONAL: NAME(list_diagonals)(a, row0, s->lanes, stamp, asp_wide_columns(s, at)); break;
+        case ASP_NARROW:
+            NAME(fill_columns_16)(a, row0, rows, s->lanes, n_slots, base, (uint16_t *)s->crd + s->begin[at]);
+            break;
+        default: NAME(fill_columns_32)(a, row0, rows, s->lanes, n_slots, base, asp_wide_columns(s, at)); break;
+        }
+    }
+}

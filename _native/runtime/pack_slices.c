@@ -1,0 +1,84 @@
+/* Packing of CSR arrays into slices of `lanes` rows (SELL-C-sigma; Kreutzer et al. 2014): in each slot of a slice every
+ * row has one entry. Slots of a slice whose entries lie on few diagonals have one column, of lane 0, instead of one per
+ * lane. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64; rows and columns below 2^31.
+ *
+ * rows[s * lanes + lane]  row of a lane (INT32_MAX: none); NULL where slice s has the rows from s * lanes on (sigma 1)
+ * pos[s] .. pos[s + 1]    slots of slice s, in the index type
+ * begin[s]                where its columns begin, in units of `bits` bits
+ * what[s]                 base << 3 | in_order << 2 | kind. kind 0: columns of 32 bits; 1: of 16 bits, counted from
+ *                         base; 2: one column of 32 bits per slot. in_order: all lanes have rows, one after the other
+ * vals[pos * lanes]       a slot's values
+ *
+ * Every function returns 0, or -1 when its scratch memory could not be had (nothing useful is written then). */
+#include "pack_slices.h"
+#include "slices_api.h"
+
+static int asp_by_key(const void *a, const void *b)
+{
+    const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+#define INDEX int32_t
+#define NAME(x) x##_int32
+#include "fill_slices_body.h"
+#include "pack_slices_body.h"
+#undef INDEX
+#undef NAME
+#define INDEX int64_t
+#define NAME(x) x##_int64
+#include "fill_slices_body.h"
+#include "pack_slices_body.h"
+#undef INDEX
+#undef NAME
+
+/* Rows, slots and kind of every slice; one pass over the row lengths, and one over the entries where `diagonals` are
+ * looked for or columns of 16 bits are wanted. The arrays have ceil(n_rows / lanes) slices and, but for rows and what,
+ * one entry more. */
+int asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                       int64_t lanes, int64_t sigma, int diagonals, int bits, int32_t *rows, void *pos,
+                       int64_t *begin, int64_t *what)
+{
+    const asp_slice_rows a = {n_rows, n_cols, indptr, indices, NULL};
+    const asp_slicing how = {lanes, sigma, diagonals, bits};
+    const size_t n_window = (size_t)(asp_window_rows(&how) + lanes);
+    asp_layout out = {.rows = rows, .pos = pos, .begin = begin, .what = what};
+    out.window = malloc(n_window * sizeof *out.window);
+    out.sorted = malloc(n_window * sizeof *out.sorted);
+    out.counts = malloc((ASP_MAX_BUCKETS + 1) * sizeof *out.counts);
+    out.keys = malloc(n_window * sizeof *out.keys);
+    out.stamp = calloc((size_t)(n_cols + lanes), sizeof *out.stamp);
+    const int has_room = out.window && out.sorted && out.counts && out.keys && out.stamp;
+    if (has_room && itype == 0)
+        lay_out_int32(&a, &how, &out);
+    else if (has_room)
+        lay_out_int64(&a, &how, &out);
+    free(out.window);
+    free(out.sorted);
+    free(out.counts);
+    free(out.keys);
+    free(out.stamp);
+    return has_room ? 0 : -1;
+}
+
+/* Columns (unless crd_known: they are there already) and values of slices that were laid out. */
+int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                    const void *data, int64_t lanes, int bits, const int32_t *rows, const void *pos,
+                    const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals)
+{
+    const asp_slice_rows a = {n_rows, n_cols, indptr, indices, data};
+    const asp_sliced s = {lanes, bits, rows, pos, begin, what, crd};
+    int32_t *scratch = calloc((size_t)(n_cols + lanes), sizeof *scratch);
+    if (!scratch)
+        return -1;
+    if (!crd_known && itype == 0)
+        list_slices_int32(&a, &s, scratch);
+    else if (!crd_known)
+        list_slices_int64(&a, &s, scratch);
+    if (itype == 0)
+        fill_slices_int32(dtype, &a, &s, scratch, vals);
+    else
+        fill_slices_int64(dtype, &a, &s, scratch, vals);
+    free(scratch);
+    return 0;
+}

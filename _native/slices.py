@@ -1,0 +1,185 @@
+"""Packing of sliced formats (SELL-C-sigma, with diagonals): slots of lanes, one row of op(A) per lane.
+
+A PackedOperand in such a format has, beside the slots of the sliced level ``k1`` (``pos["k1"]``, ``crd["k1"]``), the
+arrays of `SIDES`. What they hold is written in ``runtime/pack_slices.c``, which packs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from autosparse._native import memory, runtime_api
+from autosparse._native.levels import COORDINATE_DTYPES
+from numpy.typing import NDArray
+
+from autosparse.formats import Format, LevelKind
+from autosparse.pattern import Pattern
+
+if TYPE_CHECKING:
+    from autosparse._native.native_packers import Packed, Rows
+    from autosparse._native.packing import PackedOperand
+
+Array = NDArray[Any]  # indices of any supported dtype, or values
+
+LEVELS: Final = ("i1:U,k1:S,i0:U", "i1:U,k1:D,i0:U")
+"""Levels of the formats that are packed here."""
+SIDES: Final[Mapping[str, tuple[str, int]]] = {"begin": ("pos", 3), "what": ("crd", 3), "rows": ("crd", 4)}
+"""Arrays beside those of the levels: name -> where a kernel finds them (kind, depth)."""
+INDEX_BITS: Final = (16, 32)
+LIMIT: Final = (1 << 31) - 1
+"""Most rows and columns: both are stored in 32 bits."""
+
+WIDE: Final = 0
+NARROW: Final = 1
+DIAGONAL: Final = 2
+KIND_MASK: Final = 3
+BASE_SHIFT: Final = 3
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which rows make up which slice, and how its columns are stored."""
+
+    rows: Array | None  # int32, of every lane; None: in order
+    pos: Array  # index type of the pattern
+    begin: Array  # int64
+    what: Array  # int64
+
+    @property
+    def n_slots(self) -> int:
+        """Slots of all slices."""
+        return int(self.pos[-1])
+
+    def sides(self) -> dict[str, Array]:
+        """Arrays of `SIDES` that are there."""
+        found = {"begin": self.begin, "what": self.what}
+        return found if self.rows is None else found | {"rows": self.rows}
+
+
+def has_diagonals(fmt: Format) -> bool:
+    """Whether slices may list diagonals."""
+    return fmt.levels[1].kind is LevelKind.DIAGONAL
+
+
+def lay_out(rows: Rows, fmt: Format) -> Layout:
+    """The layout of op(A) in `fmt`. O(rows), and O(nnz) where columns must be looked at. MemoryError."""
+    lanes = fmt.split("i")
+    n_slices = -(-rows.n_rows // lanes)
+    lane_rows = np.empty(n_slices * lanes, dtype=np.int32) if fmt.sigma > 1 else None
+    layout = Layout(
+        lane_rows,
+        np.empty(n_slices + 1, dtype=rows.indptr.dtype),
+        np.empty(n_slices + 1, dtype=np.int64),
+        np.empty(n_slices, dtype=np.int64),
+    )
+    code = runtime_api.lib.asp_slices_lay_out(
+        *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout)
+    )
+    _check(code)
+    return layout
+
+
+class SlicesPacker:
+    """``i1:U,k1:S,i0:U`` and ``i1:U,k1:D,i0:U``."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """Slices of rows."""
+        return ",".join(map(str, fmt.levels)) in LEVELS
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Lay out, list, fill."""
+        layout = lay_out(rows, fmt)
+        crd = memory.empty_output((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
+        packed = memory.empty_output((layout.n_slots * fmt.split("i"),), values.dtype)
+        _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
+        sides = layout.sides()
+        pos = {"k1": layout.pos, "begin": sides.pop("begin")}
+        return pos, {"k1": crd, **sides}, packed
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Values only, in place."""
+        pos, crd = operand.pos, operand.crd
+        layout = Layout(crd.get("rows"), pos["k1"], pos["begin"], crd["what"])
+        _fill(rows, values, operand.fmt, (layout, crd["k1"], operand.values), crd_known=True)
+
+
+def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
+    """Bytes of op(A) in `fmt`, exact."""
+    layout = lay_out(rows, fmt)
+    arrays = [layout.pos, *layout.sides().values()]
+    cells = layout.n_slots * fmt.split("i")
+    return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + cells * value_bytes
+
+
+def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:
+    """Why `pattern` (or its transpose) cannot be packed in the sliced format `fmt`, or None."""
+    if not SlicesPacker.takes(fmt):
+        return f"of sliced formats only {' and '.join(LEVELS)} are packed"
+    if fmt.index_bits not in INDEX_BITS:
+        return f"slices store columns of 16 or 32 bits, not {fmt.index_bits}"
+    if max(pattern.shape) > LIMIT:
+        return f"{max(pattern.shape):,} rows or columns: more than 31 bits hold"
+    return None if runtime_api.available else "the compiled runtime is missing"
+
+
+def walk(operand: PackedOperand) -> tuple[dict[str, Array], Array]:
+    """Coordinates of every position (``i1``, ``i0`` of the row, ``k1``), and the positions; of lanes with a row."""
+    lanes = operand.fmt.split("i")
+    slots = np.diff(operand.pos["k1"]).astype(np.int64)
+    owner = np.repeat(np.arange(slots.size), slots * lanes)  # slice of each position
+    positions = np.arange(owner.size)
+    lane = positions % lanes
+    row = (
+        owner * lanes + lane
+        if "rows" not in operand.crd
+        else operand.crd["rows"][owner * lanes + lane].astype(np.int64)
+    )
+    column = columns(operand, owner, positions)
+    kept = row < operand.sizes["i"]
+    found = {"i1": row[kept] // lanes, "i0": row[kept] % lanes, "k1": column[kept]}
+    return found, positions[kept]
+
+
+def columns(operand: PackedOperand, owner: Array, positions: Array) -> Array:
+    """Column of op(A) at `positions`, which belong to the slices `owner`."""
+    lanes, crd = operand.fmt.split("i"), operand.crd["k1"]
+    what, begin = operand.crd["what"][owner], operand.pos["begin"][owner]
+    is_narrow, is_diagonal = what & KIND_MASK == NARROW, what & KIND_MASK == DIAGONAL
+    at = positions - operand.pos["k1"][owner].astype(np.int64) * lanes
+    n_units = 4 // crd.itemsize  # of a column of 32 bits; such columns begin at whole ones
+    wide = crd[: crd.size // n_units * n_units].view(np.int32)
+    found = np.empty(positions.size, dtype=np.int64)
+    found[is_narrow] = crd[(begin + at)[is_narrow]] + (what >> BASE_SHIFT)[is_narrow]
+    unit = begin // n_units + np.where(is_diagonal, at // lanes, at)
+    found[~is_narrow] = wide[unit[~is_narrow]]
+    return found + np.where(is_diagonal, positions % lanes, 0)
+
+
+def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, Array], *, crd_known: bool) -> None:
+    layout, crd, packed = arrays
+    lane_rows, pos, begin, what = _pointers(layout)
+    code = runtime_api.lib.asp_slices_fill(
+        runtime_api.DTYPE_CODES[values.dtype.name],
+        *rows.head,
+        runtime_api.pointer(values),
+        *(fmt.split("i"), fmt.index_bits, lane_rows, pos, begin, what, crd_known),
+        *(runtime_api.pointer(crd), runtime_api.pointer(packed)),
+    )
+    _check(code)
+
+
+def _pointers(layout: Layout) -> tuple[Any, Any, Any, Any]:  # C pointers: rows, pos, begin, what
+    point = runtime_api.pointer
+    rows = runtime_api.ffi.NULL if layout.rows is None else point(layout.rows)
+    return rows, point(layout.pos), point(layout.begin), point(layout.what)
+
+
+def _check(code: int) -> None:
+    if code < 0:
+        raise MemoryError("no memory to pack a sparse operand")

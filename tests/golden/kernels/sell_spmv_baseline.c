@@ -1,0 +1,184 @@
+/* autosparse kernel
+ * i1:U,k1:S,i0:U | i=4; loops i1 k1 i0, parallel i1
+ * float64, indices int64, baseline; unroll 2, prefetch 0
+ *
+ * C[i] += A[i,k] * B[k]    # A: i1:U,k1:S,i0:U
+ * parallel for i1 in 0..ceil(n_i / 4):
+ *   for p_k1 in k1_pos[i1]..: lanes i0 in 0..4: C[i] += A[i,k] * B[k], i = i1*4 + i0, k = k1_crd[p_k1,i0]  # 2 copies, check finite
+ */
+#include <stddef.h>
+#include <stdint.h>
+typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
+typedef int (*asp_parallel_function)(asp_task task, void *context, int64_t n_items, int64_t min_items,
+                                     int64_t max_items, int n_threads, double serial_ns);
+typedef struct {
+    int64_t size[4];            /* extents of the indices, the sparse operand's first */
+    const void *pos[8], *crd[8]; /* by depth of the level */
+    const void *vals;
+    int64_t n_positions[8];     /* of each level; the last level's number the values */
+    int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
+    asp_parallel_function parallel; /* NULL: one thread */
+} asp_operand;
+typedef struct {
+    const asp_operand *A;
+    uintptr_t B, C;
+    int64_t ldB, ldC, n_j, n_threads, chunk;
+} asp_call;
+typedef double f64x1;
+static inline f64x1 load_f64x1(const double *p) { return *p; }
+static inline void store_f64x1(double *p, f64x1 v) { *p = v; }
+static inline double sum_f64x1(f64x1 v) { return v; }
+typedef double f64x2 __attribute__((vector_size(16)));
+typedef double f64x2_unaligned __attribute__((vector_size(16), aligned(8), may_alias));
+static inline f64x2 load_f64x2(const double *p) { return *(const f64x2_unaligned *)p; }
+static inline void store_f64x2(double *p, f64x2 v) { *(f64x2_unaligned *)p = v; }
+static inline double sum_f64x2(f64x2 v)
+{
+    union { f64x2 whole; f64x1 half[2]; } u = {v};
+    return sum_f64x1(u.half[0] + u.half[1]);
+}
+static inline f64x2 load_part_f64x2(const double *p, int64_t n)
+{
+    f64x2 v = {0};
+    for (int lane = 0; lane < 2 && lane < n; lane++)
+        v[lane] = p[lane];
+    return v;
+}
+static inline void store_part_f64x2(double *p, f64x2 v, int64_t n)
+{
+    for (int lane = 0; lane < 2 && lane < n; lane++)
+        p[lane] = v[lane];
+}
+/* Reads past the end give the last value: it meets a padded zero. */
+static inline f64x2 load_clamped_f64x2(const double *p, int64_t k, int64_t n)
+{
+    f64x2 v;
+    if (k + 2 <= n)
+        return load_f64x2(p + k);
+    for (int lane = 0; lane < 2; lane++)
+        v[lane] = p[k + lane < n ? k + lane : n - 1];
+    return v;
+}
+
+static inline f64x2 gather_16_f64x2(const double *B, const uint16_t *at)
+{
+    return (f64x2){B[at[0]], B[at[1]]};
+}
+static inline f64x2 gather_32_f64x2(const double *B, const int32_t *at)
+{
+    return (f64x2){B[at[0]], B[at[1]]};
+}
+static inline void scatter_f64x2(double *C, const int32_t *row, f64x2 v, int64_t n)
+{
+    for (int lane = 0; lane < 2; lane++)
+        if (row[lane] < n)
+            C[row[lane]] = v[lane];
+}
+/* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
+ * numbers of entries and iterations. */
+static int64_t asp_boundary(const int64_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
+{
+    if (part >= n_parts)
+        return n;
+    if (chunk > 0)
+        return part * chunk;
+    if (!pos)
+        return n * part / n_parts;
+    const double wanted = ((double)(pos[n] - pos[0]) + 2.0 * (double)n) * (double)part / (double)n_parts;
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if ((double)(pos[middle] - pos[0]) + 2.0 * (double)middle < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+typedef struct {
+    const asp_call *call;
+    int64_t n, n_parts;
+    const int64_t *weights;
+    int bad;
+} task_context;
+
+static void task(void *context, int64_t part, int64_t end_part)
+{
+    task_context *x = context;
+    const asp_call *call = x->call;
+    const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
+    const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
+    f64x2 check_2 = {0};
+    const asp_operand *A = call->A;
+    const int64_t n_i = A->size[0];
+    const int64_t *restrict k1_pos = A->pos[1];
+    const int32_t *restrict k1_crd = A->crd[1];
+    const double *restrict vals = A->vals;
+    const double *restrict B_ = (const double *)call->B;
+    double *restrict C_ = (double *)call->C;
+    for (int64_t i1 = begin; i1 < end; i1++) {
+        const int64_t n_slots = k1_pos[i1 + 1] - k1_pos[i1];
+        const double *v = vals + k1_pos[i1] * 4;
+        f64x2 sum0_0 = {0};
+        f64x2 sum0_2 = {0};
+        f64x2 sum1_0 = {0};
+        f64x2 sum1_2 = {0};
+        {
+            const double *x = B_;
+            const int32_t *at = (const int32_t *)(k1_crd + k1_pos[i1] * 4);
+            int64_t s = 0;
+            for (; s + 2 <= n_slots; s += 2) {
+                sum0_0 += load_f64x2(v + s * 4) * gather_32_f64x2(x, at + s * 4);
+                sum0_2 += load_f64x2(v + s * 4 + 2) * gather_32_f64x2(x, at + s * 4 + 2);
+                sum1_0 += load_f64x2(v + (s + 1) * 4) * gather_32_f64x2(x, at + (s + 1) * 4);
+                sum1_2 += load_f64x2(v + (s + 1) * 4 + 2) * gather_32_f64x2(x, at + (s + 1) * 4 + 2);
+            }
+            if (n_slots & 1) {
+                sum0_0 += load_f64x2(v + s * 4) * gather_32_f64x2(x, at + s * 4);
+                sum0_2 += load_f64x2(v + s * 4 + 2) * gather_32_f64x2(x, at + s * 4 + 2);
+            }
+        }
+        sum0_0 += sum1_0;
+        check_2 += sum0_0 * 0;
+        sum0_2 += sum1_2;
+        check_2 += sum0_2 * 0;
+        if (n_i - (i1 * 4 + 0) >= 2)
+            store_f64x2(C_ + i1 * 4 + 0, sum0_0);
+        else
+            store_part_f64x2(C_ + i1 * 4 + 0, sum0_0, n_i - (i1 * 4 + 0));
+        if (n_i - (i1 * 4 + 2) >= 2)
+            store_f64x2(C_ + i1 * 4 + 2, sum0_2);
+        else
+            store_part_f64x2(C_ + i1 * 4 + 2, sum0_2, n_i - (i1 * 4 + 2));
+    }
+    if (sum_f64x2(check_2) != 0) /* nan: a result was not finite */
+        x->bad = 1;
+}
+
+int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)
+{
+    const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;
+    int bad = 0;
+    const int64_t n_i = A->size[0];
+    const int64_t n_k = A->size[1];
+    const int64_t *restrict k1_pos = A->pos[1];
+    double *restrict C_ = (double *)call->C;
+    const int64_t n_i1 = (n_i + 3) / 4;
+    if (n_i == 0 || n_k == 0) {
+        for (int64_t at = 0; at < n_i; at++) C_[at] = 0;
+        return 0;
+    }
+    {
+        task_context x = {.call = call, .n = n_i1, .weights = k1_pos};
+        x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? 16 * n_threads : 1;
+        if (!A->parallel || n_threads <= 1)
+            task(&x, 0, x.n_parts);
+        else {
+            const double serial_ns = (double)A->n_positions[2] * (0.6 + 0.04 * (double)n_j);
+            A->parallel(task, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
+        }
+        bad |= x.bad;
+    }
+    return bad;
+}
