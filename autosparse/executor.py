@@ -6,8 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import weakref
-from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -16,18 +14,18 @@ from numpy.typing import NDArray
 
 from autosparse import cache, planner
 from autosparse._native import memory, runtime_api
-from autosparse.config import Effort, Options, get_options, parse_setting
-from autosparse.engine.experience import Experience, before_flush, experience_of
-from autosparse.engine.shelf import Shelf
+from autosparse.config import Effort, get_options, parse_setting
+from autosparse.engine import recollection
+from autosparse.engine.experience import Experience, experience_of
 from autosparse.engine.slot import Slot
+from autosparse.engine.state import bench_of, deliberation_of, slot_for, target_of
 from autosparse.engine.trials import Bench, Call, KernelTrial
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operand import NativeRows, Operand
 from autosparse.ops import OPS
 from autosparse.plan import Plan
-from autosparse.planner import Deliberation
-from autosparse.problem import Problem, columns_bucket
+from autosparse.problem import Problem
 from autosparse.report import Report
 from autosparse.target import Target
 from autosparse.tuner import Progress
@@ -43,20 +41,6 @@ _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_
 _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # without the runtime nothing gets here
 
 
-class Engine:
-    """Executor's state of one operand: a slot per problem and set of options, and the shelf of packed copies."""
-
-    __slots__ = ("__weakref__", "hot", "shelf", "slots")
-
-    def __init__(self) -> None:
-        self.hot: dict[tuple[int, bool], Slot] = {}  # (columns, transposed) -> the slot used last
-        self.slots: dict[tuple[Any, ...], Slot] = {}
-        self.shelf = Shelf()
-
-
-_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
-
-
 def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | None = None) -> AnyArray:
     """C = M @ B, or Mᵀ @ B when `transposed`; B (k,) or (k, n) of the operand's dtype, any strides.
 
@@ -64,11 +48,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     with B or the operand.
     """
     rows = operand.rows or operand.validate()
-    if B.ndim == 1:
-        n_vecs = 1
-        ldb = 1
-    else:
-        n_vecs = ldb = B.shape[1]
+    n_vecs = ldb = 1 if B.ndim == 1 else B.shape[1]
     if B.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED:
         source = _from_buffer(B)
     else:
@@ -83,13 +63,11 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     engine = operand.engine
     slot = engine.hot.get((n_vecs, transposed)) if engine is not None else None
     if slot is None or slot.options is not get_options() or slot.dtype is not rows.dtype:
-        slot = _slot_for(operand, rows, n_vecs, transposed)
+        slot = slot_for(operand, rows, n_vecs, transposed)
     trial = slot.turn
     start_ns = perf_counter_ns()
     if trial is None or not trial.run(operand, _call(rows, B, out)):
-        if trial is not None:
-            _refused(trial, operand)
-            trial = None
+        trial = _without(trial, operand)
         kernel = _lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm
         code = kernel(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
@@ -137,134 +115,18 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
 def _look(slot: Slot, operand: Operand, n_vecs: int, trial: Any, took_ns: int) -> None:
     """Off the hot path: tuning may want to go on."""
     if slot.deliberation is None:
-        slot.begin(_deliberation(slot, operand))
+        slot.begin(deliberation_of(slot, operand))
     slot.look(n_vecs, trial, took_ns)
     bench = slot.deliberation.bench if slot.deliberation else None
     if bench is not None and bench.is_stale:
         operand.engine = None
 
 
-def _refused(trial: KernelTrial, operand: Operand) -> None:
-    """A tuned kernel could not serve. If the matrix is another one now, what was found for the old one goes."""
-    if operand.structure_version != trial.bench.structure_version:
+def _without(trial: KernelTrial | None, operand: Operand) -> KernelTrial | None:
+    """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
+    if trial is not None and operand.structure_version != trial.bench.structure_version:
         operand.engine = None
-
-
-# -- slots --------------------------------------------------------------------------------------------------------
-
-
-def _slot_for(operand: Operand, rows: NativeRows, n_vecs: int, transposed: bool) -> Slot:
-    """The slot of this problem under the options in force; becomes the hot one."""
-    options = get_options()
-    engine = operand.engine or _new_engine(operand)
-    assert rows.dtype is not None
-    key = (columns_bucket(n_vecs), transposed, rows.dtype.char, *_decisive(options))
-    slot = engine.slots.get(key)
-    if slot is None:
-        slot = Slot(
-            options=options, transposed=transposed, dtype=rows.dtype, n_dense_cols=max(1, n_vecs),
-            threads=options.threads or 0,
-            flags=runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0,
-        )  # fmt: skip
-        slot.next_look_ns = _first_look_ns(options)
-        slot = engine.slots.setdefault(key, slot)
-    assert isinstance(slot, Slot)
-    slot.options, slot.dtype = options, rows.dtype
-    engine.hot[n_vecs, transposed] = slot
-    return slot
-
-
-def _new_engine(operand: Operand) -> Engine:
-    engine = operand.engine = Engine()
-    _engines.add(engine)
-    return engine
-
-
-def _decisive(options: Options) -> tuple[Any, ...]:
-    """The options that make another problem of it; the others only say what may be spent."""
-    is_off = options.effort is Effort.OFF
-    return options.threads, options.deterministic, is_off, options.cache, options.cache_dir, options.isa
-
-
-def _first_look_ns(options: Options) -> float:
-    """Product time after which tuning is thought of: when its first step, a look into the cache, is affordable."""
-    if options.effort is Effort.OFF or options.deterministic or options.overhead <= 0:
-        return float("inf")
-    if options.runs is not None:
-        return 0.0
-    store = cache.open_store(options)
-    return experience_of(store, Target.host()).prices.price_s("recall") / options.overhead * 1e9
-
-
-def _deliberation(slot: Slot, operand: Operand) -> Deliberation:
-    """Tuning of `slot`'s problem, to be done in steps: nothing is read or hashed yet."""
-    options = slot.options
-    experience = experience_of(cache.open_store(options), Target.host())
-    dtype = slot.dtype.name
-    slot.history_key = planner.history_key(
-        operand, operation="matmul", transposed=slot.transposed, n_dense_cols=slot.n_dense_cols, dtype=dtype
-    )
-    reference = weakref.ref(operand)
-    key = slot.history_key
-    n_bytes = operand.nnz * (operand.indices.itemsize + slot.dtype.itemsize)
-    deliberation = Deliberation(
-        make_bench=lambda: _bench(_alive(reference), slot),
-        effort=options.effort,
-        recall_price_s=experience.prices.price_s("recall"),
-        hash_price_s=experience.prices.price_s("hash", n_bytes),
-        import_price_s=experience.prices.price_s("import"),
-        runs_expected=lambda: experience.runs_expected(key),
-        total_runs=float(options.runs) if options.runs is not None else None,
-    )
-    if _report_counts not in _reporters:
-        _reporters.append(_report_counts)
-        before_flush(_report_counts)
-    return deliberation
-
-
-_reporters: list[Callable[[], None]] = []
-
-
-def _report_counts() -> None:
-    """Tell histories about the calls that they do not know of yet (at exit)."""
-    for engine in list(_engines):
-        for slot in list(engine.slots.values()):
-            if slot.deliberation is not None and slot.deliberation.bench is not None:
-                slot.count_into(slot.deliberation.bench.experience)
-
-
-def _alive(reference: weakref.ref[Operand]) -> Operand:
-    operand = reference()
-    assert operand is not None, "steps are bought by products, and products hold their operand"
-    return operand
-
-
-def _bench(operand: Operand, slot: Slot) -> Bench:
-    """Everything that trials of the slot's problem need; hashes the structure."""
-    options = slot.options
-    store = cache.open_store(options)
-    target = _target(options)
-    pattern = operand.pattern
-    engine = operand.engine or _new_engine(operand)
-    problem = Problem(
-        operation="matmul", pattern=pattern, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols,
-        dtype=slot.dtype.name, threads=options.threads or runtime_api.max_threads(),
-        deterministic=options.deterministic, target=target,
-    )  # fmt: skip
-    return Bench(
-        problem=problem, operand=weakref.ref(operand), options=options, store=store,
-        experience=experience_of(store, target), shelf=engine.shelf,
-        structure_version=operand.structure_version,
-    )  # fmt: skip
-
-
-def _target(options: Options) -> Target:
-    """This machine, held to the instruction set that options allow."""
-    host = Target.host()
-    order = ("baseline", "avx2", "avx512")
-    if options.isa is None or order.index(options.isa) >= order.index(host.isa):
-        return host
-    return dataclasses.replace(host, isa=options.isa)
+    return None
 
 
 # -- tuning that was asked for, and what is known -------------------------------------------------------------------
@@ -300,12 +162,12 @@ def tune(
     if dtype is not None and np.dtype(dtype) != rows.dtype:
         raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
     operand.refresh()
-    slot = _slot_for(operand, rows, columns, transposed)
+    slot = slot_for(operand, rows, columns, transposed)
     slot.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
-    bench = _bench(operand, slot)
+    bench = bench_of(operand, slot)
     decision = planner.plan(bench, runs=runs, effort=wanted, budget_s=budget_s, progress=show)
-    deliberation = _deliberation(slot, operand)
+    deliberation = deliberation_of(slot, operand)
     deliberation.bench = bench
     slot.install(deliberation, decision.plan, decision.trial)
     return decision.plan
@@ -322,7 +184,7 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
     rows = operand.rows or operand.validate()
     if rows.dtype is None:
         return planner.default_plan(_SCIPY)
-    return _slot_for(operand, rows, columns, transposed).current_plan()
+    return slot_for(operand, rows, columns, transposed).current_plan()
 
 
 def report(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Report:  # Any: whatever the product takes
@@ -334,11 +196,11 @@ def report(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Report:
     rows = operand.rows or operand.validate()
     if rows.dtype is None:
         return _scipy_report(operand, columns, transposed=transposed)
-    slot = _slot_for(operand, rows, columns, transposed)
-    bench = _bench(operand, slot)
+    slot = slot_for(operand, rows, columns, transposed)
+    bench = bench_of(operand, slot)
     plan = slot.current_plan()
     if plan.is_default and not plan.candidates:
-        known = planner.recall(bench)
+        known = recollection.recall(bench)
         plan = plan if known is None else dataclasses.replace(known, why=f"{known.why} (not in use yet)")
     return _report(slot, bench, plan)
 
@@ -370,7 +232,7 @@ def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,
         default_s=plan.default_s or outlook.default_s or None,
-        expected_gain=planner.expected_gain(bench),
+        expected_gain=recollection.expected_gain(bench),
         prices_s={
             "hash": prices.price_s("hash", problem.pattern.csr_bytes(slot.dtype.itemsize)),
             "rank": prices.price_s("rank"),
@@ -385,7 +247,7 @@ def _scipy_report(operand: Operand, columns: int, *, transposed: bool) -> Report
     options = get_options()
     problem = Problem(
         operation="matmul", pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
-        dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=_target(options),
+        dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target_of(options),
     )  # fmt: skip
     return Report(problem=problem, plan=planner.default_plan(_SCIPY), value_bytes=operand.dtype.itemsize)
 

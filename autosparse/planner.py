@@ -7,7 +7,6 @@ Memory -> record on disk -> does it pay? -> tune, or the default kernel. `plan` 
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import sys
 import time
 from collections.abc import Callable
@@ -16,21 +15,17 @@ from typing import Final
 
 import numpy as np
 
-from autosparse import _native, cache, payoff
+from autosparse import _native, payoff
 from autosparse.config import Effort
+from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember
 from autosparse.engine.trials import Bench, KernelTrial
-from autosparse.errors import RecordError
 from autosparse.log import event
-from autosparse.operand import Operand
-from autosparse.ops import OPS
 from autosparse.payoff import Account, Outlook
 from autosparse.plan import Plan
-from autosparse.problem import Problem, columns_bucket
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.measure import Race, RaceRule, timed_s
 from autosparse.tuner.model import CostModel, TrafficModel
 from autosparse.tuner.search import BLOCKING, LIVE, Steps
-from autosparse.tuner.space import space_signature
 from autosparse.tuner.statistics import pattern_facts
 from autosparse.tuner.trial import Pause, Sample, Work
 
@@ -50,60 +45,6 @@ class Decision:
 def default_plan(why: str, *, default_s: float | None = None) -> Plan:
     """The default kernel, and why."""
     return Plan(schedule=None, why=why, default_s=default_s, measured_s=default_s)
-
-
-def gain_kind(problem: Problem) -> str:
-    """Name under which the gains of tuning such problems are remembered."""
-    return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
-
-
-def expected_gain(bench: Bench) -> float:
-    """Share of the default time that tuning is expected to save: prior of the operation, corrected by experience."""
-    problem = bench.problem
-    prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
-    seen = bench.experience.prices.gains.get(gain_kind(problem))
-    return payoff.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
-
-
-# -- records ------------------------------------------------------------------------------------------------------
-
-
-def recall(bench: Bench) -> Plan | None:
-    """The plan that an earlier call or process found for this problem on this machine, if any."""
-    record = bench.store.load("plan", _plan_key(bench.problem))
-    if record is None:
-        return None
-    try:
-        return cache.plan_from_record(record)
-    except RecordError:
-        return None
-
-
-def remember(bench: Bench, plan: Plan) -> None:
-    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced."""
-    old = recall(bench)
-    if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
-        bench.store.save("plan", _plan_key(bench.problem), cache.plan_to_record(plan))
-
-
-def _plan_key(problem: Problem) -> str:
-    return cache.PlanKey.of(problem, space=space_signature()).stable_hash()
-
-
-def history_key(operand: Operand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:
-    """Names a problem in histories, from samples of the structure: microseconds, where a hash takes a pass over it.
-
-    Two patterns that share a key share a guess about how often they are used, nothing more.
-    """
-    indptr, indices, nnz = operand.indptr, operand.indices, operand.nnz
-    facts = np.array([operand.n_major, operand.n_minor, nnz], dtype=np.int64)
-    picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
-    starts = np.linspace(0, operand.n_major, 17).astype(np.int64)
-    digest = hashlib.blake2b(facts.tobytes(), digest_size=12)
-    digest.update(indptr[starts].astype(np.int64).tobytes())
-    if nnz:
-        digest.update(indices[picks].astype(np.int64).tobytes())
-    return f"{digest.hexdigest()}|{operation}|{int(transposed)}|{columns_bucket(n_dense_cols)}|{dtype}"
 
 
 # -- asked for ----------------------------------------------------------------------------------------------------

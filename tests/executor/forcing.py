@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from autosparse import executor, planner
+import numpy as np
+import scipy.sparse as sps
+from autosparse.tuner import space
+
+from autosparse import planner
+from autosparse.engine.slot import Slot
+from autosparse.engine.state import bench_of, deliberation_of, slot_for
 from autosparse.engine.trials import KernelTrial
 from autosparse.plan import Plan
+from autosparse.problem import columns_bucket
 from autosparse.schedule import SuperSchedule
 
 
@@ -15,18 +22,48 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     operand = A._cell
     rows = operand.rows or operand.validate()
     operand.refresh()
-    slot = executor._slot_for(operand, rows, columns, A._transposed)
+    slot = slot_for(operand, rows, columns, A._transposed)
     slot.n_dense_cols = columns
-    bench = executor._bench(operand, slot)
+    bench = bench_of(operand, slot)
     decision = planner.adopt(bench, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5))
     assert decision.trial is not None, decision.plan.why
-    deliberation = executor._deliberation(slot, operand)
+    deliberation = deliberation_of(slot, operand)
     deliberation.bench = bench
     slot.install(deliberation, decision.plan, decision.trial)
     return decision.trial
 
 
-def slot_of(A: Any, columns: int = 1) -> executor.Slot:
+def slot_of(A: Any, columns: int = 1) -> Slot:
     """The state of A's products of this width under the options in force."""
     operand = A._cell
-    return executor._slot_for(operand, operand.rows or operand.validate(), columns, A._transposed)
+    return slot_for(operand, operand.rows or operand.validate(), columns, A._transposed)
+
+
+FORMATS = {
+    "csr": ("csr", {}),
+    "blocks": ("bcsr", {"r": 4, "c": 2}),
+    "columns": ("ucu", {"r": 4}),
+    "panels": ("k-panels", {"k": 4096}),
+}
+
+
+def make(m: int = 60, n: int = 5000, *, seed: int = 0, dtype: str = "float32", fmt: str = "csr") -> Any:
+    return sps.random_array((m, n), density=0.01, rng=np.random.default_rng(seed), dtype=dtype, format=fmt)
+
+
+def dense(A: Any, columns: int, *, seed: int = 1, dtype: Any = None) -> np.ndarray:
+    shape = (A.shape[1], columns) if columns else (A.shape[1],)
+    return np.random.default_rng(seed).standard_normal(shape).astype(dtype or A.dtype)
+
+
+def schedule_of(name: str, columns: int) -> Any:
+    family, size = FORMATS[name]
+    tile = min(16, columns_bucket(columns)) if columns > 1 else 0
+    bits = 16 if name == "panels" else 32
+    return space.schedule("matmul", family, size, tile=tile, index_bits=bits)
+
+
+def close(got: np.ndarray, wanted: np.ndarray) -> None:
+    tolerance = 1000 * np.finfo(got.dtype).eps
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)

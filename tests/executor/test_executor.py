@@ -2,69 +2,21 @@
 
 from __future__ import annotations
 
-import itertools
-import os
-import stat
-import threading
-import warnings
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse.tuner import space
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse import cache, executor
-from autosparse.errors import FallbackWarning, OptionError, forget_warnings
-from autosparse.problem import columns_bucket
-from tests.executor.forcing import force, slot_of
+from autosparse.errors import OptionError
+from tests.executor.forcing import FORMATS, close, dense, force, make, schedule_of, slot_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
-
-FORMATS = {
-    "csr": ("csr", {}),
-    "blocks": ("bcsr", {"r": 4, "c": 2}),
-    "columns": ("ucu", {"r": 4}),
-    "panels": ("k-panels", {"k": 4096}),
-}
-
-
-@pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels are shared by the tests of this module, plans are not."""
-    folder = tmp_path_factory.getbasetemp() / "executor-cache"
-    with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
-        cache.open_store().forget(["plan", "history", "failure"])
-        forget_warnings()
-        yield
-
-
-def make(m: int = 60, n: int = 5000, *, seed: int = 0, dtype: str = "float32", fmt: str = "csr") -> Any:
-    return sps.random_array((m, n), density=0.01, rng=np.random.default_rng(seed), dtype=dtype, format=fmt)
-
-
-def dense(A: Any, columns: int, *, seed: int = 1, dtype: Any = None) -> np.ndarray:
-    shape = (A.shape[1], columns) if columns else (A.shape[1],)
-    return np.random.default_rng(seed).standard_normal(shape).astype(dtype or A.dtype)
-
-
-def schedule_of(name: str, columns: int) -> Any:
-    family, size = FORMATS[name]
-    tile = min(16, columns_bucket(columns)) if columns > 1 else 0
-    bits = 16 if name == "panels" else 32
-    return space.schedule("matmul", family, size, tile=tile, index_bits=bits)
-
-
-def close(got: np.ndarray, wanted: np.ndarray) -> None:
-    tolerance = 1000 * np.finfo(got.dtype).eps
-    assert got.dtype == wanted.dtype
-    np.testing.assert_allclose(got, wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -220,117 +172,6 @@ def test_packed_copies_stay_within_the_bound_and_are_reported() -> None:
             assert report.packed_bytes == A._cell.engine.shelf.n_bytes <= report.packed_limit_bytes
             assert report.packed_limit_bytes == int(1.5 * report.problem.pattern.csr_bytes(4))
             assert report.plan.why
-
-
-# -- failures ---------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def broken_compiler(tmp_path: Path) -> Path:
-    """A compiler that notes each call and fails."""
-    path = tmp_path / "cc"
-    path.write_text(f"#!/bin/sh\necho call >> {tmp_path}/calls\necho 'no such luck' >&2\nexit 1\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
-
-
-def n_compilations(compiler: Path) -> int:
-    calls = compiler.parent / "calls"
-    return len(calls.read_text().splitlines()) if calls.exists() else 0
-
-
-def test_failing_compiler_costs_one_warning_and_no_product(broken_compiler: Path) -> None:
-    plain = make(300, 300)
-    A, B = asp.csr(plain, copy=True), dense(plain, 8)
-    with asp.options(compiler=str(broken_compiler)):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            plan = A.tune(columns=8, budget_s=5)
-            close(A @ B, plain @ B)
-        assert plan.is_default
-        assert [one.category for one in caught] == [FallbackWarning]
-        assert any(one.failed for one in plan.candidates)
-        n_calls = n_compilations(broken_compiler)
-        assert n_calls > 0
-        cache.open_store().forget(["plan"])
-        asp.csr(make(300, 300, seed=9), copy=True).tune(columns=8, budget_s=5)
-        assert n_compilations(broken_compiler) == n_calls  # the failures were remembered
-
-
-def test_interrupted_tuning_leaves_a_working_matrix() -> None:
-    plain = make(400, 400)
-    A, B = asp.csr(plain, copy=True), dense(plain, 16)
-
-    def interrupt_at(n_steps: int) -> Callable[[float, str], None]:
-        steps = itertools.count(1)
-
-        def interrupt(fraction: float, text: str) -> None:
-            if next(steps) == n_steps:
-                raise KeyboardInterrupt
-
-        return interrupt
-
-    for n_steps in (1, 2, 3, 5, 9, 14):
-        try:
-            A.tune(columns=16, effort="full", budget_s=3, progress=interrupt_at(n_steps))
-        except KeyboardInterrupt:
-            assert A._cell.engine.shelf.n_bytes == 0
-        close(A @ B, plain @ B)
-    assert not _children()
-
-
-def _children() -> list[str]:
-    """Commands of our child processes."""
-    me, found = os.getpid(), []
-    for stat_file in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat_file.read_text().rsplit(")", 1)
-        except OSError:
-            continue
-        if int(fields[1].split()[1]) == me and fields[1].split()[0] != "Z":
-            found.append(fields[0])
-    return [name for name in found if "cc" in name]
-
-
-def test_eight_threads_at_once_get_the_right_answer() -> None:
-    plain = make(800, 800)
-    A, B = asp.csr(plain, copy=True), dense(plain, 16)
-    wanted, wrong = plain @ B, []
-    barrier = threading.Barrier(8)
-
-    def work(number: int) -> None:
-        barrier.wait()
-        if number == 0:
-            A.tune(columns=16, budget_s=1)
-        wrong.extend(number for _ in range(40) if not np.allclose(A @ B, wanted, rtol=1e-4, atol=1e-4))
-
-    options = asp.get_options()
-
-    def in_context(number: int) -> None:
-        with asp.options(cache_dir=options.cache_dir, overhead=1.0, runs=10**7):
-            work(number)
-
-    threads = [threading.Thread(target=in_context, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert wrong == []
-
-
-def test_background_tuning_ends_and_products_stay_right() -> None:
-    plain = make(1500, 1500)
-    A, B = asp.csr(plain, copy=True), dense(plain, 16)
-    wanted = plain @ B
-    with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
-        for _ in range(20000):
-            close(A @ B, wanted)
-            slot = slot_of(A, 16)
-            if slot.deliberation is not None and slot.deliberation._is_settled:
-                break
-        assert slot.failure is None
-        assert slot.deliberation is not None
-        assert slot.deliberation.search is not None
 
 
 # -- determinism ------------------------------------------------------------------------------------------------

@@ -1,0 +1,21 @@
+"""Every test of this folder: plans of its own, kernels shared by the folder, room for any packed copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.errors import forget_warnings
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels are shared by the tests of this module, plans are not."""
+    folder = tmp_path_factory.getbasetemp() / "executor-cache"
+    with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
+        cache.open_store().forget(["plan", "history", "failure"])
+        forget_warnings()
+        yield
