@@ -1,6 +1,6 @@
 /* Packing of CSR arrays into formats: blocks of rows (levels i1:U,k1:C then any of i0:U,k0:U) and column panels
- * (k1:U,i1:U,k0:C). Everything is O(nnz + rows + columns), by counting; nothing compares except inside a block row
- * whose columns come unsorted. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64.
+ * (k1:U,i1:U,k0:C). Everything is O(nnz + rows + columns), by counting; nothing compares except the rows
+ * of a block, which are merged. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64.
  * Every function returns 0, or -1 when its scratch memory could not be had (nothing useful is written then). */
 #include <stdint.h>
 #include <stdlib.h>
@@ -63,25 +63,27 @@ static inline int64_t asp_get(const void *crd, int bits, int64_t at)
     }
 }
 
-static int asp_ascending(const void *a, const void *b)
+/* Sort n values that come as a few ascending runs (the rows of a block), by merging neighbouring runs until one is
+ * left. `spare` has room for n. */
+static void asp_merge_runs(int64_t *values, int64_t n, int64_t *spare)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* Rows of a block come as a few ascending runs, so that insertion is cheap while they are short. */
-static void asp_sort(int64_t *values, int64_t n)
-{
-    if (n > 64) {
-        qsort(values, (size_t)n, sizeof *values, asp_ascending);
-        return;
-    }
-    for (int64_t at = 1; at < n; at++) {
-        const int64_t value = values[at];
-        int64_t hole = at;
-        for (; hole > 0 && values[hole - 1] > value; hole--)
-            values[hole] = values[hole - 1];
-        values[hole] = value;
+    for (int64_t n_runs = 2; n_runs > 1;) {
+        n_runs = 0;
+        for (int64_t begin = 0; begin < n; n_runs++) {
+            int64_t middle = begin + 1, end;
+            while (middle < n && values[middle - 1] <= values[middle])
+                middle++;
+            for (end = middle + (middle < n); end < n && values[end - 1] <= values[end];)
+                end++;
+            if (middle < end) {
+                int64_t a = 0, b = middle, to = begin;
+                const int64_t n_first = middle - begin;
+                memcpy(spare, values + begin, (size_t)n_first * sizeof *values);
+                while (a < n_first)
+                    values[to++] = b < end && values[b] < spare[a] ? values[b++] : spare[a++];
+            }
+            begin = end;
+        }
     }
 }
 
@@ -119,13 +121,13 @@ int asp_list_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *indpt
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
     const size_t n_k1 = (size_t)((n_cols + c - 1) / c + 1);
-    int64_t *stamp = calloc(2 * n_k1, sizeof *stamp);
+    int64_t *stamp = calloc(3 * n_k1, sizeof *stamp); /* stamps, found block columns, spare room */
     if (!stamp)
         return -1;
     if (itype == 0)
-        list_blocks_int32(&a, asp_divisor_of(c), r, stamp, stamp + n_k1, bits, crd);
+        list_blocks_int32(&a, asp_divisor_of(c), r, stamp, (int64_t)n_k1, bits, crd);
     else
-        list_blocks_int64(&a, asp_divisor_of(c), r, stamp, stamp + n_k1, bits, crd);
+        list_blocks_int64(&a, asp_divisor_of(c), r, stamp, (int64_t)n_k1, bits, crd);
     free(stamp);
     return 0;
 }

@@ -20,11 +20,12 @@ static void NAME(count_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, i
     *total = n;
 }
 
-/* Block columns of every block row, ascending. `found` has room for one block row's block columns. */
-static void NAME(list_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t *stamp, int64_t *found, int bits, void *crd)
+/* Block columns of every block row, ascending. `stamp`: three times n_columns (block columns), zeroed. */
+static void NAME(list_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t *stamp, int64_t n_columns, int bits,
+                              void *crd)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
-    int64_t n = 0, i1 = 0;
+    int64_t n = 0, i1 = 0, *found = stamp + n_columns;
     for (int64_t row = 0; row < a->n_rows; row += r, i1++) {
         const int64_t end = row + r < a->n_rows ? row + r : a->n_rows;
         int64_t n_found = 0;
@@ -38,7 +39,7 @@ static void NAME(list_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, in
             found[n_found++] = k1;
         }
         if (!ascending)
-            asp_sort(found, n_found);
+            asp_merge_runs(found, n_found, found + n_columns);
         for (int64_t f = 0; f < n_found; f++)
             asp_put(crd, bits, n++, found[f]);
     }
