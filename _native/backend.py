@@ -81,6 +81,8 @@ BACKENDS: Final[dict[str, Callable[[], Backend]]] = {"c": CBackend}
 """Ways to machine code, best first."""
 
 _loaded: dict[str, Kernel] = {}
+_missing: Final[set[str]] = set()
+"""Keys that `is_built` looked for in vain: a look costs milliseconds, and only an estimate hangs on it."""
 _mutex: Final = threading.Lock()
 
 
@@ -141,21 +143,20 @@ def build_many(
 
 
 def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None) -> bool:
-    """Whether `build` would not have to compile."""
+    """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
     if not runtime_api.available:
         return False
     key = CBackend().key(spec, compiler)
-    if key in _loaded:
-        return True
+    if key in _loaded or key in _missing:
+        return key in _loaded
 
     def refuse(folder: Path) -> None:
         raise _NotBuiltError(f"{folder.name} is not built")
 
     try:
         store.artefact(key, refuse)
-    except _NotBuiltError:
-        return False
-    except AutosparseError:
+    except AutosparseError:  # not built, or the cache is in trouble: a build would have to compile
+        _missing.add(key)
         return False
     return True
 
