@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 from autosparse.tuner.statistics import PatternFacts
 
-from autosparse.formats import Format
+from autosparse.formats import SLICED_KINDS, Format
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 from autosparse.target import Target
@@ -64,6 +64,8 @@ class VectorRates:
     block_cell: float = 0.036e-9
     block_row: float = 1.5e-9
     panel_row: float = 2.0e-9  # of a row in one panel of columns: its result is read and written again
+    slice_cell: float = 0.195e-9  # rows as vector lanes, slot by slot
+    slice_row: float = 0.3e-9
     not_unrolled: float = 1.25  # penalty of blocks with a single accumulator
 
 
@@ -95,6 +97,8 @@ class TrafficModel:
         cells = shape.r * shape.c
         if one is None:
             instructions_s = shape.n_blocks * v.default_entry * narrow + n_rows * v.default_row
+        elif shape.is_sliced:
+            instructions_s = shape.n_blocks * cells * v.slice_cell * narrow + n_rows * v.slice_row
         elif cells > 1:
             base, cell = (v.column_block, v.column_cell) if shape.c == 1 else (v.block, v.block_cell)
             instructions_s = shape.n_blocks * (base + cell * cells * narrow**2) + n_rows / shape.r * v.block_row
@@ -135,6 +139,8 @@ class TrafficModel:
         wide = 8 if problem.pattern.index_dtype == "int64" else 4
         fmt: Format | None = one.format if one else None
         index_bytes = wide if fmt is None or fmt.is_csr else fmt.index_bits // 8
+        if shape.is_sliced:  # an index per cell, not per block; one per slot along a filled diagonal
+            index_bytes *= shape.r
         pos_bytes = self.facts.n_rows / shape.r * shape.n_panels * wide
         return shape.n_blocks * (index_bytes + shape.r * shape.c * item) + pos_bytes
 
@@ -177,12 +183,15 @@ class _Shape:
     c: int
     n_blocks: float
     n_panels: int
+    is_sliced: bool = False
 
     @classmethod
     def of(cls, one: SuperSchedule | None, facts: PatternFacts) -> _Shape:
         if one is None:
             return cls(1, 1, facts.nnz, 1)
         r, c = one.format.split("i"), one.format.split("k")
+        if one.format.levels[1].kind in SLICED_KINDS:
+            return cls(r, 1, facts.nnz * facts.cells_per_entry(r, one.format.sigma) / r, 1, is_sliced=True)
         if one.format.order[0] == "k1":
             return cls(1, 1, facts.nnz, -(-max(1, facts.n_cols) // c))
         fill = facts.fill(r, c) if r * c > 1 else 1.0

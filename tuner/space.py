@@ -37,6 +37,8 @@ class Family:
 
 _BLOCKS: Final = tuple({"r": r, "c": c} for r, c in itertools.product((1, 2, 4, 8), repeat=2) if r > 1 and c > 1)
 
+_SLICES: Final = tuple({"r": r, "sigma": sigma} for r, sigma in itertools.product((4, 8, 16, 32), (1, 512)))
+
 FAMILIES: Final[Mapping[str, Family]] = {
     row.name: row
     for row in (
@@ -48,6 +50,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
         Family(
             "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "j1", "k1", "i0", "k0"), "i1", _BLOCKS,
         ),
+        # Rows as vector lanes, slot by slot; sorted by length within windows; along diagonals where they are filled.
+        Family("slices", "i1:U,k1:S,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
+        Family("diagonals", "i1:U,k1:D,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
         Family(
             "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "j1", "k0"), "i1",
             ({"k": 4096}, {"k": 16384}, {"k": 32768}),
@@ -134,8 +139,7 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     for family, row in FAMILIES.items():
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
-            n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
-            if size.get("k", 0) >= outline.n_inner or n_registers > MAX_TILE_VECTORS:
+            if not _makes_sense(row, size, tile, outline):
                 continue
             for bits in _index_bits(row, size, tile, outline.n_inner):
                 for unroll, prefetch in _inner_axes(family, outline, tile, is_whole=is_whole):
@@ -144,8 +148,18 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
                     )
 
 
+def _makes_sense(row: Family, size: Mapping[str, int], tile: int, outline: Outline) -> bool:
+    """Whether these sizes fit the problem's: no rule of any backend, but a waste of time to try otherwise."""
+    if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
+        return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes)
+    n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
+    return size.get("k", 0) < outline.n_inner and n_registers <= MAX_TILE_VECTORS
+
+
 def _index_bits(family: Family, size: Mapping[str, int], tile: int, n_inner: int) -> tuple[int, ...]:
     """Index widths to try: 16 bits where every stored coordinate fits into them."""
+    if "sigma" in size:
+        return (16,)  # counted from the slice's smallest column, and wide where that does not do
     extent = size["k"] if "k" in size else -(-n_inner // size.get("c", 1))
     narrow = (16,) if extent <= MAX_NARROW else ()
     if family.name == "csr":
@@ -158,7 +172,11 @@ def _index_bits(family: Family, size: Mapping[str, int], tile: int, n_inner: int
 def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
     """(unroll, prefetch) pairs. A vector product gathers as many entries as it unrolls; a wide one prefetches B."""
     is_sparse_inside = family in ("csr", "k-panels")
-    if is_whole:
+    if family in ("slices", "diagonals"):
+        # Diagonals hold what slices hold, and where there are none they are slices: one of the two is enough at first.
+        unrolls = (1, 2, 4) if is_whole else (2,) if family == "diagonals" else ()
+        yield from ((unroll, 0) for unroll in unrolls)
+    elif is_whole:
         unrolls = UNROLL if tile == 0 and is_sparse_inside else (1, 2, 4)
         yield from itertools.product(unrolls, PREFETCH)
     elif tile == 0:

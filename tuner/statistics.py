@@ -18,23 +18,36 @@ from autosparse.pattern import Pattern
 PANEL: Final = 16
 """Rows of a sampled panel: a multiple of every block height."""
 BLOCK_SIZES: Final = (1, 2, 4, 8, 16)
+SLICE_LANES: Final = (4, 8, 16, 32)
+WINDOWS: Final = (1, 512)
+"""Rows per window that a sliced format sorts by length; 1: not sorted."""
+MAX_WINDOWS: Final = 32
+"""Windows looked at."""
 DEFAULT_SAMPLE: Final = 4096
 """Entries looked at: enough for block fills within a few percent, cheap enough (about 1 ms) for unasked tuning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternFacts:
-    """Statistics of op(A). `n_blocks[r, c]` is the mean number of r x c blocks per stored entry, in 1/(r*c) .. 1."""
+    """Statistics of op(A). `n_blocks[r, c]` is the mean number of r x c blocks per stored entry, in 1/(r*c) .. 1.
+
+    `slice_cells[lanes, sigma]` is the number of cells of a sliced format per stored entry, 1 or more.
+    """
 
     n_rows: int
     n_cols: int
     nnz: int
     mean_row: float  # stored entries per row
-    max_row: int  # most stored entries in a row of A (of the untransposed pattern)
-    row_cv: float  # standard deviation of the row lengths over their mean (of the untransposed pattern)
+    max_row: int  # most stored entries in a row
+    row_cv: float  # standard deviation of the row lengths over their mean
     empty_rows: float  # share
     mean_gap: float  # mean distance between neighbouring columns of a row
     n_blocks: Mapping[tuple[int, int], float]
+    slice_cells: Mapping[tuple[int, int], float]
+
+    def cells_per_entry(self, lanes: int, sigma: int) -> float:
+        """Cells over stored entries when `lanes` rows share slots after sorting windows of `sigma` rows by length."""
+        return self.slice_cells.get((lanes, 512 if sigma > 1 else 1), float(lanes))
 
     def fill(self, r: int, c: int) -> float:
         """Stored entries over cells when packed in r x c blocks, in (0, 1]; 1 means no padding."""
@@ -54,8 +67,8 @@ class PatternFacts:
 
 def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE) -> PatternFacts:
     """Facts of op(A); O(n_rows) for the row lengths, O(n_sample log n_sample) for the rest. Same sample every time."""
-    lengths = np.diff(pattern.indptr)
-    mean = pattern.nnz / max(1, pattern.n_rows)
+    lengths = _row_lengths(pattern, transposed=transposed)
+    mean = pattern.nnz / max(1, lengths.size)
     rows, cols, gaps = _sampled_entries(pattern, n_sample)
     counts = {(r, c): _n_blocks(rows, cols, r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES}
     if transposed:
@@ -71,7 +84,31 @@ def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int =
         empty_rows=float(np.count_nonzero(lengths == 0) / max(1, lengths.size)),
         mean_gap=float(gaps.mean()) if gaps.size else 0.0,
         n_blocks=counts,
+        slice_cells={(lanes, sigma): _slice_cells(lengths, lanes, sigma) for lanes in SLICE_LANES for sigma in WINDOWS},
     )
+
+
+def _row_lengths(pattern: Pattern, *, transposed: bool) -> NDArray[np.int64]:
+    """Stored entries of each row of op(A)."""
+    if transposed:
+        return np.bincount(pattern.indices[: pattern.nnz], minlength=pattern.n_cols)
+    return np.diff(pattern.indptr).astype(np.int64, copy=False)
+
+
+def _slice_cells(lengths: NDArray[np.int64], lanes: int, window: int) -> float:
+    """Cells per entry when each slice of `lanes` rows is as long as its longest; from windows evenly spread."""
+    if window > 1:
+        n_windows = lengths.size // window
+        if n_windows == 0:
+            return _slice_cells(np.sort(lengths)[::-1], lanes, 1)
+        starts = np.unique(np.linspace(0, n_windows - 1, min(n_windows, MAX_WINDOWS)).astype(np.int64)) * window
+        lengths = -np.sort(-lengths[starts[:, None] + np.arange(window)], axis=1).ravel()
+    else:
+        lengths = lengths[: MAX_WINDOWS * 512]
+    n_whole = lengths.size // lanes * lanes
+    longest = lengths[:n_whole].reshape(-1, lanes).max(axis=1, initial=0)
+    n_entries = int(lengths[:n_whole].sum())
+    return float(longest.sum() * lanes / n_entries) if n_entries else 1.0
 
 
 def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:

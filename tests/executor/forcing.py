@@ -44,7 +44,13 @@ FORMATS = {
     "blocks": ("bcsr", {"r": 4, "c": 2}),
     "columns": ("ucu", {"r": 4}),
     "panels": ("k-panels", {"k": 4096}),
+    "slices": ("slices", {"r": 8, "sigma": 512}),
+    "diagonals": ("diagonals", {"r": 16, "sigma": 1}),
 }
+
+
+WIDTHS = {name: {1} if name in ("slices", "diagonals") else {1, 5, 8, 32} for name in FORMATS}
+"""Columns that kernels of the format can compute, of those tried here."""
 
 
 def make(m: int = 60, n: int = 5000, *, seed: int = 0, dtype: str = "float32", fmt: str = "csr") -> Any:
@@ -59,8 +65,9 @@ def dense(A: Any, columns: int, *, seed: int = 1, dtype: Any = None) -> np.ndarr
 def schedule_of(name: str, columns: int) -> Any:
     family, size = FORMATS[name]
     tile = min(16, columns_bucket(columns)) if columns > 1 else 0
-    bits = 16 if name == "panels" else 32
-    return space.schedule("matmul", family, size, tile=tile, index_bits=bits)
+    narrow = name in ("panels", "slices", "diagonals")
+    unroll = 2 if name in ("slices", "diagonals") else 1
+    return space.schedule("matmul", family, size, tile=tile, index_bits=16 if narrow else 32, unroll=unroll)
 
 
 def close(got: np.ndarray, wanted: np.ndarray) -> None:
