@@ -24,6 +24,8 @@ _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
 # First words of SciPy's message -> what to do about it.
 _CURES: Final[Mapping[str, str]] = {
     "scipy.sparse does not support dtype": "convert the values first, for example obj.astype(np.float64)",
+    "Output dtype not compatible": "convert the values first, for example obj.astype(np.float64)",  # SciPy 1.13
+    "unsupported data types in input": "convert the values first, for example obj.astype(np.float64)",
     "unable to infer matrix dimensions": "pass shape=(n_rows, n_cols)",
     "indices and data should have the same size": "one index for each value",
     "data, indices, and indptr should be 1-D": "pass one-dimensional arrays",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 import scipy.io
 import scipy.sparse as sps
 
@@ -238,6 +240,7 @@ def test_files_with_a_structure_out_of_bounds(tmp_path: Path) -> None:
 
 # -- everything else that is wrong: SciPy's type, SciPy's first line, what was given, the cure
 
+SCIPY_SPEAKS_AS_TODAY = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
 I3 = np.array([0, 1, 2])
 REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
     "float16 matrix": (np.ones((2, 2), "f2"), {}, r".*float16.*\n.*shape \(2, 2\) and dtype float16.*\n.*astype"),
@@ -287,8 +290,10 @@ def test_refused_input_has_scipys_type_and_line_the_facts_and_the_cure(case: str
     obj, arguments, message = REFUSED[case]
     with pytest.raises(Exception, match=r".") as theirs:
         sps.csr_array(obj, **arguments)
-    with pytest.raises(errors.AutosparseError, match=rf"^{message}") as ours:
+    line, facts = message.split(r"\n", 1)
+    with pytest.raises(errors.AutosparseError, match=rf"^.*\n{facts}") as ours:
         autosparse.csr(obj, **arguments)
+    assert re.match(line, str(ours.value)) or not SCIPY_SPEAKS_AS_TODAY
     assert isinstance(ours.value, TypeError if isinstance(theirs.value, TypeError) else ValueError)
     first, given, cure = str(ours.value).split("\n")
     assert str(theirs.value).startswith(first.removesuffix("..."))
@@ -309,7 +314,7 @@ def test_structures_out_of_bounds_are_refused_at_once(indices: Any, indptr: Any,
         with pytest.raises(errors.StructureError, match=rf"(?s)^{message}.*Cure: ") as caught:
             autosparse.csr((np.ones(2, dtype), indices, indptr), shape=(2, 3))
         assert isinstance(caught.value, ValueError)
-        with pytest.raises(ValueError, match=message.split("\\n", maxsplit=1)[0]):
+        with pytest.raises(ValueError, match=message.split("\\n", maxsplit=1)[0] if SCIPY_SPEAKS_AS_TODAY else "."):
             sps.csr_array((np.ones(2, dtype), indices, indptr), shape=(2, 3)).check_format()
 
 
