@@ -174,11 +174,12 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
     is_sparse_inside = family in ("csr", "k-panels")
     if family in ("slices", "diagonals"):
         # Diagonals hold what slices hold, and where there are none they are slices: one of the two is enough at first.
-        unrolls = (1, 2, 4) if is_whole else (2,) if family == "diagonals" else ()
-        yield from ((unroll, 0) for unroll in unrolls)
+        if is_whole:
+            yield from itertools.product((1, 2, 4), PREFETCH)
+        elif family == "diagonals":
+            yield 2, 0
     elif is_whole:
-        unrolls = UNROLL if tile == 0 and is_sparse_inside else (1, 2, 4)
-        yield from itertools.product(unrolls, PREFETCH)
+        yield from itertools.product(UNROLL if tile == 0 and is_sparse_inside else (1, 2, 4), PREFETCH)
     elif tile == 0:
         wide = (outline.lanes, 2 * outline.lanes) if is_sparse_inside else (4,)
         yield from ((unroll, 0) for unroll in (1, *wide))
