@@ -13,16 +13,15 @@ from autosparse._native.block import lanes_of
 from autosparse._native.c_block import Used
 from autosparse._native.c_types import C_VALUES, vector_type
 from autosparse._native.c_writer import Writer
-from autosparse._native.slices import BASE_SHIFT, DIAGONAL, KIND_MASK, NARROW, SIDES, WIDE
+from autosparse._native.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 from autosparse._native.spec import KernelSpec
 
-IN_ORDER: Final = 4
-"""Bit of ``what``: the lanes' rows follow one another."""
+CACHE_LINE_BYTES: Final = 64
 
 
 def slice_declarations() -> dict[str, str]:
     """How the arrays beside the levels' are reached."""
-    kinds = {"begin": "int64_t", "what": "int64_t", "rows": "int32_t"}
+    kinds = {"begin": "int64_t", "what": "int64_t", "first": "int32_t", "rows": "int32_t"}
     return {
         f"slice_{name}": f"const {kinds[name]} *restrict slice_{name} = A->{kind}[{depth}];"
         for name, (kind, depth) in SIDES.items()
@@ -100,8 +99,13 @@ def _emit_slots(out: Writer, shape: SliceShape, kind: int) -> None:
 
 
 def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
-    """`n` slots, each into its accumulators."""
-    split, vector = shape.node.lanes.split, shape.vector
+    """`n` slots, each into its accumulators; what is as many slots ahead as the schedule says is fetched."""
+    split, vector, ahead = shape.node.lanes.split, shape.vector, shape.node.prefetch
+    if ahead and n == shape.node.copies:
+        streams = {"v": shape.spec.value_bytes, "at": {DIAGONAL: 0, WIDE: 4, NARROW: 2}[kind]}
+        for name, item_bytes in streams.items():
+            for line in range(0, n * split * item_bytes, CACHE_LINE_BYTES):
+                out.line(f"__builtin_prefetch({name} + (s + {ahead}) * {split} + {line // max(1, item_bytes)});")
     for copy in range(n):
         slot = f"s + {copy}" if copy else "s"
         for group in shape.groups:
@@ -127,11 +131,11 @@ def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
                 out.line(f"sum{copy}_{group} += sum{copy + step}_{group};")
         out.line(f"check_{shape.lanes} += sum0_{group} * 0;")
     if node.is_permuted:
-        out.line(f"const int32_t *row = slice_rows + i1 * {split};")
         with out.block(f"if (what & {IN_ORDER})"):
             for group in shape.groups:
-                out.line(f"store_{vector}({output} + row[{group}], sum0_{group});")
+                out.line(f"store_{vector}({output} + slice_first[i1] + {group}, sum0_{group});")
         with out.block("else"):
+            out.line(f"const int32_t *row = slice_rows + slice_first[i1] * (int64_t){split};")
             for group in shape.groups:
                 out.line(f"scatter_{vector}({output}, row + {group}, sum0_{group}, {n});")
         return

@@ -196,8 +196,7 @@ def _sum_slots(node: ir.SumSlots, env: Env, machine: _Machine) -> None:
     packed, lanes, at = machine.packed, node.lanes.split, env["i1"]
     low, high = int(packed.pos[node.level.name][at]), int(packed.pos[node.level.name][at + 1])
     output, dense = (machine.dense[access.tensor] for access in (node.expression.output, *node.expression.dense))
-    for lane in range(lanes):
-        row = int(packed.crd["rows"][at * lanes + lane]) if node.is_permuted else at * lanes + lane
+    for lane, row in enumerate(slices.lane_rows(packed)[at].tolist()):
         if row >= env["n_i"]:
             continue
         positions = np.arange(low, high) * lanes + lane

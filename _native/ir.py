@@ -229,8 +229,9 @@ class SumSlots:
     Lane l sums, over the slots of slice `i1`, its value times the dense value at its coordinate: one per lane, or,
     in slices that say so (`diagonals`), one per slot, of lane 0, which grows by one from lane to lane. `narrow`: slices
     may count coordinates from a base in 16 bits. Slot t of each `copies` goes to accumulator t; a rest of fewer slots
-    to the first ones. The row of a lane is listed (`is_permuted`), or ``i1 * lanes + lane``; lanes past the last row
-    are not stored. Lanes of short rows are padded with zeros: results that are not finite are reported.
+    to the first ones. Values and coordinates are fetched `prefetch` slots ahead. Which row a lane has is listed
+    (`is_permuted`), or it is ``i1 * lanes + lane``; lanes past the last row are not stored. Lanes of short rows are
+    padded with zeros: results that are not finite are reported.
     """
 
     level: StoredLevel
@@ -240,12 +241,14 @@ class SumSlots:
     is_permuted: bool
     diagonals: bool
     narrow: bool
+    prefetch: int
 
     def __str__(self) -> str:
         name, lane = self.level.name, self.lanes.name
         row = f"rows[i1,{lane}]" if self.is_permuted else f"i1*{self.lanes.split} + {lane}"
         column = f"{name}_crd[p_{name},{lane}]" + (f" or {name}_crd[p_{name}] + {lane}" if self.diagonals else "")
         notes = f"{self.copies} copies, check finite" + (", 16 bits from a base" if self.narrow else "")
+        notes += f", prefetch {self.prefetch} ahead" if self.prefetch else ""
         head = f"for p_{name} in {name}_pos[i1]..: lanes {lane} in 0..{self.lanes.split}:"
         return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
 

@@ -27,7 +27,7 @@ def reason_unsupported(schedule: SuperSchedule) -> str | None:
         return f"slices store columns of {INDEX_BITS} bits, not {fmt.index_bits}"
     if schedule.loop_order != ("i1", "k1", "i0") or schedule.parallel != "i1":
         return "slices are computed by the loops i1 k1 i0 and threads over i1, for one dense column"
-    return "slices prefetch nothing" if schedule.prefetch else None
+    return None
 
 
 def lower_slices(spec: KernelSpec) -> Program:
@@ -47,6 +47,7 @@ def lower_slices(spec: KernelSpec) -> Program:
         is_permuted=fmt.sigma > 1,
         diagonals=has_diagonals(fmt),
         narrow=fmt.index_bits == 16,
+        prefetch=schedule.prefetch,
     )
     extent = Extent(slices, partner_bound=False)
     return Program(node.expression, levels, (ForDense(slices, extent, (node,), True, levels[1]),))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
-from autosparse._native import runtime_api
+from autosparse._native import runtime_api, slices
 from autosparse._native.levels import COORDINATE_DTYPES, coordinate_dtype
 from numpy.typing import NDArray
 
@@ -159,7 +159,7 @@ class PanelsPacker:
         _check(code)
 
 
-PACKERS: Final[tuple[type[Packer], ...]] = (RowsPacker, BlocksPacker, PanelsPacker)
+PACKERS: Final[tuple[type[Packer], ...]] = (RowsPacker, BlocksPacker, PanelsPacker, slices.SlicesPacker)
 """Native packers, asked in order; a new one is an entry."""
 
 
@@ -180,6 +180,15 @@ def refill(operand: PackedOperand, values: Array) -> bool:
     rows, own = _rows_of(operand.pattern, values, transposed=operand.transposed)
     packer.fill(rows, own, operand)
     return True
+
+
+def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
+    """Bytes of op(A) in a sliced format, exact: O(n_rows), and O(nnz) where columns or the transpose matter."""
+    indptr, indices, (n_rows, n_cols) = pattern.indptr, pattern.indices[: pattern.nnz], pattern.shape
+    if transposed:
+        indptr, indices, _, _ = runtime_api.transpose((indptr, np.ascontiguousarray(indices), None), pattern.shape)
+        n_rows, n_cols = n_cols, n_rows
+    return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices)), fmt, value_bytes)
 
 
 def count_blocks(pattern: Pattern, fmt: Format, *, transposed: bool) -> int | None:

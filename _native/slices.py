@@ -6,6 +6,7 @@ arrays of `SIDES`. What they hold is written in ``runtime/pack_slices.c``, which
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,12 @@ Array = NDArray[Any]  # indices of any supported dtype, or values
 
 LEVELS: Final = ("i1:U,k1:S,i0:U", "i1:U,k1:D,i0:U")
 """Levels of the formats that are packed here."""
-SIDES: Final[Mapping[str, tuple[str, int]]] = {"begin": ("pos", 3), "what": ("crd", 3), "rows": ("crd", 4)}
+SIDES: Final[Mapping[str, tuple[str, int]]] = {
+    "begin": ("pos", 3),
+    "what": ("crd", 3),
+    "first": ("crd", 4),
+    "rows": ("crd", 5),
+}
 """Arrays beside those of the levels: name -> where a kernel finds them (kind, depth)."""
 INDEX_BITS: Final = (16, 32)
 LIMIT: Final = (1 << 31) - 1
@@ -36,6 +42,7 @@ WIDE: Final = 0
 NARROW: Final = 1
 DIAGONAL: Final = 2
 KIND_MASK: Final = 3
+IN_ORDER: Final = 4
 BASE_SHIFT: Final = 3
 
 
@@ -43,7 +50,7 @@ BASE_SHIFT: Final = 3
 class Layout:
     """Which rows make up which slice, and how its columns are stored."""
 
-    rows: Array | None  # int32, of every lane; None: in order
+    rows: tuple[Array, Array] | None  # `first` and `rows`, int32; None: all in order
     pos: Array  # index type of the pattern
     begin: Array  # int64
     what: Array  # int64
@@ -56,7 +63,7 @@ class Layout:
     def sides(self) -> dict[str, Array]:
         """Arrays of `SIDES` that are there."""
         found = {"begin": self.begin, "what": self.what}
-        return found if self.rows is None else found | {"rows": self.rows}
+        return found if self.rows is None else found | {"first": self.rows[0], "rows": self.rows[1]}
 
 
 def has_diagonals(fmt: Format) -> bool:
@@ -68,18 +75,20 @@ def lay_out(rows: Rows, fmt: Format) -> Layout:
     """The layout of op(A) in `fmt`. O(rows), and O(nnz) where columns must be looked at. MemoryError."""
     lanes = fmt.split("i")
     n_slices = -(-rows.n_rows // lanes)
-    lane_rows = np.empty(n_slices * lanes, dtype=np.int32) if fmt.sigma > 1 else None
+    room = np.empty(n_slices, dtype=np.int32), np.empty(n_slices * lanes, dtype=np.int32)
     layout = Layout(
-        lane_rows,
+        room if fmt.sigma > 1 else None,
         np.empty(n_slices + 1, dtype=rows.indptr.dtype),
         np.empty(n_slices + 1, dtype=np.int64),
         np.empty(n_slices, dtype=np.int64),
     )
-    code = runtime_api.lib.asp_slices_lay_out(
+    n_listed = runtime_api.lib.asp_slices_lay_out(
         *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout)
     )
-    _check(code)
-    return layout
+    _check(n_listed)
+    if layout.rows is None:
+        return layout
+    return dataclasses.replace(layout, rows=(room[0], room[1][: n_listed * lanes].copy()))
 
 
 class SlicesPacker:
@@ -105,7 +114,8 @@ class SlicesPacker:
     def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
         """Values only, in place."""
         pos, crd = operand.pos, operand.crd
-        layout = Layout(crd.get("rows"), pos["k1"], pos["begin"], crd["what"])
+        rows_of_lanes = (crd["first"], crd["rows"]) if "rows" in crd else None
+        layout = Layout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
         _fill(rows, values, operand.fmt, (layout, crd["k1"], operand.values), crd_known=True)
 
 
@@ -135,15 +145,23 @@ def walk(operand: PackedOperand) -> tuple[dict[str, Array], Array]:
     owner = np.repeat(np.arange(slots.size), slots * lanes)  # slice of each position
     positions = np.arange(owner.size)
     lane = positions % lanes
-    row = (
-        owner * lanes + lane
-        if "rows" not in operand.crd
-        else operand.crd["rows"][owner * lanes + lane].astype(np.int64)
-    )
+    row = lane_rows(operand)[owner, lane]
     column = columns(operand, owner, positions)
     kept = row < operand.sizes["i"]
     found = {"i1": row[kept] // lanes, "i0": row[kept] % lanes, "k1": column[kept]}
     return found, positions[kept]
+
+
+def lane_rows(operand: PackedOperand) -> Array:
+    """Row of op(A) of each lane of each slice, (n_slices, lanes); beyond the last row where there is none."""
+    lanes, crd = operand.fmt.split("i"), operand.crd
+    n_slices = crd["what"].size
+    if "rows" not in crd:
+        return np.arange(n_slices * lanes).reshape(n_slices, lanes)
+    in_order = crd["what"] & IN_ORDER != 0
+    found = crd["first"].astype(np.int64)[:, None] + np.arange(lanes)
+    found[~in_order] = crd["rows"].reshape(-1, lanes)[crd["first"][~in_order]]
+    return found
 
 
 def columns(operand: PackedOperand, owner: Array, positions: Array) -> Array:
@@ -163,21 +181,20 @@ def columns(operand: PackedOperand, owner: Array, positions: Array) -> Array:
 
 def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, Array], *, crd_known: bool) -> None:
     layout, crd, packed = arrays
-    lane_rows, pos, begin, what = _pointers(layout)
     code = runtime_api.lib.asp_slices_fill(
         runtime_api.DTYPE_CODES[values.dtype.name],
         *rows.head,
         runtime_api.pointer(values),
-        *(fmt.split("i"), fmt.index_bits, lane_rows, pos, begin, what, crd_known),
+        *(fmt.split("i"), fmt.index_bits, *_pointers(layout), crd_known),
         *(runtime_api.pointer(crd), runtime_api.pointer(packed)),
     )
     _check(code)
 
 
-def _pointers(layout: Layout) -> tuple[Any, Any, Any, Any]:  # C pointers: rows, pos, begin, what
-    point = runtime_api.pointer
-    rows = runtime_api.ffi.NULL if layout.rows is None else point(layout.rows)
-    return rows, point(layout.pos), point(layout.begin), point(layout.what)
+def _pointers(layout: Layout) -> list[Any]:  # C pointers: first, rows, pos, begin, what
+    null = runtime_api.ffi.NULL
+    rows = [null, null] if layout.rows is None else [runtime_api.pointer(array) for array in layout.rows]
+    return [*rows, *(runtime_api.pointer(array) for array in (layout.pos, layout.begin, layout.what))]
 
 
 def _check(code: int) -> None:

@@ -85,8 +85,9 @@ static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t l
         const INDEX *pos = s->pos;                                                                                   \
         const int64_t lanes = s->lanes;                                                                              \
         for (int64_t at = 0; at < (a->n_rows + lanes - 1) / lanes; at++) {                                           \
-            const int32_t *rows = s->rows ? s->rows + at * lanes : NULL;                                             \
-            const int64_t row0 = rows ? rows[0] : at * lanes, n_slots = pos[at + 1] - pos[at];                       \
+            int64_t row0;                                                                                            \
+            const int32_t *rows = asp_lane_rows(s, at, &row0);                                                       \
+            const int64_t n_slots = pos[at + 1] - pos[at];                                                           \
             if ((s->what[at] & ASP_KIND) == ASP_DIAGONAL)                                                            \
                 NAME(fill_diagonals_##SUFFIX)                                                                        \
             (a, row0, lanes, n_slots, asp_wide_columns(s, at), scratch, vals + pos[at] * lanes);                     \
@@ -114,8 +115,9 @@ static void NAME(list_slices)(const asp_slice_rows *a, const asp_sliced *s, int3
 {
     const INDEX *pos = s->pos;
     for (int64_t at = 0; at < (a->n_rows + s->lanes - 1) / s->lanes; at++) {
-        const int32_t *rows = s->rows ? s->rows + at * s->lanes : NULL;
-        const int64_t row0 = rows ? rows[0] : at * s->lanes, n_slots = pos[at + 1] - pos[at];
+        int64_t row0;
+        const int32_t *rows = asp_lane_rows(s, at, &row0);
+        const int64_t n_slots = pos[at + 1] - pos[at];
         const int64_t base = s->what[at] >> ASP_BASE_SHIFT;
         switch (s->what[at] & ASP_KIND) {
         case ASP_DIAGONAL: NAME(list_diagonals)(a, row0, s->lanes, stamp, asp_wide_columns(s, at)); break;

@@ -2,14 +2,15 @@
  * row has one entry. Slots of a slice whose entries lie on few diagonals have one column, of lane 0, instead of one per
  * lane. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64; rows and columns below 2^31.
  *
- * rows[s * lanes + lane]  row of a lane (INT32_MAX: none); NULL where slice s has the rows from s * lanes on (sigma 1)
+ * first[s]                first row of slice s if its rows are in order, else the number of its list in `rows`
+ * rows[list * lanes]      row of each lane (INT32_MAX: none). Neither where slice s has the rows from s * lanes on (sigma 1)
  * pos[s] .. pos[s + 1]    slots of slice s, in the index type
  * begin[s]                where its columns begin, in units of `bits` bits
  * what[s]                 base << 3 | in_order << 2 | kind. kind 0: columns of 32 bits; 1: of 16 bits, counted from
  *                         base; 2: one column of 32 bits per slot. in_order: all lanes have rows, one after the other
  * vals[pos * lanes]       a slot's values
  *
- * Every function returns 0, or -1 when its scratch memory could not be had (nothing useful is written then). */
+ * Functions return -1 when their scratch memory could not be had (nothing useful is written then). */
 #include "pack_slices.h"
 #include "slices_api.h"
 
@@ -34,15 +35,15 @@ static int asp_by_key(const void *a, const void *b)
 
 /* Rows, slots and kind of every slice; one pass over the row lengths, and one over the entries where `diagonals` are
  * looked for or columns of 16 bits are wanted. The arrays have ceil(n_rows / lanes) slices and, but for rows and what,
- * one entry more. */
-int asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                       int64_t lanes, int64_t sigma, int diagonals, int bits, int32_t *rows, void *pos,
-                       int64_t *begin, int64_t *what)
+ * one entry more. Returns the number of slices whose rows are listed. */
+int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                           int64_t lanes, int64_t sigma, int diagonals, int bits, int32_t *first, int32_t *rows,
+                           void *pos, int64_t *begin, int64_t *what)
 {
     const asp_slice_rows a = {n_rows, n_cols, indptr, indices, NULL};
     const asp_slicing how = {lanes, sigma, diagonals, bits};
     const size_t n_window = (size_t)(asp_window_rows(&how) + lanes);
-    asp_layout out = {.rows = rows, .pos = pos, .begin = begin, .what = what};
+    asp_layout out = {.first = first, .rows = rows, .pos = pos, .begin = begin, .what = what};
     out.window = malloc(n_window * sizeof *out.window);
     out.sorted = malloc(n_window * sizeof *out.sorted);
     out.counts = malloc((ASP_MAX_BUCKETS + 1) * sizeof *out.counts);
@@ -58,16 +59,16 @@ int asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void *in
     free(out.counts);
     free(out.keys);
     free(out.stamp);
-    return has_room ? 0 : -1;
+    return has_room ? out.n_listed : -1;
 }
 
 /* Columns (unless crd_known: they are there already) and values of slices that were laid out. */
 int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                    const void *data, int64_t lanes, int bits, const int32_t *rows, const void *pos,
-                    const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals)
+                    const void *data, int64_t lanes, int bits, const int32_t *first, const int32_t *rows,
+                    const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals)
 {
     const asp_slice_rows a = {n_rows, n_cols, indptr, indices, data};
-    const asp_sliced s = {lanes, bits, rows, pos, begin, what, crd};
+    const asp_sliced s = {lanes, bits, first, rows, pos, begin, what, crd};
     int32_t *scratch = calloc((size_t)(n_cols + lanes), sizeof *scratch);
     if (!scratch)
         return -1;

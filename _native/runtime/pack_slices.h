@@ -23,10 +23,10 @@ typedef struct {
 
 /* What is laid out so far, and scratch memory. */
 typedef struct {
-    int32_t *rows; /* of every lane; NULL: slice s has the rows from s * lanes on */
+    int32_t *first, *rows; /* NULL: slice s has the rows from s * lanes on */
     void *pos;
     int64_t *begin, *what;
-    int64_t n_slices, n_slots;
+    int64_t n_slices, n_slots, n_listed;
     int32_t *window, *sorted; /* a window of rows and one more slice each */
     int64_t *counts;          /* ASP_MAX_BUCKETS + 1 */
     uint64_t *keys;           /* a window's */
@@ -50,11 +50,19 @@ static inline int64_t asp_window_rows(const asp_slicing *how)
 typedef struct {
     int64_t lanes;
     int bits;
-    const int32_t *rows;
+    const int32_t *first, *rows;
     const void *pos;
     const int64_t *begin, *what;
     void *crd;
 } asp_sliced;
+
+/* The rows of slice `at`: a list, or NULL where they follow one another from *row0 on. */
+static inline const int32_t *asp_lane_rows(const asp_sliced *s, int64_t at, int64_t *row0)
+{
+    const int is_listed = s->first && !(s->what[at] & ASP_IN_ORDER);
+    *row0 = s->first ? s->first[at] : at * s->lanes;
+    return is_listed ? s->rows + s->first[at] * s->lanes : NULL;
+}
 
 /* The columns of slice `at`, which has 32-bit ones. */
 static inline int32_t *asp_wide_columns(const asp_sliced *s, int64_t at)

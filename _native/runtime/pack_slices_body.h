@@ -90,8 +90,11 @@ static void NAME(add_slice)(const asp_slice_rows *a, const asp_slicing *how, asp
     } else {
         base = 0;
     }
-    for (int64_t lane = 0; out->rows && lane < how->lanes; lane++)
-        out->rows[s * how->lanes + lane] = lane < n ? rows[lane] : INT32_MAX;
+    if (out->first)
+        out->first[s] = in_order ? rows[0] : (int32_t)out->n_listed;
+    if (out->first && !in_order)
+        for (int64_t lane = 0, at = out->n_listed++ * how->lanes; lane < how->lanes; lane++)
+            out->rows[at + lane] = lane < n ? rows[lane] : INT32_MAX;
     out->what[s] = base << ASP_BASE_SHIFT | (in_order ? ASP_IN_ORDER : 0) | kind;
     out->n_slots += n_slots;
     pos[s + 1] = (INDEX)out->n_slots;

@@ -29,7 +29,8 @@ KERNELS: Final = {
     ),
     "dcsr_spmm_baseline": (schedule("i1:C,k1:C", "i1 j1 k1 j0", 4), "float64", "int32", "baseline"),
     "sell_spmv_avx512": (
-        schedule("i1:U,k1:D,i0:U | i=16 | sigma=512 | bits=16", "i1 k1 i0", unroll=2), "float32", "int32", "avx512",
+        schedule("i1:U,k1:D,i0:U | i=16 | sigma=512 | bits=16", "i1 k1 i0", unroll=2, prefetch=16),
+        *("float32", "int32", "avx512"),
     ),
     "sell_spmv_baseline": (schedule("i1:U,k1:S,i0:U | i=4", "i1 k1 i0", unroll=2), "float64", "int64", "baseline"),
     "csc_search_baseline": (schedule("k1:U,i1:C", "i1 k1"), "float64", "int32", "baseline"),

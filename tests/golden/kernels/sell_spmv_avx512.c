@@ -1,10 +1,10 @@
 /* autosparse kernel
  * i1:U,k1:D,i0:U | i=16 | sigma=512 | bits=16; loops i1 k1 i0, parallel i1
- * float32, indices int32, avx512; unroll 2, prefetch 0
+ * float32, indices int32, avx512; unroll 2, prefetch 16
  *
  * C[i] += A[i,k] * B[k]    # A: i1:U,k1:D,i0:U
  * parallel for i1 in 0..ceil(n_i / 16):
- *   for p_k1 in k1_pos[i1]..: lanes i0 in 0..16: C[i] += A[i,k] * B[k], i = rows[i1,i0], k = k1_crd[p_k1,i0] or k1_crd[p_k1] + i0  # 2 copies, check finite, 16 bits from a base
+ *   for p_k1 in k1_pos[i1]..: lanes i0 in 0..16: C[i] += A[i,k] * B[k], i = rows[i1,i0], k = k1_crd[p_k1,i0] or k1_crd[p_k1] + i0  # 2 copies, check finite, 16 bits from a base, prefetch 16 ahead
  */
 #include <stddef.h>
 #include <stdint.h>
@@ -122,7 +122,8 @@ static void task(void *context, int64_t part, int64_t end_part)
     const uint16_t *restrict k1_crd = A->crd[1];
     const int64_t *restrict slice_begin = A->pos[3];
     const int64_t *restrict slice_what = A->crd[3];
-    const int32_t *restrict slice_rows = A->crd[4];
+    const int32_t *restrict slice_first = A->crd[4];
+    const int32_t *restrict slice_rows = A->crd[5];
     const float *restrict vals = A->vals;
     const float *restrict B_ = (const float *)call->B;
     float *restrict C_ = (float *)call->C;
@@ -137,6 +138,8 @@ static void task(void *context, int64_t part, int64_t end_part)
             const int32_t *at = (const int32_t *)(k1_crd + slice_begin[i1]);
             int64_t s = 0;
             for (; s + 2 <= n_slots; s += 2) {
+                __builtin_prefetch(v + (s + 16) * 16 + 0);
+                __builtin_prefetch(v + (s + 16) * 16 + 16);
                 sum0_0 += load_f32x16(v + s * 16) * load_f32x16(x + at[s]);
                 sum1_0 += load_f32x16(v + (s + 1) * 16) * load_f32x16(x + at[s + 1]);
             }
@@ -149,6 +152,10 @@ static void task(void *context, int64_t part, int64_t end_part)
             const int32_t *at = (const int32_t *)(k1_crd + slice_begin[i1]);
             int64_t s = 0;
             for (; s + 2 <= n_slots; s += 2) {
+                __builtin_prefetch(v + (s + 16) * 16 + 0);
+                __builtin_prefetch(v + (s + 16) * 16 + 16);
+                __builtin_prefetch(at + (s + 16) * 16 + 0);
+                __builtin_prefetch(at + (s + 16) * 16 + 16);
                 sum0_0 += load_f32x16(v + s * 16) * gather_32_f32x16(x, at + s * 16);
                 sum1_0 += load_f32x16(v + (s + 1) * 16) * gather_32_f32x16(x, at + (s + 1) * 16);
             }
@@ -161,6 +168,9 @@ static void task(void *context, int64_t part, int64_t end_part)
             const uint16_t *at = (const uint16_t *)(k1_crd + slice_begin[i1]);
             int64_t s = 0;
             for (; s + 2 <= n_slots; s += 2) {
+                __builtin_prefetch(v + (s + 16) * 16 + 0);
+                __builtin_prefetch(v + (s + 16) * 16 + 16);
+                __builtin_prefetch(at + (s + 16) * 16 + 0);
                 sum0_0 += load_f32x16(v + s * 16) * gather_16_f32x16(x, at + s * 16);
                 sum1_0 += load_f32x16(v + (s + 1) * 16) * gather_16_f32x16(x, at + (s + 1) * 16);
             }
@@ -170,11 +180,11 @@ static void task(void *context, int64_t part, int64_t end_part)
         }
         sum0_0 += sum1_0;
         check_16 += sum0_0 * 0;
-        const int32_t *row = slice_rows + i1 * 16;
         if (what & 4) {
-            store_f32x16(C_ + row[0], sum0_0);
+            store_f32x16(C_ + slice_first[i1] + 0, sum0_0);
         }
         else {
+            const int32_t *row = slice_rows + slice_first[i1] * (int64_t)16;
             scatter_f32x16(C_, row + 0, sum0_0, n_i);
         }
     }
