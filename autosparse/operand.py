@@ -176,7 +176,7 @@ class Operand:
 
     def _lease(self, field: int) -> AnyArray:
         leased, array = self._leased[field], self._arrays[field]
-        if leased is None or (self.rows is None and _moved(leased, array)):
+        if leased is None or _moved(leased, array):
             leased = self._leased[field] = np.asarray(_Lease(array))
             self._anchors = None  # the lease is one more reference that is ours
         return leased

@@ -6,9 +6,10 @@ from a copy that is only renewed when the operand's versions say so: what any pa
 
 from __future__ import annotations
 
+import shutil
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,11 @@ import scipy.sparse as sps
 
 import autosparse
 from autosparse import executor, guard
+from autosparse.engine.slot import Slot
 from autosparse.operand import Operand
 from tests.arrays import structure_writes, value_writes  # noqa: F401 - what they register is what is played
 from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
+from tests.executor.forcing import force, schedule_of, slot_of
 
 N_SEQUENCES = 4200
 N_STEPS = 6
@@ -54,12 +57,12 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[PackedCopies]:
     return copies
 
 
-def stale_products(n_sequences: int, *, first_seed: int = 0) -> tuple[int, list[str]]:
+def stale_products(n_sequences: int, *, before_product: Callable[[Any], None] | None = None) -> tuple[int, list[str]]:
     """(products, what was done before each that differs from SciPy's) of that many random sequences."""
     n_products, stale = 0, []
     x, y = np.linspace(1, 2, N_COLUMNS), np.linspace(2, 3, N_ROWS)
     names = sorted(WRITES)
-    for seed in range(first_seed, first_seed + n_sequences):
+    for seed in range(n_sequences):
         name = CLASSES[seed % 4]
         rng = np.random.default_rng(seed)
         worlds = [World(getattr(home, name), name[:3], seed) for home in (autosparse, sps)]
@@ -71,6 +74,8 @@ def stale_products(n_sequences: int, *, first_seed: int = 0) -> tuple[int, list[
                     warnings.simplefilter("ignore")
                     WRITES[done[-1]](world, np.random.default_rng((seed, step)))
             how = int(rng.integers(4))
+            if before_product is not None:
+                before_product(worlds[0].A)
             ours, theirs = (_product(world.A, how, x, y) for world in worlds)
             n_products += 1
             if not np.allclose(ours, theirs, rtol=1e-10, atol=1e-12):
@@ -92,6 +97,29 @@ def test_no_product_of_a_packed_copy_is_stale(packed: PackedCopies) -> None:
     assert not stale, stale[:5]
     assert n_products == N_SEQUENCES * N_STEPS
     assert packed.n_reused > n_products / 20, "copies were hardly reused: the fuzz would have no power"
+
+
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
+@pytest.mark.parametrize("n_sequences", [250, pytest.param(2100, marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", ["blocks", "columns"])
+def test_no_product_of_a_tuned_kernel_is_stale(
+    name: str, n_sequences: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Vector products by the executor itself, from packed copies that it keeps and refreshes."""
+    tuned: list[Slot] = []
+
+    def tune(A: Any) -> None:
+        for one in (A, A.T):
+            rows = one._cell.rows or one._cell.validate()
+            if rows.dtype is not None and slot_of(one).turn is None:
+                force(one, schedule_of(name, 1))
+                tuned.append(slot_of(one))
+
+    folder = tmp_path_factory.getbasetemp() / "fuzz-kernels"
+    with autosparse.options(cache_dir=folder, extra_memory=1000.0):
+        _, stale = stale_products(n_sequences, before_product=tune)
+    assert not stale, stale[:5]
+    assert sum(slot.n_tuned for slot in tuned) > n_sequences, "hardly any product was computed from a packed copy"
 
 
 def test_default_kernels_see_every_write() -> None:
