@@ -3,9 +3,10 @@
 To add functions: put them into a `.c` file of this folder and their declarations (plain C, no preprocessor) into a
 header named `*_api.h`; both are found by name. Without a working `-fopenmp` the runtime is built without OpenMP.
 
-By hand, into the source tree:          python _native/runtime/build_runtime.py
-With address and undefined sanitizers:  AUTOSPARSE_SANITIZE=1 python _native/runtime/build_runtime.py
-(then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0).
+By hand, into the source tree (or another folder):  python _native/runtime/build_runtime.py [FOLDER]
+With address and undefined-behaviour sanitizers:    AUTOSPARSE_SANITIZE=1 python _native/runtime/build_runtime.py
+(then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the test
+tests/native/test_runtime_sanitized.py does all of it).
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ def _links(flags: list[str]) -> bool:
 
 def _flags() -> tuple[list[str], list[str]]:
     """Flags for compiling and for linking."""
-    compile_flags = ["-O3", "-std=gnu11", "-Wall", "-Wextra", "-fno-math-errno", "-fvisibility=hidden"]
+    optimize = "-O1" if os.environ.get("AUTOSPARSE_SANITIZE") else "-O3"  # -O3 with checks compiles for minutes
+    compile_flags = [optimize, "-std=gnu11", "-Wall", "-Wextra", "-fno-math-errno", "-fvisibility=hidden"]
     link_flags: list[str] = []
     for optional in (["-fopenmp"], ["-pthread"]):
         if _links(optional):
@@ -91,8 +93,8 @@ def _object(source: Path, folder: Path, flags: list[str]) -> Path:
     return target
 
 
-def build_in_place() -> Path:
-    """Compile into `_native/` of this checkout; objects are kept in `build/` and reused while nothing changed."""
+def build_into(destination: Path) -> Path:
+    """Compile the extension into a folder; objects are kept in `build/` and reused while nothing changed."""
     compile_flags, link_flags = _flags()
     folder = FOLDER.parent.parent / "build" / ("runtime-sanitized" if "-g" in compile_flags else "runtime")
     folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +103,7 @@ def build_in_place() -> Path:
     flags = [*compile_flags, "-fPIC", "-DNDEBUG", f"-I{FOLDER}", f"-I{sysconfig.get_path('include')}"]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(lambda source: _object(source, folder, flags), [*sorted(FOLDER.glob("*.c")), glue]))
-    target = FOLDER.parent / f"_runtime{sysconfig.get_config_var('EXT_SUFFIX')}"
+    target = destination / f"_runtime{sysconfig.get_config_var('EXT_SUFFIX')}"
     staged = target.with_suffix(f".{os.getpid()}.new")
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     subprocess.run([*_compiler(), *shared, *map(str, objects), *link_flags, "-o", str(staged)], check=True)
@@ -110,4 +112,4 @@ def build_in_place() -> Path:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{build_in_place()}\n")
+    sys.stdout.write(f"{build_into(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER.parent)}\n")
