@@ -26,6 +26,7 @@ class Nest:
     expression: IndexExpression
     parallel: str
     max_lanes: int
+    masked_lanes: frozenset[int]
 
     def level_of(self, coordinate: str) -> StoredLevel | None:
         """The storage level of a coordinate; None for coordinates of dense indices."""
@@ -89,6 +90,13 @@ def _adjacent(nest: Nest, coordinate: Coordinate) -> bool:
     return all(access.indices[-1] == coordinate.index for access in users)
 
 
+def block_updates(block: Block, max_lanes: int) -> int:
+    """Multiply-adds of the block, as vector instructions."""
+    total = math.prod(c.split for c in block.coordinates)
+    vector = next((c for c in block.coordinates if c.name == block.vector), None)
+    return total if vector is None else total // lanes_of(vector.split, max_lanes)
+
+
 def block_accumulators(block: Block, max_lanes: int) -> int:
     """Vector registers that the block's accumulators take."""
     total = 1
@@ -102,8 +110,5 @@ def block_accumulators(block: Block, max_lanes: int) -> int:
 
 
 def _fits(block: Block, nest: Nest) -> bool:
-    updates = math.prod(c.split for c in block.coordinates)
-    vector = next((c for c in block.coordinates if c.name == block.vector), None)
-    if vector is not None:
-        updates //= lanes_of(vector.split, nest.max_lanes)
+    updates = block_updates(block, nest.max_lanes)
     return updates <= MAX_UPDATES and block_accumulators(block, nest.max_lanes) <= MAX_ACCUMULATORS

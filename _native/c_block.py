@@ -27,6 +27,7 @@ class Used:
     lanes: set[int] = field(default_factory=lambda: {1})
     partial: set[int] = field(default_factory=set)
     gather: set[int] = field(default_factory=set)
+    heads: set[int] = field(default_factory=set)
     slices: set[int] = field(default_factory=set)
 
 
@@ -40,6 +41,7 @@ class BlockShape:
     splits: Mapping[str, int]
     tile_index: str | None
     used: Used
+    least: int | None = None  # columns that a masked tile is sure to have; None: all of its width
 
     def extent(self, coordinate: ir.Coordinate) -> int:
         """Constant extent; the tile's width for its inner coordinate."""
@@ -106,6 +108,13 @@ class BlockShape:
             text = f"({text}) * {extent} + {coordinate}"
         return text
 
+    def head(self, cell: Cell) -> str | None:
+        """Name of the mask of a cell's vector, where it may reach past the last column."""
+        if self.least is None or self.axis is None or self.axis.index != self.tile_index:
+            return None
+        at = cell[self.axis.name]
+        return f"head_{at}" if at + self.lanes > self.least else None
+
     def accumulator(self, copy: int, cell: Cell) -> str:
         """Name of the accumulator of an output cell."""
         parts = [f"{name}_{cell[name]}" for name in cell]
@@ -169,7 +178,12 @@ def _dense_load(shape: BlockShape, access: Access, cell: Cell) -> str:
         return f"load_clamped_{shape.vector}({access.tensor}_, {values[-1]}, n_{axis.index})"
     clamped = [_clamp(shape, index, value, cell) for index, value in zip(access.indices, values, strict=True)]
     address = shape.address(access, clamped)
-    return f"load_{shape.vector}({address})" if _has_axis(shape, access) else f"*({address})"
+    return _load(shape, address, cell) if _has_axis(shape, access) else f"*({address})"
+
+
+def _load(shape: BlockShape, address: str, cell: Cell) -> str:
+    head = shape.head(cell)
+    return f"load_head_{shape.vector}({address}, {head})" if head else f"load_{shape.vector}({address})"
 
 
 def _clamp(shape: BlockShape, index: str, value: str, cell: Cell) -> str:
@@ -180,7 +194,12 @@ def _clamp(shape: BlockShape, index: str, value: str, cell: Cell) -> str:
 
 
 def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
-    """Declare accumulators: zero, or what the output holds."""
+    """Declare masks, and accumulators: zero, or what the output holds."""
+    for at in range(0, shape.width or 0, shape.lanes):
+        if shape.axis is not None and shape.head({shape.axis.name: at}):
+            shape.used.heads.add(shape.lanes)
+            left = f"end_{shape.tile_index} - {shape.tile_index}" + (f" - {at}" if at else "")
+            out.line(f"const head_{shape.vector} head_{at} = make_head_{shape.vector}({left});")
     zero = f"({shape.vector}){{0}}"
     first = " && ".join(f"{name} == 0" for name in node.first)
     for copy in range(node.copies):
@@ -201,7 +220,7 @@ def _output_load(shape: BlockShape, output: Access, cell: Cell) -> str:
     address = shape.address(output, [shape.index(index, cell) for index in output.indices])
     if _partial_output(shape):
         return f"load_part_{shape.vector}({address}, {_room(shape, cell)})"
-    return f"load_{shape.vector}({address})" if _has_axis(shape, output) else f"({shape.vector}){{*({address})}}"
+    return _load(shape, address, cell) if _has_axis(shape, output) else f"({shape.vector}){{*({address})}}"
 
 
 def _partial_output(shape: BlockShape) -> bool:
@@ -240,7 +259,9 @@ def _store_cell(out: Writer, shape: BlockShape, address: str, total: str, cell: 
         out.line("else")
         out.line(f"    store_part_{shape.vector}({address}, {total}, {room});")
     elif _has_axis(shape, shape.block.expression.output):
-        out.line(f"store_{shape.vector}({address}, {total});")
+        head = shape.head(cell)
+        kind, mask = ("_head", f", {head}") if head else ("", "")
+        out.line(f"store{kind}_{shape.vector}({address}, {total}{mask});")
     else:
         out.line(f"*({address}) = sum_{shape.vector}({total});")
 

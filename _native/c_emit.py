@@ -19,6 +19,7 @@ from autosparse._native.c_types import (
     KERNEL_PROTOTYPE,
     OPERAND_STRUCT,
     gather_helpers,
+    head_helpers,
     partial_helpers,
     vector_helpers,
 )
@@ -63,6 +64,7 @@ def _preamble(emitter: Emitter, code: str) -> str:
     spec = emitter.spec
     types = {"POS": C_INDICES[spec.positions_bits], "CRD": C_INDICES[spec.coordinate_bits]}
     parts = [INCLUDES, OPERAND_STRUCT, CALL_STRUCT, vector_helpers(spec, emitter.used.lanes)]
+    parts += [head_helpers(spec, lanes) for lanes in sorted(emitter.used.heads)]
     parts += [partial_helpers(spec, lanes) for lanes in sorted(emitter.used.partial)]
     parts += [gather_helpers(spec, lanes) for lanes in sorted(emitter.used.gather)]
     parts += [slice_helpers(spec, lanes) for lanes in sorted(emitter.used.slices)]

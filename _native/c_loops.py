@@ -26,6 +26,7 @@ class Scope:
     out: Writer
     variables: tuple[str, ...] = ()  # int64_t variables that a task must be handed
     width: int | None = None
+    least: int | None = None  # columns that a masked tile is sure to have
     tile_index: str | None = None
     extents: tuple[str, ...] = ()  # of the sequential loops around
     copy: int = 0  # of the accumulators, that the current entry goes to
@@ -54,7 +55,7 @@ class Emitter:
     def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
         """`block` at the current column width."""
         splits = dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)
-        return BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used)
+        return BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used, scope.least)
 
     def declare(self, body: str, *, known: Iterable[str] = ()) -> str:
         """Declarations of the operands and extents that `body` uses, but for the names `known` already."""
@@ -140,23 +141,29 @@ def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
         def write(inside: Scope) -> None:
             inside.out.line(f"const int64_t end_{index} = asp_min(n_{index}, end * {tile});")
             with inside.out.block(f"for (int64_t {index} = begin * {tile}; {index} < end_{index};)"):
-                _widths(emitter, node, inside, f"end_{index}")
+                _widths(emitter, node, inside)
 
         emit_parallel(emitter, scope, count=count, weights=None, write=write)
         return
-    with scope.out.block(f"for (int64_t {index} = 0; {index} < n_{index};)"):
-        _widths(emitter, node, replace(scope, extents=(*scope.extents, count)), f"n_{index}")
+    scope.out.line(f"const int64_t end_{index} = n_{index};")
+    with scope.out.block(f"for (int64_t {index} = 0; {index} < end_{index};)"):
+        _widths(emitter, node, replace(scope, extents=(*scope.extents, count)))
 
 
-def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope, end: str) -> None:
-    """The body at every width; the widest that fits is taken."""
+def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
+    """The body at every width: the widest that fits is taken, else the narrowest masked one that holds the rest."""
     index = node.coordinate.index
+    inner = replace(scope.binding(index, f"end_{index}"), tile_index=index)
     for width in node.widths:
-        test = f"if ({end} - {index} >= {width})"
+        test = f"if (end_{index} - {index} >= {width})"
         head = test if width == node.widths[0] else f"else {test}" if width > 1 else "else"
         with scope.out.block(head):
-            emitter.run(node.body, replace(scope.binding(index), width=width, tile_index=index))
+            emitter.run(node.body, replace(inner, width=width))
             scope.out.line(f"{index} += {width};")
+    for width, below in reversed(tuple(zip(node.partial, (0, *node.partial), strict=False))):
+        with scope.out.block(f"else if (end_{index} - {index} > {below})" if below else "else"):
+            emitter.run(node.body, replace(inner, width=width, least=below + 1))
+            scope.out.line(f"{index} = end_{index};")
 
 
 def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:

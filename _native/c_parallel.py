@@ -29,7 +29,9 @@ def emit_parallel(
 ) -> None:
     """Write the loop's body as a task over ``begin .. end`` of `count` iterations, and here the call."""
     number = len(emitter.tasks)
-    name = "task" + (f"_{scope.width}" if scope.width else "") + (f"_{number}" if number and not scope.width else "")
+    name = "task" + (
+        f"_{scope.width}{'_part' if scope.least else ''}" if scope.width else f"_{number}" if number else ""
+    )
     emitter.tasks.append("")  # in the order in which they are met
     emitter.tasks[number] = _task(emitter, scope, name, write)
     out = scope.out

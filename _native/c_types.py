@@ -157,6 +157,48 @@ static inline {name} load_clamped_{name}(const {value} *p, int64_t k, int64_t n)
 """
 
 
+def head_helpers(spec: KernelSpec, lanes: int) -> str:
+    """Loads and stores of the first n lanes; the memory of the others is not touched, they load as zero."""
+    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
+    letter = "s" if spec.value_bytes == 4 else "d"
+    if lanes * spec.value_bytes == 64:
+        mask = "uint16_t" if lanes == 16 else "uint8_t"
+        return f"""\
+#ifdef __clang__
+#include <immintrin.h>
+#define mask_load(p, m) ({name})_mm512_maskz_loadu_p{letter}(m, p)
+#define mask_store(p, m, v) _mm512_mask_storeu_p{letter}(p, m, v)
+#else
+#define mask_load(p, m) __builtin_ia32_loadup{letter}512_mask(p, ({name}){{0}}, m)
+#define mask_store(p, m, v) __builtin_ia32_storeup{letter}512_mask(p, v, m)
+#endif
+typedef {mask} head_{name};
+static inline head_{name} make_head_{name}(int64_t n)
+{{
+    return (head_{name})(n >= {lanes} ? {hex((1 << lanes) - 1)}u : n > 0 ? (1u << n) - 1u : 0u);
+}}
+static inline {name} load_head_{name}(const {value} *p, head_{name} m) {{ return mask_load(p, m); }}
+static inline void store_head_{name}({value} *p, {name} v, head_{name} m) {{ mask_store(p, m, v); }}
+"""
+    integer = "int" if spec.value_bytes == 4 else "long long"  # the types that the builtins are declared with
+    places = ", ".join(map(str, range(lanes)))
+    return f"""\
+typedef {integer} head_{name} __attribute__((vector_size({lanes * spec.value_bytes})));
+static inline head_{name} make_head_{name}(int64_t n)
+{{
+    return (head_{name}){{{places}}} < ({integer})n;
+}}
+static inline {name} load_head_{name}(const {value} *p, head_{name} m)
+{{
+    return __builtin_ia32_maskloadp{letter}256((const {name} *)p, m);
+}}
+static inline void store_head_{name}({value} *p, {name} v, head_{name} m)
+{{
+    __builtin_ia32_maskstorep{letter}256(({name} *)p, m, v);
+}}
+"""
+
+
 def gather_helpers(spec: KernelSpec, lanes: int) -> str:
     """``B[crd[0]], B[crd[1]], ...`` as lanes; for full AVX-512 registers also the first n of them."""
     value, name, crd = C_VALUES[spec.dtype], vector_type(spec, lanes), C_INDICES[spec.coordinate_bits]

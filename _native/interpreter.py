@@ -93,6 +93,8 @@ def _for_tiles(node: ir.ForTiles, env: Env, machine: _Machine) -> None:
             while at + width <= end:
                 _run(node.body, env | {index: at, f"{index}_width": width}, machine)
                 at += width
+        if at < end:  # one masked tile
+            _run(node.body, env | {index: at, f"{index}_width": end - at}, machine)
 
 
 def _fiber(level: ir.StoredLevel, env: Env, machine: _Machine) -> tuple[int, int]:

@@ -100,14 +100,17 @@ class ForDense:
 
 @dataclass(frozen=True, slots=True)
 class ForTiles:
-    """Columns of a dense index in tiles of `tile`; the rest in ever narrower ones (`widths`, all of them powers of two
-    below the tile). The body is instantiated once per width: inside, ``j`` is the first column, ``width`` a constant.
+    """Columns of a dense index in tiles of `split`; the body is written once per width, which is a constant inside.
+
+    `widths` are those of whole tiles, the widest that fits is taken. What is left when none fits is one tile of the
+    narrowest of `partial` (ascending) that holds it; lanes past the end are masked.
     """
 
     coordinate: Coordinate
     widths: tuple[int, ...]
     body: tuple[Node, ...]
     parallel: bool = False
+    partial: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         index = self.coordinate.index

@@ -12,7 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from autosparse._native.block import MAX_ACCUMULATORS, Nest, block_accumulators, choose_block
+from autosparse._native.block import (
+    MAX_ACCUMULATORS,
+    Nest,
+    block_accumulators,
+    block_updates,
+    choose_block,
+    lanes_of,
+)
 from autosparse._native.ir import (
     Block,
     Coordinate,
@@ -35,6 +42,9 @@ from autosparse._native.spec import EXPRESSIONS, KernelSpec, expression_of
 
 from autosparse.errors import ScheduleError
 from autosparse.schedule import SuperSchedule
+
+MAX_TAIL_UPDATES: Final = 160
+"""Most multiply-adds, as vector instructions, of the tiles for the last columns when each number of vectors has one."""
 
 MIN_GATHER_LANES: Final = 4
 """Fewest accumulators for which the entries of a row become vector lanes."""
@@ -82,7 +92,7 @@ def _nest_of(spec: KernelSpec) -> Nest:
         parent = levels[-1].name if levels else None
         levels.append(StoredLevel(depth, coordinates[level.coordinate], level.kind.value, parent))
     loops = tuple(coordinates[name] for name in order)
-    return Nest(loops, tuple(levels), expression_of(schedule), schedule.parallel, spec.max_lanes)
+    return Nest(loops, tuple(levels), expression_of(schedule), schedule.parallel, spec.max_lanes, spec.masked_lanes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,10 +171,27 @@ class _Lowering:
         inner = f"{coordinate.index}0"
         parallel = coordinate.name == self.schedule.parallel
         if coordinate.is_outer and any(c.name == inner for c in self.block.coordinates):
-            widths = _widths(coordinate.split)
-            return ForTiles(coordinate, widths, self._bind(d, coordinate, state), parallel)
+            widths, partial = self._widths(coordinate)
+            return ForTiles(coordinate, widths, self._bind(d, coordinate, state), parallel, partial)
         extent = Extent(coordinate, coordinate.partner in state.bound)
         return ForDense(coordinate, extent, self._bind(d, coordinate, state), parallel)
+
+    def _widths(self, coordinate: Coordinate) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Widths of whole tiles, and of masked ones for the rest.
+
+        Without masks: every smaller power of two, any rest is a sum of these. With masks one tile serves any rest, by
+        as many vectors as that needs; of wide blocks only powers of two are written, to bound the text.
+        """
+        tile, max_lanes = coordinate.split, self.nest.max_lanes
+        lanes = lanes_of(tile, max_lanes)
+        if self.block.vector != f"{coordinate.index}0" or lanes not in self.nest.masked_lanes:
+            powers = tuple(1 << bit for bit in reversed(range(tile.bit_length())) if 1 << bit < tile)
+            return (tile, *powers), ()
+        n_vectors = tile // lanes
+        length = self.copies * block_updates(self.block, max_lanes) * (n_vectors + 1) // 2
+        every = range(1, n_vectors + 1)
+        counts = every if length <= MAX_TAIL_UPDATES else [n for n in every if n & (n - 1) == 0 or n == n_vectors]
+        return (tile,), tuple(lanes * n for n in counts)
 
     def _dense(self, d: int, coordinate: Coordinate, level: StoredLevel, state: _State) -> Node:
         """A loop over all coordinates of an uncompressed level, or a discordant one."""
@@ -207,9 +234,3 @@ class _Lowering:
         copies = self.copies if innermost else 1
         first = sums if self.init == "first" else ()
         return Workspace(self.nest.expression.output, self.block, copies, self.init, first, self.padded, body)
-
-
-def _widths(tile: int) -> tuple[int, ...]:
-    """The tile, then every smaller power of two: any number of columns is a sum of these."""
-    powers = [1 << bit for bit in reversed(range(tile.bit_length())) if 1 << bit < tile]
-    return (tile, *powers)

@@ -104,6 +104,12 @@ class KernelSpec:
         return VECTOR_BYTES[self.isa] // self.value_bytes
 
     @property
+    def masked_lanes(self) -> frozenset[int]:
+        """Vector lengths whose first n lanes can be loaded and stored without touching the others' memory."""
+        widths = {"avx512": (64, 32), "avx2": (32,)}.get(self.isa, ())
+        return frozenset(size // self.value_bytes for size in widths)
+
+    @property
     def coordinate_bits(self) -> int:
         """Width of stored coordinates: the user's own for CSR (nothing is packed), else the format's."""
         fmt = self.schedule.format

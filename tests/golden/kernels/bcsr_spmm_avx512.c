@@ -68,6 +68,21 @@ static inline float sum_f32x16(f32x16 v)
     union { f32x16 whole; f32x8 half[2]; } u = {v};
     return sum_f32x8(u.half[0] + u.half[1]);
 }
+#ifdef __clang__
+#include <immintrin.h>
+#define mask_load(p, m) (f32x16)_mm512_maskz_loadu_ps(m, p)
+#define mask_store(p, m, v) _mm512_mask_storeu_ps(p, m, v)
+#else
+#define mask_load(p, m) __builtin_ia32_loadups512_mask(p, (f32x16){0}, m)
+#define mask_store(p, m, v) __builtin_ia32_storeups512_mask(p, v, m)
+#endif
+typedef uint16_t head_f32x16;
+static inline head_f32x16 make_head_f32x16(int64_t n)
+{
+    return (head_f32x16)(n >= 16 ? 0xffffu : n > 0 ? (1u << n) - 1u : 0u);
+}
+static inline f32x16 load_head_f32x16(const float *p, head_f32x16 m) { return mask_load(p, m); }
+static inline void store_head_f32x16(float *p, f32x16 v, head_f32x16 m) { mask_store(p, m, v); }
 static inline int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
 /* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
  * numbers of entries and iterations. */
@@ -104,10 +119,6 @@ static void task(void *context, int64_t part, int64_t end_part)
     const asp_call *call = x->call;
     const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
     const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
-    f32x1 check_1 = {0};
-    f32x2 check_2 = {0};
-    f32x4 check_4 = {0};
-    f32x8 check_8 = {0};
     f32x16 check_16 = {0};
     const asp_operand *A = call->A;
     const int64_t n_i = A->size[0];
@@ -122,8 +133,9 @@ static void task(void *context, int64_t part, int64_t end_part)
     float *restrict C_ = (float *)call->C;
     for (int64_t i1 = begin; i1 < end; i1++) {
         const int64_t p_i1 = i1;
-        for (int64_t j = 0; j < n_j;) {
-            if (n_j - j >= 32) {
+        const int64_t end_j = n_j;
+        for (int64_t j = 0; j < end_j;) {
+            if (end_j - j >= 32) {
                 {
                     f32x16 sum_i0_0_j0_0 = (f32x16){0};
                     f32x16 sum_i0_0_j0_16 = (f32x16){0};
@@ -161,136 +173,72 @@ static void task(void *context, int64_t part, int64_t end_part)
                 }
                 j += 32;
             }
-            else if (n_j - j >= 16) {
+            else if (end_j - j > 16) {
                 {
+                    const head_f32x16 head_16 = make_head_f32x16(end_j - j - 16);
                     f32x16 sum_i0_0_j0_0 = (f32x16){0};
+                    f32x16 sum_i0_0_j0_16 = (f32x16){0};
                     f32x16 sum_i0_1_j0_0 = (f32x16){0};
+                    f32x16 sum_i0_1_j0_16 = (f32x16){0};
                     int64_t p_k1 = k1_pos[p_i1];
                     const int64_t end_k1 = k1_pos[p_i1 + 1];
                     for (; p_k1 < end_k1; p_k1++) {
                         const int64_t k1 = k1_crd[p_k1];
                         const f32x16 b_k0_0_j0_0 = load_f32x16(B_ + (k1 * 2) * ldB + j);
                         sum_i0_0_j0_0 += vals[p_k1 * 4] * b_k0_0_j0_0;
+                        const f32x16 b_k0_0_j0_16 = load_head_f32x16(B_ + (k1 * 2) * ldB + j + 16, head_16);
+                        sum_i0_0_j0_16 += vals[p_k1 * 4] * b_k0_0_j0_16;
                         sum_i0_1_j0_0 += vals[p_k1 * 4 + 2] * b_k0_0_j0_0;
+                        sum_i0_1_j0_16 += vals[p_k1 * 4 + 2] * b_k0_0_j0_16;
                         const f32x16 b_k0_1_j0_0 = load_f32x16(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j);
                         sum_i0_0_j0_0 += vals[p_k1 * 4 + 1] * b_k0_1_j0_0;
+                        const f32x16 b_k0_1_j0_16 = load_head_f32x16(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j + 16, head_16);
+                        sum_i0_0_j0_16 += vals[p_k1 * 4 + 1] * b_k0_1_j0_16;
                         sum_i0_1_j0_0 += vals[p_k1 * 4 + 3] * b_k0_1_j0_0;
+                        sum_i0_1_j0_16 += vals[p_k1 * 4 + 3] * b_k0_1_j0_16;
                     }
                     check_16 += sum_i0_0_j0_0 * 0;
                     store_f32x16(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0);
+                    check_16 += sum_i0_0_j0_16 * 0;
+                    store_head_f32x16(C_ + (i1 * 2) * ldC + j + 16, sum_i0_0_j0_16, head_16);
                     if (i1 * 2 + 1 < n_i) {
                         check_16 += sum_i0_1_j0_0 * 0;
                         store_f32x16(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0);
                     }
-                }
-                j += 16;
-            }
-            else if (n_j - j >= 8) {
-                {
-                    f32x8 sum_i0_0_j0_0 = (f32x8){0};
-                    f32x8 sum_i0_1_j0_0 = (f32x8){0};
-                    int64_t p_k1 = k1_pos[p_i1];
-                    const int64_t end_k1 = k1_pos[p_i1 + 1];
-                    for (; p_k1 < end_k1; p_k1++) {
-                        const int64_t k1 = k1_crd[p_k1];
-                        const f32x8 b_k0_0_j0_0 = load_f32x8(B_ + (k1 * 2) * ldB + j);
-                        sum_i0_0_j0_0 += vals[p_k1 * 4] * b_k0_0_j0_0;
-                        sum_i0_1_j0_0 += vals[p_k1 * 4 + 2] * b_k0_0_j0_0;
-                        const f32x8 b_k0_1_j0_0 = load_f32x8(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j);
-                        sum_i0_0_j0_0 += vals[p_k1 * 4 + 1] * b_k0_1_j0_0;
-                        sum_i0_1_j0_0 += vals[p_k1 * 4 + 3] * b_k0_1_j0_0;
-                    }
-                    check_8 += sum_i0_0_j0_0 * 0;
-                    store_f32x8(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0);
                     if (i1 * 2 + 1 < n_i) {
-                        check_8 += sum_i0_1_j0_0 * 0;
-                        store_f32x8(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0);
+                        check_16 += sum_i0_1_j0_16 * 0;
+                        store_head_f32x16(C_ + (i1 * 2 + 1) * ldC + j + 16, sum_i0_1_j0_16, head_16);
                     }
                 }
-                j += 8;
-            }
-            else if (n_j - j >= 4) {
-                {
-                    f32x4 sum_i0_0_j0_0 = (f32x4){0};
-                    f32x4 sum_i0_1_j0_0 = (f32x4){0};
-                    int64_t p_k1 = k1_pos[p_i1];
-                    const int64_t end_k1 = k1_pos[p_i1 + 1];
-                    for (; p_k1 < end_k1; p_k1++) {
-                        const int64_t k1 = k1_crd[p_k1];
-                        const f32x4 b_k0_0_j0_0 = load_f32x4(B_ + (k1 * 2) * ldB + j);
-                        sum_i0_0_j0_0 += vals[p_k1 * 4] * b_k0_0_j0_0;
-                        sum_i0_1_j0_0 += vals[p_k1 * 4 + 2] * b_k0_0_j0_0;
-                        const f32x4 b_k0_1_j0_0 = load_f32x4(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j);
-                        sum_i0_0_j0_0 += vals[p_k1 * 4 + 1] * b_k0_1_j0_0;
-                        sum_i0_1_j0_0 += vals[p_k1 * 4 + 3] * b_k0_1_j0_0;
-                    }
-                    check_4 += sum_i0_0_j0_0 * 0;
-                    store_f32x4(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0);
-                    if (i1 * 2 + 1 < n_i) {
-                        check_4 += sum_i0_1_j0_0 * 0;
-                        store_f32x4(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0);
-                    }
-                }
-                j += 4;
-            }
-            else if (n_j - j >= 2) {
-                {
-                    f32x2 sum_i0_0_j0_0 = (f32x2){0};
-                    f32x2 sum_i0_1_j0_0 = (f32x2){0};
-                    int64_t p_k1 = k1_pos[p_i1];
-                    const int64_t end_k1 = k1_pos[p_i1 + 1];
-                    for (; p_k1 < end_k1; p_k1++) {
-                        const int64_t k1 = k1_crd[p_k1];
-                        const f32x2 b_k0_0_j0_0 = load_f32x2(B_ + (k1 * 2) * ldB + j);
-                        sum_i0_0_j0_0 += vals[p_k1 * 4] * b_k0_0_j0_0;
-                        sum_i0_1_j0_0 += vals[p_k1 * 4 + 2] * b_k0_0_j0_0;
-                        const f32x2 b_k0_1_j0_0 = load_f32x2(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j);
-                        sum_i0_0_j0_0 += vals[p_k1 * 4 + 1] * b_k0_1_j0_0;
-                        sum_i0_1_j0_0 += vals[p_k1 * 4 + 3] * b_k0_1_j0_0;
-                    }
-                    check_2 += sum_i0_0_j0_0 * 0;
-                    store_f32x2(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0);
-                    if (i1 * 2 + 1 < n_i) {
-                        check_2 += sum_i0_1_j0_0 * 0;
-                        store_f32x2(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0);
-                    }
-                }
-                j += 2;
+                j = end_j;
             }
             else {
                 {
-                    f32x1 sum_i0_0_j0_0 = (f32x1){0};
-                    f32x1 sum_i0_1_j0_0 = (f32x1){0};
+                    const head_f32x16 head_0 = make_head_f32x16(end_j - j);
+                    f32x16 sum_i0_0_j0_0 = (f32x16){0};
+                    f32x16 sum_i0_1_j0_0 = (f32x16){0};
                     int64_t p_k1 = k1_pos[p_i1];
                     const int64_t end_k1 = k1_pos[p_i1 + 1];
                     for (; p_k1 < end_k1; p_k1++) {
                         const int64_t k1 = k1_crd[p_k1];
-                        const f32x1 b_k0_0_j0_0 = load_f32x1(B_ + (k1 * 2) * ldB + j);
+                        const f32x16 b_k0_0_j0_0 = load_head_f32x16(B_ + (k1 * 2) * ldB + j, head_0);
                         sum_i0_0_j0_0 += vals[p_k1 * 4] * b_k0_0_j0_0;
                         sum_i0_1_j0_0 += vals[p_k1 * 4 + 2] * b_k0_0_j0_0;
-                        const f32x1 b_k0_1_j0_0 = load_f32x1(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j);
+                        const f32x16 b_k0_1_j0_0 = load_head_f32x16(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j, head_0);
                         sum_i0_0_j0_0 += vals[p_k1 * 4 + 1] * b_k0_1_j0_0;
                         sum_i0_1_j0_0 += vals[p_k1 * 4 + 3] * b_k0_1_j0_0;
                     }
-                    check_1 += sum_i0_0_j0_0 * 0;
-                    store_f32x1(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0);
+                    check_16 += sum_i0_0_j0_0 * 0;
+                    store_head_f32x16(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0, head_0);
                     if (i1 * 2 + 1 < n_i) {
-                        check_1 += sum_i0_1_j0_0 * 0;
-                        store_f32x1(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0);
+                        check_16 += sum_i0_1_j0_0 * 0;
+                        store_head_f32x16(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0, head_0);
                     }
                 }
-                j += 1;
+                j = end_j;
             }
         }
     }
-    if (sum_f32x1(check_1) != 0) /* nan: a result was not finite */
-        x->bad = 1;
-    if (sum_f32x2(check_2) != 0) /* nan: a result was not finite */
-        x->bad = 1;
-    if (sum_f32x4(check_4) != 0) /* nan: a result was not finite */
-        x->bad = 1;
-    if (sum_f32x8(check_8) != 0) /* nan: a result was not finite */
-        x->bad = 1;
     if (sum_f32x16(check_16) != 0) /* nan: a result was not finite */
         x->bad = 1;
 }

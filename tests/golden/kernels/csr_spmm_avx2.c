@@ -59,6 +59,19 @@ static inline float sum_f32x8(f32x8 v)
     union { f32x8 whole; f32x4 half[2]; } u = {v};
     return sum_f32x4(u.half[0] + u.half[1]);
 }
+typedef int head_f32x8 __attribute__((vector_size(32)));
+static inline head_f32x8 make_head_f32x8(int64_t n)
+{
+    return (head_f32x8){0, 1, 2, 3, 4, 5, 6, 7} < (int)n;
+}
+static inline f32x8 load_head_f32x8(const float *p, head_f32x8 m)
+{
+    return __builtin_ia32_maskloadps256((const f32x8 *)p, m);
+}
+static inline void store_head_f32x8(float *p, f32x8 v, head_f32x8 m)
+{
+    __builtin_ia32_maskstoreps256((f32x8 *)p, m, v);
+}
 static inline int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
 /* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
  * numbers of entries and iterations. */
@@ -107,8 +120,9 @@ static void task(void *context, int64_t part, int64_t end_part)
     float *restrict C_ = (float *)call->C;
     for (int64_t i1 = begin; i1 < end; i1++) {
         const int64_t p_i1 = i1;
-        for (int64_t j = 0; j < n_j;) {
-            if (n_j - j >= 32) {
+        const int64_t end_j = n_j;
+        for (int64_t j = 0; j < end_j;) {
+            if (end_j - j >= 32) {
                 {
                     f32x8 sum_j0_0 = (f32x8){0};
                     f32x8 sum_j0_8 = (f32x8){0};
@@ -137,8 +151,65 @@ static void task(void *context, int64_t part, int64_t end_part)
                 }
                 j += 32;
             }
-            else if (n_j - j >= 16) {
+            else if (end_j - j > 24) {
                 {
+                    const head_f32x8 head_24 = make_head_f32x8(end_j - j - 24);
+                    f32x8 sum_j0_0 = (f32x8){0};
+                    f32x8 sum_j0_8 = (f32x8){0};
+                    f32x8 sum_j0_16 = (f32x8){0};
+                    f32x8 sum_j0_24 = (f32x8){0};
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const int64_t ahead_k1 = k1_crd[asp_min(p_k1 + 8, last_k1)];
+                        __builtin_prefetch(B_ + ahead_k1 * ldB + j);
+                        __builtin_prefetch(B_ + ahead_k1 * ldB + j + 16);
+                        const f32x8 b_j0_0 = load_f32x8(B_ + k1 * ldB + j);
+                        sum_j0_0 += vals[p_k1] * b_j0_0;
+                        const f32x8 b_j0_8 = load_f32x8(B_ + k1 * ldB + j + 8);
+                        sum_j0_8 += vals[p_k1] * b_j0_8;
+                        const f32x8 b_j0_16 = load_f32x8(B_ + k1 * ldB + j + 16);
+                        sum_j0_16 += vals[p_k1] * b_j0_16;
+                        const f32x8 b_j0_24 = load_head_f32x8(B_ + k1 * ldB + j + 24, head_24);
+                        sum_j0_24 += vals[p_k1] * b_j0_24;
+                    }
+                    store_f32x8(C_ + i1 * ldC + j, sum_j0_0);
+                    store_f32x8(C_ + i1 * ldC + j + 8, sum_j0_8);
+                    store_f32x8(C_ + i1 * ldC + j + 16, sum_j0_16);
+                    store_head_f32x8(C_ + i1 * ldC + j + 24, sum_j0_24, head_24);
+                }
+                j = end_j;
+            }
+            else if (end_j - j > 16) {
+                {
+                    const head_f32x8 head_16 = make_head_f32x8(end_j - j - 16);
+                    f32x8 sum_j0_0 = (f32x8){0};
+                    f32x8 sum_j0_8 = (f32x8){0};
+                    f32x8 sum_j0_16 = (f32x8){0};
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const int64_t ahead_k1 = k1_crd[asp_min(p_k1 + 8, last_k1)];
+                        __builtin_prefetch(B_ + ahead_k1 * ldB + j);
+                        __builtin_prefetch(B_ + ahead_k1 * ldB + j + 16);
+                        const f32x8 b_j0_0 = load_f32x8(B_ + k1 * ldB + j);
+                        sum_j0_0 += vals[p_k1] * b_j0_0;
+                        const f32x8 b_j0_8 = load_f32x8(B_ + k1 * ldB + j + 8);
+                        sum_j0_8 += vals[p_k1] * b_j0_8;
+                        const f32x8 b_j0_16 = load_head_f32x8(B_ + k1 * ldB + j + 16, head_16);
+                        sum_j0_16 += vals[p_k1] * b_j0_16;
+                    }
+                    store_f32x8(C_ + i1 * ldC + j, sum_j0_0);
+                    store_f32x8(C_ + i1 * ldC + j + 8, sum_j0_8);
+                    store_head_f32x8(C_ + i1 * ldC + j + 16, sum_j0_16, head_16);
+                }
+                j = end_j;
+            }
+            else if (end_j - j > 8) {
+                {
+                    const head_f32x8 head_8 = make_head_f32x8(end_j - j - 8);
                     f32x8 sum_j0_0 = (f32x8){0};
                     f32x8 sum_j0_8 = (f32x8){0};
                     int64_t p_k1 = k1_pos[p_i1];
@@ -149,16 +220,17 @@ static void task(void *context, int64_t part, int64_t end_part)
                         __builtin_prefetch(B_ + ahead_k1 * ldB + j);
                         const f32x8 b_j0_0 = load_f32x8(B_ + k1 * ldB + j);
                         sum_j0_0 += vals[p_k1] * b_j0_0;
-                        const f32x8 b_j0_8 = load_f32x8(B_ + k1 * ldB + j + 8);
+                        const f32x8 b_j0_8 = load_head_f32x8(B_ + k1 * ldB + j + 8, head_8);
                         sum_j0_8 += vals[p_k1] * b_j0_8;
                     }
                     store_f32x8(C_ + i1 * ldC + j, sum_j0_0);
-                    store_f32x8(C_ + i1 * ldC + j + 8, sum_j0_8);
+                    store_head_f32x8(C_ + i1 * ldC + j + 8, sum_j0_8, head_8);
                 }
-                j += 16;
+                j = end_j;
             }
-            else if (n_j - j >= 8) {
+            else {
                 {
+                    const head_f32x8 head_0 = make_head_f32x8(end_j - j);
                     f32x8 sum_j0_0 = (f32x8){0};
                     int64_t p_k1 = k1_pos[p_i1];
                     const int64_t end_k1 = k1_pos[p_i1 + 1];
@@ -166,60 +238,12 @@ static void task(void *context, int64_t part, int64_t end_part)
                         const int64_t k1 = k1_crd[p_k1];
                         const int64_t ahead_k1 = k1_crd[asp_min(p_k1 + 8, last_k1)];
                         __builtin_prefetch(B_ + ahead_k1 * ldB + j);
-                        const f32x8 b_j0_0 = load_f32x8(B_ + k1 * ldB + j);
+                        const f32x8 b_j0_0 = load_head_f32x8(B_ + k1 * ldB + j, head_0);
                         sum_j0_0 += vals[p_k1] * b_j0_0;
                     }
-                    store_f32x8(C_ + i1 * ldC + j, sum_j0_0);
+                    store_head_f32x8(C_ + i1 * ldC + j, sum_j0_0, head_0);
                 }
-                j += 8;
-            }
-            else if (n_j - j >= 4) {
-                {
-                    f32x4 sum_j0_0 = (f32x4){0};
-                    int64_t p_k1 = k1_pos[p_i1];
-                    const int64_t end_k1 = k1_pos[p_i1 + 1];
-                    for (; p_k1 < end_k1; p_k1++) {
-                        const int64_t k1 = k1_crd[p_k1];
-                        const int64_t ahead_k1 = k1_crd[asp_min(p_k1 + 8, last_k1)];
-                        __builtin_prefetch(B_ + ahead_k1 * ldB + j);
-                        const f32x4 b_j0_0 = load_f32x4(B_ + k1 * ldB + j);
-                        sum_j0_0 += vals[p_k1] * b_j0_0;
-                    }
-                    store_f32x4(C_ + i1 * ldC + j, sum_j0_0);
-                }
-                j += 4;
-            }
-            else if (n_j - j >= 2) {
-                {
-                    f32x2 sum_j0_0 = (f32x2){0};
-                    int64_t p_k1 = k1_pos[p_i1];
-                    const int64_t end_k1 = k1_pos[p_i1 + 1];
-                    for (; p_k1 < end_k1; p_k1++) {
-                        const int64_t k1 = k1_crd[p_k1];
-                        const int64_t ahead_k1 = k1_crd[asp_min(p_k1 + 8, last_k1)];
-                        __builtin_prefetch(B_ + ahead_k1 * ldB + j);
-                        const f32x2 b_j0_0 = load_f32x2(B_ + k1 * ldB + j);
-                        sum_j0_0 += vals[p_k1] * b_j0_0;
-                    }
-                    store_f32x2(C_ + i1 * ldC + j, sum_j0_0);
-                }
-                j += 2;
-            }
-            else {
-                {
-                    f32x1 sum_j0_0 = (f32x1){0};
-                    int64_t p_k1 = k1_pos[p_i1];
-                    const int64_t end_k1 = k1_pos[p_i1 + 1];
-                    for (; p_k1 < end_k1; p_k1++) {
-                        const int64_t k1 = k1_crd[p_k1];
-                        const int64_t ahead_k1 = k1_crd[asp_min(p_k1 + 8, last_k1)];
-                        __builtin_prefetch(B_ + ahead_k1 * ldB + j);
-                        const f32x1 b_j0_0 = load_f32x1(B_ + k1 * ldB + j);
-                        sum_j0_0 += vals[p_k1] * b_j0_0;
-                    }
-                    store_f32x1(C_ + i1 * ldC + j, sum_j0_0);
-                }
-                j += 1;
+                j = end_j;
             }
         }
     }

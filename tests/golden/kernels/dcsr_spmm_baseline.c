@@ -90,8 +90,9 @@ static void task(void *context, int64_t part, int64_t end_part)
     double *restrict C_ = (double *)call->C;
     for (int64_t p_i1 = low_i1 + begin; p_i1 < low_i1 + end; p_i1++) {
         const int64_t i1 = i1_crd[p_i1];
-        for (int64_t j = 0; j < n_j;) {
-            if (n_j - j >= 4) {
+        const int64_t end_j = n_j;
+        for (int64_t j = 0; j < end_j;) {
+            if (end_j - j >= 4) {
                 {
                     f64x2 sum_j0_0 = load_f64x2(C_ + i1 * ldC + j);
                     f64x2 sum_j0_2 = load_f64x2(C_ + i1 * ldC + j + 2);
@@ -109,7 +110,7 @@ static void task(void *context, int64_t part, int64_t end_part)
                 }
                 j += 4;
             }
-            else if (n_j - j >= 2) {
+            else if (end_j - j >= 2) {
                 {
                     f64x2 sum_j0_0 = load_f64x2(C_ + i1 * ldC + j);
                     int64_t p_k1 = k1_pos[p_i1];

@@ -70,6 +70,21 @@ static inline float sum_f32x16(f32x16 v)
     union { f32x16 whole; f32x8 half[2]; } u = {v};
     return sum_f32x8(u.half[0] + u.half[1]);
 }
+#ifdef __clang__
+#include <immintrin.h>
+#define mask_load(p, m) (f32x16)_mm512_maskz_loadu_ps(m, p)
+#define mask_store(p, m, v) _mm512_mask_storeu_ps(p, m, v)
+#else
+#define mask_load(p, m) __builtin_ia32_loadups512_mask(p, (f32x16){0}, m)
+#define mask_store(p, m, v) __builtin_ia32_storeups512_mask(p, v, m)
+#endif
+typedef uint16_t head_f32x16;
+static inline head_f32x16 make_head_f32x16(int64_t n)
+{
+    return (head_f32x16)(n >= 16 ? 0xffffu : n > 0 ? (1u << n) - 1u : 0u);
+}
+static inline f32x16 load_head_f32x16(const float *p, head_f32x16 m) { return mask_load(p, m); }
+static inline void store_head_f32x16(float *p, f32x16 v, head_f32x16 m) { mask_store(p, m, v); }
 /* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
  * numbers of entries and iterations. */
 static int64_t asp_boundary(const int32_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
@@ -122,8 +137,9 @@ static void task(void *context, int64_t part, int64_t end_part)
     const int64_t n_i1 = n_i;
     for (int64_t i1 = begin; i1 < end; i1++) {
         const int64_t p_i1 = p_k1 * n_i1 + i1;
-        for (int64_t j = 0; j < n_j;) {
-            if (n_j - j >= 32) {
+        const int64_t end_j = n_j;
+        for (int64_t j = 0; j < end_j;) {
+            if (end_j - j >= 32) {
                 {
                     f32x16 sum_j0_0 = k1 == 0 ? (f32x16){0} : load_f32x16(C_ + i1 * ldC + j);
                     f32x16 sum_j0_16 = k1 == 0 ? (f32x16){0} : load_f32x16(C_ + i1 * ldC + j + 16);
@@ -141,75 +157,39 @@ static void task(void *context, int64_t part, int64_t end_part)
                 }
                 j += 32;
             }
-            else if (n_j - j >= 16) {
+            else if (end_j - j > 16) {
                 {
+                    const head_f32x16 head_16 = make_head_f32x16(end_j - j - 16);
                     f32x16 sum_j0_0 = k1 == 0 ? (f32x16){0} : load_f32x16(C_ + i1 * ldC + j);
+                    f32x16 sum_j0_16 = k1 == 0 ? (f32x16){0} : load_head_f32x16(C_ + i1 * ldC + j + 16, head_16);
                     int64_t p_k0 = k0_pos[p_i1];
                     const int64_t end_k0 = k0_pos[p_i1 + 1];
                     for (; p_k0 < end_k0; p_k0++) {
                         const int64_t k0 = k0_crd[p_k0];
                         const f32x16 b_j0_0 = load_f32x16(B_ + (k1 * 16384 + k0) * ldB + j);
                         sum_j0_0 += vals[p_k0] * b_j0_0;
+                        const f32x16 b_j0_16 = load_head_f32x16(B_ + (k1 * 16384 + k0) * ldB + j + 16, head_16);
+                        sum_j0_16 += vals[p_k0] * b_j0_16;
                     }
                     store_f32x16(C_ + i1 * ldC + j, sum_j0_0);
+                    store_head_f32x16(C_ + i1 * ldC + j + 16, sum_j0_16, head_16);
                 }
-                j += 16;
-            }
-            else if (n_j - j >= 8) {
-                {
-                    f32x8 sum_j0_0 = k1 == 0 ? (f32x8){0} : load_f32x8(C_ + i1 * ldC + j);
-                    int64_t p_k0 = k0_pos[p_i1];
-                    const int64_t end_k0 = k0_pos[p_i1 + 1];
-                    for (; p_k0 < end_k0; p_k0++) {
-                        const int64_t k0 = k0_crd[p_k0];
-                        const f32x8 b_j0_0 = load_f32x8(B_ + (k1 * 16384 + k0) * ldB + j);
-                        sum_j0_0 += vals[p_k0] * b_j0_0;
-                    }
-                    store_f32x8(C_ + i1 * ldC + j, sum_j0_0);
-                }
-                j += 8;
-            }
-            else if (n_j - j >= 4) {
-                {
-                    f32x4 sum_j0_0 = k1 == 0 ? (f32x4){0} : load_f32x4(C_ + i1 * ldC + j);
-                    int64_t p_k0 = k0_pos[p_i1];
-                    const int64_t end_k0 = k0_pos[p_i1 + 1];
-                    for (; p_k0 < end_k0; p_k0++) {
-                        const int64_t k0 = k0_crd[p_k0];
-                        const f32x4 b_j0_0 = load_f32x4(B_ + (k1 * 16384 + k0) * ldB + j);
-                        sum_j0_0 += vals[p_k0] * b_j0_0;
-                    }
-                    store_f32x4(C_ + i1 * ldC + j, sum_j0_0);
-                }
-                j += 4;
-            }
-            else if (n_j - j >= 2) {
-                {
-                    f32x2 sum_j0_0 = k1 == 0 ? (f32x2){0} : load_f32x2(C_ + i1 * ldC + j);
-                    int64_t p_k0 = k0_pos[p_i1];
-                    const int64_t end_k0 = k0_pos[p_i1 + 1];
-                    for (; p_k0 < end_k0; p_k0++) {
-                        const int64_t k0 = k0_crd[p_k0];
-                        const f32x2 b_j0_0 = load_f32x2(B_ + (k1 * 16384 + k0) * ldB + j);
-                        sum_j0_0 += vals[p_k0] * b_j0_0;
-                    }
-                    store_f32x2(C_ + i1 * ldC + j, sum_j0_0);
-                }
-                j += 2;
+                j = end_j;
             }
             else {
                 {
-                    f32x1 sum_j0_0 = k1 == 0 ? (f32x1){0} : load_f32x1(C_ + i1 * ldC + j);
+                    const head_f32x16 head_0 = make_head_f32x16(end_j - j);
+                    f32x16 sum_j0_0 = k1 == 0 ? (f32x16){0} : load_head_f32x16(C_ + i1 * ldC + j, head_0);
                     int64_t p_k0 = k0_pos[p_i1];
                     const int64_t end_k0 = k0_pos[p_i1 + 1];
                     for (; p_k0 < end_k0; p_k0++) {
                         const int64_t k0 = k0_crd[p_k0];
-                        const f32x1 b_j0_0 = load_f32x1(B_ + (k1 * 16384 + k0) * ldB + j);
+                        const f32x16 b_j0_0 = load_head_f32x16(B_ + (k1 * 16384 + k0) * ldB + j, head_0);
                         sum_j0_0 += vals[p_k0] * b_j0_0;
                     }
-                    store_f32x1(C_ + i1 * ldC + j, sum_j0_0);
+                    store_head_f32x16(C_ + i1 * ldC + j, sum_j0_0, head_0);
                 }
-                j += 1;
+                j = end_j;
             }
         }
     }
