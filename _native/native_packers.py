@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
-from autosparse._native import runtime_api, slices
+from autosparse._native import memory, runtime_api, slices
 from autosparse._native.levels import COORDINATE_DTYPES, coordinate_dtype
 from numpy.typing import NDArray
 
@@ -90,12 +90,12 @@ class BlocksPacker:
     def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
         """Count, list, fill: three passes over the entries."""
         r, c = fmt.split("i"), fmt.split("k")
-        pos = np.empty(-(-rows.n_rows // r) + 1, dtype=rows.indptr.dtype)
+        pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
         n_blocks = int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos)))
         _check(n_blocks)
-        crd = np.empty(n_blocks, dtype=COORDINATE_DTYPES[fmt.index_bits])
+        crd = _room(n_blocks, COORDINATE_DTYPES[fmt.index_bits])
         _check(runtime_api.lib.asp_list_blocks(*rows.head, r, c, fmt.index_bits, runtime_api.pointer(crd)))
-        packed = np.empty(n_blocks * r * c, dtype=values.dtype)
+        packed = _room(n_blocks * r * c, values.dtype)
         BlocksPacker._fill(rows, values, fmt, (pos, crd, packed))
         return {"k1": pos}, {"k1": crd}, packed
 
@@ -131,10 +131,10 @@ class PanelsPacker:
     def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
         """Count and fill: two passes over the entries."""
         split = fmt.split("k")
-        pos = np.empty(-(-rows.n_cols // split) * rows.n_rows + 1, dtype=rows.indptr.dtype)
+        pos = _room(-(-rows.n_cols // split) * rows.n_rows + 1, rows.indptr.dtype)
         _check(runtime_api.lib.asp_count_panels(*rows.head, split, runtime_api.pointer(pos)))
-        crd = np.empty(values.size, dtype=COORDINATE_DTYPES[fmt.index_bits])
-        packed = np.empty_like(values)
+        crd = _room(values.size, COORDINATE_DTYPES[fmt.index_bits])
+        packed = _room(values.size, values.dtype)
         PanelsPacker._fill(rows, values, fmt, (pos, crd, packed))
         return {"k0": pos}, {"k0": crd}, packed
 
@@ -216,8 +216,8 @@ def _rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows
     indices, data = pattern.indices[:nnz], np.ascontiguousarray(values[:nnz])
     if not transposed:
         return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
-    indptr_t = np.empty(pattern.n_cols + 1, dtype=indices.dtype)
-    indices_t, data_t = np.empty_like(indices), np.empty_like(data)
+    indptr_t = _room(pattern.n_cols + 1, indices.dtype)
+    indices_t, data_t = _room(nnz, indices.dtype), _room(nnz, data.dtype)
     rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices))
     code = runtime_api.lib.asp_pack_transpose(
         runtime_api.DTYPE_CODES[data.dtype.name],
@@ -244,6 +244,11 @@ def _inner_steps(fmt: Format) -> Mapping[str, int]:
         if level.coordinate in steps:
             steps[level.coordinate] = math.prod(fmt.split(after.coordinate[:-1]) for after in fmt.levels[depth + 1 :])
     return steps
+
+
+def _room(n: int, dtype: np.dtype[Any]) -> Array:
+    """Memory for n elements, uninitialised: on huge pages where it is large, which packing and kernels both like."""
+    return memory.empty_output((n,), dtype)
 
 
 def _check(code: int) -> None:
