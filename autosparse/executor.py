@@ -5,36 +5,26 @@
 
 from __future__ import annotations
 
-import dataclasses
 from time import perf_counter_ns
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse import cache, planner
 from autosparse._native import memory, runtime_api
-from autosparse.config import Effort, get_options, parse_setting
-from autosparse.engine import recollection
-from autosparse.engine.experience import Experience, experience_of
-from autosparse.engine.slot import Slot
-from autosparse.engine.state import bench_of, deliberation_of, slot_for, target_of
-from autosparse.engine.trials import Bench, Call, KernelTrial
-from autosparse.errors import OptionError, ShapeError
-from autosparse.log import progress_line
+from autosparse.config import get_options
+from autosparse.engine.slot import Call, Slot, slot_for
 from autosparse.operand import NativeRows, Operand
-from autosparse.ops import OPS
-from autosparse.plan import Plan
-from autosparse.problem import Problem
-from autosparse.report import Report
-from autosparse.target import Target
-from autosparse.tuner import Progress
+
+if TYPE_CHECKING:
+    from autosparse.engine.trials import KernelTrial
+    from autosparse.plan import Plan
+    from autosparse.report import Report
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
 LARGE_OUTPUT_BYTES: Final = 1 << 20
 """Results from here on take recycled pages: fresh ones cost as much as the product."""
-_SCIPY: Final = "SciPy computes products of this matrix: its dtype or layout is not for our kernels"
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
@@ -112,13 +102,13 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
     return B, 1 if B.ndim == 1 else B.shape[1], _from_buffer(B)
 
 
-def _look(slot: Slot, operand: Operand, n_vecs: int, trial: Any, took_ns: int) -> None:
-    """Off the hot path: tuning may want to go on."""
-    if slot.deliberation is None:
-        slot.begin(deliberation_of(slot, operand))
-    slot.look(n_vecs, trial, took_ns)
-    bench = slot.deliberation.bench if slot.deliberation else None
-    if bench is not None and bench.is_stale:
+def _look(slot: Slot, operand: Operand, n_vecs: int, trial: KernelTrial | None, took_ns: int) -> None:
+    """Off the hot path: tuning may want to begin or to go on. What it needs is imported no earlier than this."""
+    from autosparse.engine.setup import driver_of
+
+    driver = driver_of(slot, operand)
+    driver.look(n_vecs, trial, took_ns)
+    if driver.is_stale:
         operand.engine = None
 
 
@@ -129,129 +119,22 @@ def _without(trial: KernelTrial | None, operand: Operand) -> KernelTrial | None:
     return None
 
 
-# -- tuning that was asked for, and what is known -------------------------------------------------------------------
+def tune(operand: Operand, **hints: Any) -> Plan:
+    """Find now what should run, and let the next products use it; the hints are those of `engine.asked.tune`."""
+    from autosparse.engine import asked
+
+    return asked.tune(operand, **hints)
 
 
-def tune(
-    operand: Operand,
-    *,
-    operation: str = "matmul",
-    columns: int = 1,
-    runs: int | None = None,
-    effort: Effort | str | None = None,
-    budget_s: float | None = None,
-    transposed: bool = False,
-    dtype: Any = None,
-    progress: bool | Progress = False,
-) -> Plan:
-    """Find now what should run for ``op(M) @ B`` with B of `columns` columns, and let the next products use it.
+def current_plan(operand: Operand, **problem: Any) -> Plan:
+    """What the next product would run; columns=, transposed= as in `engine.asked.current_plan`."""
+    from autosparse.engine import asked
 
-    Takes at most about `budget_s` seconds (option budget_s). `effort` is at least "measure" unless given. With `runs`,
-    nothing is begun that so many products would not pay back. `progress`: True draws a line on a terminal's stderr.
-    """
-    options = get_options()
-    if operation not in OPS:
-        raise OptionError.bad_value("operation", operation, domain=f"one of {', '.join(OPS)}")
-    columns = _positive("columns", columns)
-    wanted = parse_setting("effort", effort) if effort is not None else options.effort
-    runs = parse_setting("runs", runs) if runs is not None else options.runs
-    budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
-    rows = operand.rows or operand.validate()
-    if rows.dtype is None:
-        return planner.default_plan(_SCIPY)
-    if dtype is not None and np.dtype(dtype) != rows.dtype:
-        raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
-    operand.refresh()
-    slot = slot_for(operand, rows, columns, transposed)
-    slot.n_dense_cols = columns
-    show = progress_line() if progress is True else progress or None
-    bench = bench_of(operand, slot)
-    decision = planner.plan(bench, runs=runs, effort=wanted, budget_s=budget_s, progress=show)
-    deliberation = deliberation_of(slot, operand)
-    deliberation.bench = bench
-    slot.install(deliberation, decision.plan, decision.trial)
-    return decision.plan
+    return asked.current_plan(operand, **problem)
 
 
-def _positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise OptionError.bad_value(name, value, domain="an integer >= 1", source="argument")
-    return int(value)
+def report(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Report:
+    """Everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
+    from autosparse.engine import asked
 
-
-def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False, dtype: Any = None) -> Plan:
-    """What the next product of this width would run, without changing anything."""
-    rows = operand.rows or operand.validate()
-    if rows.dtype is None:
-        return planner.default_plan(_SCIPY)
-    return slot_for(operand, rows, columns, transposed).current_plan()
-
-
-def report(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Report:  # Any: whatever the product takes
-    """Everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
-
-    Looks into the cache; runs and changes nothing.
-    """
-    columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
-    rows = operand.rows or operand.validate()
-    if rows.dtype is None:
-        return _scipy_report(operand, columns, transposed=transposed)
-    slot = slot_for(operand, rows, columns, transposed)
-    bench = bench_of(operand, slot)
-    plan = slot.current_plan()
-    if plan.is_default and not plan.candidates:
-        known = recollection.recall(bench)
-        plan = plan if known is None else dataclasses.replace(known, why=f"{known.why} (not in use yet)")
-    return _report(slot, bench, plan)
-
-
-def _columns(B: Any, *, n_rows: int) -> int:
-    """Columns of the dense operand `B`, which may also be their number. ShapeError when B does not fit."""
-    if isinstance(B, (int, np.integer)) and not isinstance(B, bool):
-        return _positive("columns", B)
-    shape = np.shape(B)
-    if not 1 <= len(shape) <= 2 or shape[0] != n_rows:
-        raise ShapeError.explained(shape, n_rows=n_rows)
-    return max(1, shape[1]) if len(shape) == 2 else 1
-
-
-def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
-    problem, prices = bench.problem, bench.experience.prices
-    account, outlook = slot.account(), slot.outlook()
-    return Report(
-        problem=problem,
-        plan=plan,
-        value_bytes=slot.dtype.itemsize,
-        n_calls=account.n_calls,
-        product_s=account.product_s,
-        runs_expected=outlook.total_runs or bench.experience.runs_expected(slot.history_key),
-        packed_bytes=bench.shelf.n_bytes,
-        packed_limit_bytes=bench.limit_bytes,
-        verdict=slot.verdict(),
-        failures=tuple(bench.failures) + ((slot.failure,) if slot.failure else ()),
-        tuning_s=account.tuning_s,
-        saved_s=account.saved_s,
-        default_s=plan.default_s or outlook.default_s or None,
-        expected_gain=recollection.expected_gain(bench),
-        prices_s={
-            "hash": prices.price_s("hash", problem.pattern.csr_bytes(slot.dtype.itemsize)),
-            "rank": prices.price_s("rank"),
-            "compile": prices.price_s("compile"),
-            "pack": prices.price_s("pack", problem.pattern.nnz),
-        },
-    )
-
-
-def _scipy_report(operand: Operand, columns: int, *, transposed: bool) -> Report:
-    """For products that SciPy computes: nothing is planned."""
-    options = get_options()
-    problem = Problem(
-        operation="matmul", pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
-        dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target_of(options),
-    )  # fmt: skip
-    return Report(problem=problem, plan=planner.default_plan(_SCIPY), value_bytes=operand.dtype.itemsize)
-
-
-def experience() -> Experience:
-    """Prices and histories of the cache in force."""
-    return experience_of(cache.open_store(), Target.host())
+    return asked.report(operand, B, transposed=transposed)

@@ -17,6 +17,7 @@ from autosparse._native import runtime_api
 from autosparse.config import Options
 from autosparse.engine.experience import Experience
 from autosparse.engine.shelf import Packing, Shelf
+from autosparse.engine.slot import Call
 from autosparse.errors import BuildError, FallbackWarning, PackError, RecordError, StructureError, warn_once
 from autosparse.log import event
 from autosparse.operand import NativeRows, Operand
@@ -30,19 +31,6 @@ AnyArray = NDArray[Any]  # one of the native dtypes
 DEFAULT_PATIENCE: Final = 4
 """`KernelTrial.patience` of a kernel whose gain was never measured."""
 MAX_PATIENCE: Final = 1000
-
-
-@dataclass(slots=True)
-class Call:
-    """One product as the kernels see it: row-major B and C by address, widths in entries."""
-
-    rows: NativeRows
-    source: int  # address of B
-    ldb: int
-    target: int  # address of C
-    ldc: int
-    n_vecs: int
-    kept: Any = None  # B itself, where the address would not keep it alive
 
 
 @dataclass(slots=True, eq=False)

@@ -9,8 +9,8 @@ import scipy.sparse as sps
 from autosparse.tuner import space
 
 from autosparse import planner
-from autosparse.engine.slot import Slot
-from autosparse.engine.state import bench_of, deliberation_of, slot_for
+from autosparse.engine.setup import bench_of, deliberation_of, driver_of
+from autosparse.engine.slot import Slot, slot_for
 from autosparse.engine.trials import KernelTrial
 from autosparse.plan import Plan
 from autosparse.problem import columns_bucket
@@ -27,9 +27,10 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     bench = bench_of(operand, slot)
     decision = planner.adopt(bench, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5))
     assert decision.trial is not None, decision.plan.why
-    deliberation = deliberation_of(slot, operand)
+    driver = driver_of(slot, operand)
+    deliberation = deliberation_of(driver, operand)
     deliberation.bench = bench
-    slot.install(deliberation, decision.plan, decision.trial)
+    driver.install(deliberation, decision.plan, decision.trial)
     return decision.trial
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import subprocess
+import sys
+import weakref
 from typing import Any
 
 import numpy as np
@@ -111,9 +115,9 @@ def test_tuning_goes_on_until_it_is_done_and_is_remembered() -> None:
         for _ in range(3000):
             close(A @ B, wanted)
             slot = slot_of(A, 16)
-            if slot.deliberation is not None and slot.deliberation._is_settled:
+            if slot.driver is not None and slot.driver.deliberation._is_settled:
                 break
-        assert slot.failure is None
+        assert slot.driver.failure is None
         plan = executor.current_plan(A._cell, columns=16)
         assert plan.effort == "measure"
         assert [one for one in plan.candidates if one.measured_s is not None]
@@ -151,7 +155,7 @@ def test_no_budget_no_runs_no_effort_is_the_default_kernel() -> None:
     with asp.options(effort="off"):
         for _ in range(50):
             A @ dense(A, 1)
-        assert slot_of(A).deliberation is None
+        assert slot_of(A).driver is None
 
 
 def test_no_extra_memory_is_taken_where_none_is_allowed() -> None:
@@ -269,3 +273,31 @@ def test_estimate_chooses_without_running_anything() -> None:
     assert all(one.measured_s is None for one in plan.candidates)
     close(A @ dense(A, 32), plain @ dense(A, 32))
     assert asp.csr(make(400, 400), copy=True).tune(columns=32, effort="estimate").is_default
+
+
+def test_packed_copies_go_with_the_matrix_and_not_with_the_garbage_collector() -> None:
+    plain = make(100, 100)
+    A = asp.csr(plain, copy=True)
+    trial = force(A, schedule_of("blocks", 8), columns=8)
+    A @ dense(A, 8)
+    packing = weakref.ref(trial._bound)
+    del trial
+    gc.disable()
+    try:
+        del A
+        assert packing() is None
+    finally:
+        gc.enable()
+
+
+def test_first_product_imports_nothing_of_tuning() -> None:
+    """Tuner, cache and compiler driver are loaded when products have paid for it, not before."""
+    code = (
+        "import sys, numpy as np, scipy.sparse as sps, autosparse as asp\n"
+        "A = asp.csr(sps.eye_array(50, format='csr'))\n"
+        "A @ np.ones(50); A @ np.ones((50, 3)); A.T @ np.ones(50)\n"
+        "heavy = ('autosparse.tuner', 'autosparse.cache', 'autosparse.planner', 'autosparse._native.backend')\n"
+        "print([name for name in heavy if name in sys.modules])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]", done.stdout

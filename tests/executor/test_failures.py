@@ -123,8 +123,7 @@ def test_background_tuning_ends_and_products_stay_right() -> None:
         for _ in range(20000):
             close(A @ B, wanted)
             slot = slot_of(A, 16)
-            if slot.deliberation is not None and slot.deliberation._is_settled:
+            if slot.driver is not None and slot.driver.deliberation._is_settled:
                 break
-        assert slot.failure is None
-        assert slot.deliberation is not None
-        assert slot.deliberation.search is not None
+        assert slot.driver.failure is None
+        assert slot.driver.deliberation.search is not None

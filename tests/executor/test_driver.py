@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 import autosparse as asp
 from autosparse import cache, planner
 from autosparse.engine import experience as experience_module
+from autosparse.engine.driver import Driver
 from autosparse.engine.experience import Experience
 from autosparse.engine.slot import Slot
 from autosparse.plan import Plan
@@ -48,12 +49,12 @@ class FakeDeliberation:
             self.n_samples += seconds is not None
 
 
-def simulate(slot: Slot, thinking: FakeDeliberation, *, n_runs: int, default_s: float) -> float:
+def simulate(driver: Driver, thinking: FakeDeliberation, *, n_runs: int, default_s: float) -> float:
     """Seconds of `n_runs` products with tuning in between."""
-    clock = thinking.clock
-    slot.clock = clock
+    clock, slot = thinking.clock, driver.slot
+    driver.clock = clock
     slot.next_look_ns = 0.0
-    slot.begin(thinking)  # type: ignore[arg-type]  # it has what a slot asks for
+    driver.begin(thinking)  # type: ignore[arg-type]  # it has what a slot asks for
     start_s = clock()
     for _ in range(n_runs):
         clock.spend(default_s)
@@ -61,15 +62,16 @@ def simulate(slot: Slot, thinking: FakeDeliberation, *, n_runs: int, default_s: 
         slot.n_calls += 1
         slot.product_ns += took_ns
         if slot.product_ns >= slot.next_look_ns:
-            slot.look(8, None, took_ns)
+            driver.look(8, None, took_ns)
     return clock() - start_s
 
 
-def make_slot(**options: Any) -> Slot:
-    return Slot(
+def make_driver(**options: Any) -> Driver:
+    slot = Slot(
         options=dataclasses.replace(asp.get_options(), **options), transposed=False, dtype=np.dtype("float32"),
         n_dense_cols=8, threads=0, flags=0,
     )  # fmt: skip
+    return Driver(slot)
 
 
 @given(
@@ -82,7 +84,7 @@ def test_unasked_tuning_never_exceeds_its_share(
     prices: list[float], default_s: float, n_runs: int, overhead: float
 ) -> None:
     thinking = FakeDeliberation(FakeClock(), prices, misjudged=1.0, challenger_s=1.0)
-    total_s = simulate(make_slot(overhead=overhead), thinking, n_runs=n_runs, default_s=default_s)
+    total_s = simulate(make_driver(overhead=overhead), thinking, n_runs=n_runs, default_s=default_s)
     assert total_s <= (1 + overhead) * n_runs * default_s * (1 + 1e-6) + 1e-6
 
 
@@ -91,32 +93,32 @@ def test_misjudged_prices_cost_one_step_more_at_most(misjudged: float, seed: int
     rng = random.Random(seed)
     prices = [rng.uniform(1e-3, 0.1) for _ in range(5)]
     thinking = FakeDeliberation(FakeClock(), prices, misjudged=misjudged, challenger_s=1.0)
-    total_s = simulate(make_slot(), thinking, n_runs=300, default_s=0.01)
+    total_s = simulate(make_driver(), thinking, n_runs=300, default_s=0.01)
     assert total_s <= 1.04 * 3.0 + max(prices) + 1e-6
 
 
 def test_given_enough_products_every_step_is_done() -> None:
     thinking = FakeDeliberation(FakeClock(), [0.01, 0.02, 0.03], misjudged=1.0, challenger_s=1.0)
-    slot = make_slot()
-    simulate(slot, thinking, n_runs=5000, default_s=0.001)
+    driver = make_driver()
+    simulate(driver, thinking, n_runs=5000, default_s=0.001)
     assert thinking.n_samples == 10
-    assert slot.pending is None
-    assert slot.turn is None
+    assert driver.pending is None
+    assert driver.slot.turn is None
 
 
 def test_effort_budget_ends_unasked_tuning() -> None:
     thinking = FakeDeliberation(FakeClock(), [0.01] * 100, misjudged=1.0, challenger_s=1.0)
-    slot = make_slot(budget_s=0.05)
-    simulate(slot, thinking, n_runs=20000, default_s=0.01)
-    assert slot.tuning_s <= 0.05 + 1e-9
+    driver = make_driver(budget_s=0.05)
+    simulate(driver, thinking, n_runs=20000, default_s=0.01)
+    assert driver.tuning_s <= 0.05 + 1e-9
 
 
 def test_promised_runs_buy_early_and_broken_promises_stop() -> None:
     thinking = FakeDeliberation(FakeClock(), [0.01], misjudged=1.0, challenger_s=1.0)
     thinking.total_runs = 1e6
-    slot = make_slot()
-    simulate(slot, thinking, n_runs=2, default_s=0.001)
-    assert slot.tuning_s == pytest.approx(0.01)
+    driver = make_driver()
+    simulate(driver, thinking, n_runs=2, default_s=0.001)
+    assert driver.tuning_s == pytest.approx(0.01)
 
 
 def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
@@ -126,12 +128,12 @@ def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
         yield Work(kind="build", price_s=0.0, path_price_s=0.0, do=lambda: {}["nothing"])
 
     thinking.steps = fail  # type: ignore[method-assign]
-    slot = make_slot()
+    driver = make_driver()
     with pytest.warns(asp.errors.FallbackWarning if hasattr(asp, "errors") else RuntimeWarning):
-        simulate(slot, thinking, n_runs=10, default_s=0.001)
-    assert slot.n_calls == 10
-    assert slot.failure is not None
-    assert "KeyError" in slot.failure
+        simulate(driver, thinking, n_runs=10, default_s=0.001)
+    assert driver.slot.n_calls == 10
+    assert driver.failure is not None
+    assert "KeyError" in driver.failure
 
 
 # -- watching a champion ----------------------------------------------------------------------------------------

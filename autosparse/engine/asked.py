@@ -1,0 +1,155 @@
+"""What a user asks for by name: tune now, say what runs, report everything."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import planner
+from autosparse.config import Effort, get_options, parse_setting
+from autosparse.engine import recollection
+from autosparse.engine.driver import Driver
+from autosparse.engine.setup import bench_of, deliberation_of, driver_of, target_of
+from autosparse.engine.slot import Slot, slot_for
+from autosparse.engine.trials import Bench
+from autosparse.errors import OptionError, ShapeError
+from autosparse.log import progress_line
+from autosparse.operand import Operand
+from autosparse.plan import Plan
+from autosparse.problem import Problem
+from autosparse.report import Report
+from autosparse.tuner import Progress
+
+TUNABLE: Final = ("matmul",)
+"""Operations of `OPS` whose kernels a plan can choose."""
+_SCIPY: Final = "SciPy computes products of this matrix: its dtype or layout is not for our kernels"
+
+
+def tune(
+    operand: Operand,
+    *,
+    operation: str = "matmul",
+    columns: int = 1,
+    runs: int | None = None,
+    effort: Effort | str | None = None,
+    budget_s: float | None = None,
+    transposed: bool = False,
+    dtype: Any = None,
+    progress: bool | Progress = False,
+) -> Plan:
+    """Find now what should run for ``op(M) @ B`` with B of `columns` columns, and let the next products use it.
+
+    Takes at most about `budget_s` seconds; what is not given is taken from the options. With `runs`, nothing is begun
+    that so many products would not pay back. `progress`: True draws a line on a terminal's stderr. `dtype`, when given,
+    must be the matrix's own: products in other dtypes are SciPy's. An interrupt leaves everything as it was.
+    """
+    options = get_options()
+    if operation not in TUNABLE:
+        raise OptionError.bad_value("operation", operation, domain=f"one of {', '.join(TUNABLE)}")
+    columns = _positive("columns", columns)
+    wanted = parse_setting("effort", effort) if effort is not None else options.effort
+    runs = parse_setting("runs", runs) if runs is not None else options.runs
+    budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
+    rows = operand.rows or operand.validate()
+    if rows.dtype is None:
+        return planner.default_plan(_SCIPY)
+    if dtype is not None and np.dtype(dtype) != rows.dtype:
+        raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
+    operand.refresh()
+    slot = slot_for(operand, rows, columns, transposed)
+    slot.n_dense_cols = columns
+    show = progress_line() if progress is True else progress or None
+    bench = bench_of(operand, slot)
+    driver = driver_of(slot, operand)
+    decision = planner.plan(bench, runs=runs, effort=wanted, budget_s=budget_s, progress=show)
+    deliberation = deliberation_of(driver, operand)
+    deliberation.bench = bench
+    driver.install(deliberation, decision.plan, decision.trial)
+    return decision.plan
+
+
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
+        raise OptionError.bad_value(name, value, domain="an integer >= 1", source="argument")
+    return int(value)
+
+
+def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False, dtype: Any = None) -> Plan:
+    """What the next product of this width would run, without changing anything."""
+    rows = operand.rows or operand.validate()
+    if rows.dtype is None:
+        return planner.default_plan(_SCIPY)
+    return _driver(slot_for(operand, rows, columns, transposed)).current_plan()
+
+
+def _driver(slot: Slot) -> Driver:
+    """The slot's driver, or one that has not begun: looking changes nothing."""
+    return slot.driver or Driver(slot)
+
+
+def report(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Report:  # Any: whatever the product takes
+    """Everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
+
+    Looks into the cache; runs and changes nothing.
+    """
+    columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
+    rows = operand.rows or operand.validate()
+    if rows.dtype is None:
+        return _scipy_report(operand, columns, transposed=transposed)
+    slot = slot_for(operand, rows, columns, transposed)
+    bench = bench_of(operand, slot)
+    plan = _driver(slot).current_plan()
+    if plan.is_default and not plan.candidates:
+        known = recollection.recall(bench)
+        plan = plan if known is None else dataclasses.replace(known, why=f"{known.why} (not in use yet)")
+    return _report(slot, bench, plan)
+
+
+def _columns(B: Any, *, n_rows: int) -> int:
+    """Columns of the dense operand `B`, which may also be their number. ShapeError when B does not fit."""
+    if isinstance(B, (int, np.integer)) and not isinstance(B, bool):
+        return _positive("columns", B)
+    shape = np.shape(B)
+    if not 1 <= len(shape) <= 2 or shape[0] != n_rows:
+        raise ShapeError.explained(shape, n_rows=n_rows)
+    return max(1, shape[1]) if len(shape) == 2 else 1
+
+
+def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
+    problem, prices = bench.problem, bench.experience.prices
+    driver = _driver(slot)
+    account, outlook = driver.account(), driver.outlook()
+    return Report(
+        problem=problem,
+        plan=plan,
+        value_bytes=slot.dtype.itemsize,
+        n_calls=account.n_calls,
+        product_s=account.product_s,
+        runs_expected=outlook.total_runs or bench.experience.runs_expected(driver.history_key),
+        packed_bytes=bench.shelf.n_bytes,
+        packed_limit_bytes=bench.limit_bytes,
+        verdict=driver.verdict(),
+        failures=tuple(bench.failures) + ((driver.failure,) if driver.failure else ()),
+        tuning_s=account.tuning_s,
+        saved_s=account.saved_s,
+        default_s=plan.default_s or outlook.default_s or None,
+        expected_gain=recollection.expected_gain(bench),
+        prices_s={
+            "hash": prices.price_s("hash", problem.pattern.csr_bytes(slot.dtype.itemsize)),
+            "rank": prices.price_s("rank"),
+            "compile": prices.price_s("compile"),
+            "pack": prices.price_s("pack", problem.pattern.nnz),
+        },
+    )
+
+
+def _scipy_report(operand: Operand, columns: int, *, transposed: bool) -> Report:
+    """For products that SciPy computes: nothing is planned."""
+    options = get_options()
+    problem = Problem(
+        operation="matmul", pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
+        dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target_of(options),
+    )  # fmt: skip
+    return Report(problem=problem, plan=planner.default_plan(_SCIPY), value_bytes=operand.dtype.itemsize)

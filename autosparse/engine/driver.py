@@ -1,0 +1,296 @@
+"""Tuning while products go on: after a product, buy the next step if what products have cost so far holds its price.
+
+The race between kernels is run on the user's own products: whichever kernel computes one, the answer is right, so
+a sample costs only the excess over the best kernel known.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from autosparse import payoff, planner
+from autosparse.engine import background
+from autosparse.engine.experience import Experience
+from autosparse.engine.slot import FOREVER_NS, Slot
+from autosparse.engine.trials import KernelTrial
+from autosparse.errors import AutosparseError, FallbackWarning, warn_once
+from autosparse.log import event
+from autosparse.payoff import Account, Outlook
+from autosparse.plan import Plan
+from autosparse.planner import Deliberation
+from autosparse.tuner.trial import Pause, Sample, Work
+
+TUNING_FAILURES: Final = (
+    AutosparseError, ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, OSError, RuntimeError,
+    TypeError, ValueError,
+)  # fmt: skip
+"""What tuning may die of without taking the user's product with it: everything but exits, interrupts and asserts."""
+MAX_REFUSALS: Final = 8
+"""A candidate that did not serve so many products in a row leaves the race."""
+
+
+@dataclass(slots=True, eq=False)
+class Driver:
+    """Tuning of the problem of `slot`, step by step; says who computes its next product and when to look again."""
+
+    slot: Slot
+    tuning_s: float = 0.0
+    default_s: float = 0.0  # of one product at width n_dense_cols
+    deliberation: Deliberation | None = None
+    pending: Work | Sample | Pause | None = None
+    failure: str | None = None
+    clock: Callable[[], float] = time.perf_counter
+    history_key: str = ""
+    n_counted: int = 0  # calls that the history knows of
+    _counted_ns: int = 0
+    _steps: Any = None  # generator
+    _n_refusals: int = 0
+    _resume_at: int = 0  # n_calls at which a pause ends
+    _in_background: bool = False
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the matrix turned out to have another structure than the problem that is tuned."""
+        bench = self.deliberation.bench if self.deliberation is not None else None
+        return bench is not None and bench.is_stale
+
+    # -- accounts -----------------------------------------------------------------------------------------------
+
+    def account(self) -> Account:
+        """What was spent so far."""
+        saved_s = self.slot.n_tuned * self.default_s - self.slot.tuned_ns * 1e-9 if self.default_s else 0.0
+        return Account(
+            n_calls=self.slot.n_calls, product_s=self.slot.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
+        )
+
+    def outlook(self) -> Outlook:
+        """What is expected."""
+        thinking = self.deliberation
+        n_default = self.slot.n_calls - self.slot.n_tuned
+        mean_s = (self.slot.product_ns - self.slot.tuned_ns) * 1e-9 / n_default if n_default > 0 else 0.0
+        return Outlook(
+            # In the background nobody waits: there the rent may grow to the price itself (ski rental).
+            overhead=1.0
+            if self.slot.options.background and isinstance(self.pending, Work)
+            else self.slot.options.overhead,
+            total_runs=thinking.total_runs if thinking else None,
+            gain=thinking.gain if thinking else 0.1,
+            default_s=self.default_s or mean_s,
+        )
+
+    def count_into(self, experience: Experience) -> None:
+        """Tell the history about calls it does not know yet."""
+        n_calls, product_ns = self.slot.n_calls, self.slot.product_ns
+        if self.history_key and n_calls > self.n_counted:
+            experience.count(
+                self.history_key,
+                n_calls=n_calls - self.n_counted,
+                spent_s=(product_ns - self._counted_ns) * 1e-9,
+                n_objects=int(self.n_counted == 0),
+            )
+            self.n_counted, self._counted_ns = n_calls, product_ns
+
+    # -- the driver ---------------------------------------------------------------------------------------------
+
+    def look(self, n_vecs: int, served_by: KernelTrial | None, took_ns: int) -> None:
+        """After a product of `took_ns` that `served_by` computed (None: the default kernel): go on with tuning."""
+        if self._in_background or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._look(n_vecs, served_by, took_ns * 1e-9)
+        except TUNING_FAILURES as err:
+            self._give_up(f"{type(err).__name__}: {err}")
+        except BaseException:
+            # Ctrl-C in a step: the generator is dead, whoever was champion goes on.
+            self._stop()
+            raise
+        finally:
+            self._lock.release()
+
+    def _look(self, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
+        step = self.pending
+        if isinstance(step, Sample):
+            self._take_sample(step, n_vecs, served_by, took_s)
+            step = self.pending
+        if isinstance(step, Pause):
+            if self.slot.n_calls < self._resume_at:
+                self._wait_calls(self._resume_at - self.slot.n_calls)
+                return
+            self._advance(None)
+            step = self.pending
+        if isinstance(step, Work):
+            if not self._affordable(step):
+                return
+            if self.slot.options.background:
+                self._hand_over(step)
+                return
+            self._do(step)
+            step = self.pending
+        self._plan_next(step)
+
+    def _affordable(self, step: Work | Sample) -> bool:
+        """Whether the purse holds the step's price; if not, says when to look again."""
+        account, outlook = self.account(), self.outlook()
+        out_of_budget = self.tuning_s + step.price_s > self.slot.options.budget_s
+        verdict = payoff.weigh(step.price_s, account=account, outlook=outlook, path_price_s=step.path_price_s)
+        if verdict.pays and not out_of_budget:
+            return True
+        look_s = payoff.next_look_s(step.price_s, account=account, outlook=outlook, path_price_s=step.path_price_s)
+        # Doubling at the latest: the history wants to be told, and estimates change.
+        look_s = max(account.product_s * 1.02, min(look_s, account.product_s * 2.0 + 1e-3))
+        self._look_at(account.product_s * 4.0 if out_of_budget else look_s)
+        return False
+
+    def _look_at(self, product_s: float) -> None:
+        self.slot.turn = self._champion()
+        self.slot.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
+
+    def _wait_calls(self, n_calls: int) -> None:
+        mean_ns = self.slot.product_ns / max(1, self.slot.n_calls)
+        self.slot.turn = self._champion()
+        self.slot.next_look_ns = self.slot.product_ns + n_calls * mean_ns
+
+    def _plan_next(self, step: Work | Sample | Pause | None) -> None:
+        """Say who computes the next product and when to look again."""
+        if step is None:  # done: only the history is still interested
+            self._look_at(max(self.slot.product_ns * 2e-9, 1e-2))
+        elif isinstance(step, Pause):
+            self._resume_at = self.slot.n_calls + step.n_calls
+            self._wait_calls(step.n_calls)
+        elif isinstance(step, Work):
+            if self._affordable(step):
+                self.slot.turn = self._champion()
+                self.slot.next_look_ns = 0
+        elif self._affordable(step):
+            self.slot.turn = (
+                step.trial if isinstance(step.trial, KernelTrial) and step.trial.schedule is not None else None
+            )
+            self.slot.next_look_ns = 0
+
+    def _take_sample(self, step: Sample, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
+        if n_vecs != self.slot.n_dense_cols:
+            return
+        wanted = step.trial if step.trial.schedule is not None else None
+        if served_by is not wanted:
+            if self.slot.turn is wanted and wanted is not None:
+                self._n_refusals += 1
+                if self._n_refusals >= MAX_REFUSALS:
+                    self._advance(None)
+            return
+        known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
+        self.tuning_s += max(0.0, took_s - min(known, default=took_s))
+        self._advance(took_s)
+
+    def _champion_s(self) -> float:
+        search = self.deliberation.search if self.deliberation else None
+        return search.measured_s.get(id(search.champion), 0.0) if search else 0.0
+
+    def _champion(self) -> KernelTrial | None:
+        return self.deliberation.champion if self.deliberation else None
+
+    def _do(self, step: Work) -> None:
+        start_s = self.clock()
+        step.do()
+        self._done(step, self.clock() - start_s)
+
+    def _done(self, step: Work, seconds: float) -> None:
+        self.tuning_s += seconds
+        thinking = self.deliberation
+        if thinking is not None and thinking.bench is not None:
+            units = planner.UNITS.get(step.kind)
+            if units is not None:
+                thinking.bench.experience.observe(step.kind, seconds, units(thinking.bench))
+            thinking.bench.experience.flush_if_due()
+            self.count_into(thinking.bench.experience)
+        event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
+        self._advance(seconds)
+
+    def _advance(self, answer: float | None) -> None:
+        """Send the outcome of the pending step and get the next."""
+        self._n_refusals = 0
+        if self.deliberation is not None:
+            self.deliberation.tuning_s = self.tuning_s
+        try:
+            self.pending = self._steps.send(answer)
+        except StopIteration:
+            self.pending = None
+        thinking = self.deliberation
+        measured = thinking.search or thinking.plan if thinking else None
+        if measured is not None and measured.default_s:
+            self.default_s = measured.default_s
+
+    def begin(self, deliberation: Deliberation) -> None:
+        """Start tuning in the background of products."""
+        self.deliberation = deliberation
+        self._steps = deliberation.steps()
+        self.pending = next(self._steps, None)
+
+    def install(self, deliberation: Deliberation, plan: Plan, trial: KernelTrial | None) -> None:
+        """Use what a tuning that the user asked for has found; tuning nobody asked for ends here."""
+        with self._lock:
+            old = self._champion()
+            if old is not None and old is not trial:
+                old.drop()
+            self._stop()
+            deliberation.settle(plan, trial)
+            self.begin(deliberation)
+            self.default_s = plan.default_s or self.default_s
+            self._plan_next(self.pending)
+            self.slot.turn = trial
+
+    def current_plan(self) -> Plan:
+        """What runs now."""
+        thinking = self.deliberation
+        if thinking is None:
+            return planner.default_plan("not tuned: too little was run so far")
+        return thinking.current_plan()
+
+    def verdict(self) -> str:
+        """What the next step of tuning is and waits for, or why there is none."""
+        step = self.pending
+        if self.slot.options.deterministic:
+            return "deterministic: one kernel, one summation order, nothing to tune"
+        if step is None and self.deliberation is not None:
+            return "tuning is done"
+        if step is None:
+            waits = self.slot.next_look_ns * 1e-9 - self.slot.product_ns * 1e-9
+            return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else "effort is off"
+        if isinstance(step, Pause):
+            return f"compare with the default kernel again after {max(0, self._resume_at - self.slot.n_calls)} products"
+        what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
+        return f"{what}: {payoff.weigh(step.price_s, account=self.account(), outlook=self.outlook()).reason}"
+
+    def _stop(self) -> None:
+        """No more tuning for this problem; the champion, if any, goes on."""
+        steps, self._steps, self.pending = self._steps, None, None
+        if steps is not None and not self._in_background:
+            steps.close()
+        self._look_at(math.inf)
+
+    def _give_up(self, reason: str) -> None:
+        self.failure = reason
+        event("fallback", reason)
+        warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with what was found before: {reason}")
+        self._stop()
+
+    def _hand_over(self, step: Work) -> None:
+        """Let the background thread do the step."""
+        self._in_background = True
+        self._look_at(math.inf)
+        background.submit(lambda: self._do_aside(step))
+
+    def _do_aside(self, step: Work) -> None:
+        try:
+            with self._lock:
+                self._do(step)
+                self._plan_next(self.pending)
+        except TUNING_FAILURES as err:
+            self._give_up(f"{type(err).__name__}: {err}")
+        finally:
+            self._in_background = False

@@ -1,0 +1,102 @@
+"""Setup: how tuning of a slot's problem is put together from operand, options and cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable
+
+from autosparse import cache
+from autosparse._native import runtime_api
+from autosparse.config import Options
+from autosparse.engine.driver import Driver
+from autosparse.engine.experience import before_flush, experience_of
+from autosparse.engine.recollection import history_key
+from autosparse.engine.slot import ENGINES, Slot, engine_of
+from autosparse.engine.trials import Bench
+from autosparse.operand import Operand
+from autosparse.planner import Deliberation
+from autosparse.problem import Problem
+from autosparse.target import Target
+
+
+def driver_of(slot: Slot, operand: Operand) -> Driver:
+    """The driver of `slot`'s tuning; a new one has read and hashed nothing yet."""
+    if slot.driver is None:
+        driver = Driver(slot)
+        driver.begin(deliberation_of(driver, operand))
+        slot.driver = driver
+    return slot.driver
+
+
+def deliberation_of(driver: Driver, operand: Operand) -> Deliberation:
+    """Planning of the driver's problem, to be done in steps."""
+    slot = driver.slot
+    options = slot.options
+    experience = experience_of(cache.open_store(options), Target.host())
+    dtype = slot.dtype.name
+    driver.history_key = history_key(
+        operand, operation="matmul", transposed=slot.transposed, n_dense_cols=slot.n_dense_cols, dtype=dtype
+    )
+    reference = weakref.ref(operand)
+    key = driver.history_key
+    n_bytes = operand.nnz * (operand.indices.itemsize + slot.dtype.itemsize)
+    deliberation = Deliberation(
+        make_bench=lambda: bench_of(_alive(reference), slot),
+        effort=options.effort,
+        recall_price_s=experience.prices.price_s("recall"),
+        hash_price_s=experience.prices.price_s("hash", n_bytes),
+        import_price_s=experience.prices.price_s("import"),
+        runs_expected=lambda: experience.runs_expected(key),
+        total_runs=float(options.runs) if options.runs is not None else None,
+    )
+    if _report_counts not in _reporters:
+        _reporters.append(_report_counts)
+        before_flush(_report_counts)
+    return deliberation
+
+
+_reporters: list[Callable[[], None]] = []
+
+
+def _report_counts() -> None:
+    """Tell histories about the calls that they do not know of yet (at exit)."""
+    for engine in list(ENGINES):
+        for slot in list(engine.slots.values()):
+            driver = slot.driver
+            if driver is not None and driver.deliberation is not None and driver.deliberation.bench is not None:
+                driver.count_into(driver.deliberation.bench.experience)
+
+
+def _alive(reference: weakref.ref[Operand]) -> Operand:
+    operand = reference()
+    assert operand is not None, "steps are bought by products, and products hold their operand"
+    return operand
+
+
+def bench_of(operand: Operand, slot: Slot) -> Bench:
+    """Everything that trials of the slot's problem need; hashes the structure."""
+    options = slot.options
+    store = cache.open_store(options)
+    target = target_of(options)
+    pattern = operand.pattern
+    engine = engine_of(operand)
+    problem = Problem(
+        operation="matmul", pattern=pattern, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols,
+        dtype=slot.dtype.name, threads=options.threads or runtime_api.max_threads(),
+        deterministic=options.deterministic, target=target,
+    )  # fmt: skip
+    return Bench(
+        problem=problem, operand=weakref.ref(operand), options=options, store=store,
+        experience=experience_of(store, target), shelf=engine.shelf,
+        structure_version=operand.structure_version,
+    )  # fmt: skip
+
+
+def target_of(options: Options) -> Target:
+    """This machine, held to the instruction set that options allow."""
+    host = Target.host()
+    order = ("baseline", "avx2", "avx512")
+    if options.isa is None or order.index(options.isa) >= order.index(host.isa):
+        return host
+    return dataclasses.replace(host, isa=options.isa)
