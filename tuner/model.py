@@ -14,7 +14,7 @@ from typing import Final, Protocol
 import numpy as np
 from autosparse.tuner.statistics import PatternFacts
 
-from autosparse.formats import SLICED_KINDS, Format
+from autosparse.formats import SLICED_KINDS, Format, LevelKind
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 from autosparse.target import Target
@@ -51,8 +51,8 @@ class VectorRates:
     Fitted to four matrices (FEM, stencil, graph) times all formats of the space, one thread.
     """
 
-    default_entry: float = 0.26e-9
-    default_row: float = 0.4e-9
+    default_entry: float = 0.28e-9
+    default_row: float = 0.9e-9  # short rows of unlike lengths cost more than long ones
     gathered_entry: float = 0.26e-9  # entries of a row as vector lanes
     gathered_narrow: float = 0.24e-9  # ... with 16-bit indices
     gathered_row: float = 1.2e-9
@@ -66,6 +66,8 @@ class VectorRates:
     panel_row: float = 2.0e-9  # of a row in one panel of columns: its result is read and written again
     slice_cell: float = 0.195e-9  # rows as vector lanes, slot by slot
     slice_row: float = 0.3e-9
+    listed_row: float = 0.15e-9  # more where rows were sorted: their results are scattered
+    diagonal_cell: float = 0.05e-9  # neighbours in x as lanes
     not_unrolled: float = 1.25  # penalty of blocks with a single accumulator
 
 
@@ -99,6 +101,8 @@ class TrafficModel:
             instructions_s = shape.n_blocks * v.default_entry * narrow + n_rows * v.default_row
         elif shape.is_sliced:
             instructions_s = shape.n_blocks * cells * v.slice_cell * narrow + n_rows * v.slice_row
+            instructions_s += shape.n_diagonal_cells * v.diagonal_cell * narrow**2
+            instructions_s += n_rows * v.listed_row if one.format.sigma > 1 else 0.0
         elif cells > 1:
             base, cell = (v.column_block, v.column_cell) if shape.c == 1 else (v.block, v.block_cell)
             instructions_s = shape.n_blocks * (base + cell * cells * narrow**2) + n_rows / shape.r * v.block_row
@@ -114,7 +118,7 @@ class TrafficModel:
         traffic_s = self._stored_bytes(problem, one, shape) / self._rate(problem.target, self._footprint(problem))
         x_bytes = self.facts.n_cols / shape.n_panels * np.dtype(problem.dtype).itemsize
         missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
-        gather_s = 0.25 * missed_bytes / self._rate(problem.target, x_bytes)
+        gather_s = 0.25 * missed_bytes / self._rate(problem.target, x_bytes) * shape.gathered_share
         return max(instructions_s, traffic_s) + gather_s
 
     def _wide_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
@@ -142,7 +146,8 @@ class TrafficModel:
         if shape.is_sliced:  # an index per cell, not per block; one per slot along a filled diagonal
             index_bytes *= shape.r
         pos_bytes = self.facts.n_rows / shape.r * shape.n_panels * wide
-        return shape.n_blocks * (index_bytes + shape.r * shape.c * item) + pos_bytes
+        diagonal_bytes = shape.n_diagonal_cells * item
+        return shape.n_blocks * (index_bytes + shape.r * shape.c * item) + diagonal_bytes + pos_bytes
 
     def _footprint(self, problem: Problem) -> float:
         """Bytes of one product's operands: what decides which cache they live in."""
@@ -184,6 +189,8 @@ class _Shape:
     n_blocks: float
     n_panels: int
     is_sliced: bool = False
+    n_diagonal_cells: float = 0.0  # beside the blocks
+    gathered_share: float = 1.0  # of the entries
 
     @classmethod
     def of(cls, one: SuperSchedule | None, facts: PatternFacts) -> _Shape:
@@ -191,7 +198,10 @@ class _Shape:
             return cls(1, 1, facts.nnz, 1)
         r, c = one.format.split("i"), one.format.split("k")
         if one.format.levels[1].kind in SLICED_KINDS:
-            return cls(r, 1, facts.nnz * facts.cells_per_entry(r, one.format.sigma) / r, 1, is_sliced=True)
+            share = facts.diagonal_share if one.format.levels[1].kind is LevelKind.DIAGONAL else 0.0
+            n_slots = (1.0 - share) * facts.nnz * facts.cells_per_entry(r, one.format.sigma) / r
+            n_cells = share * facts.nnz * facts.diagonal_cells
+            return cls(r, 1, n_slots, 1, is_sliced=True, n_diagonal_cells=n_cells, gathered_share=1.0 - share)
         if one.format.order[0] == "k1":
             return cls(1, 1, facts.nnz, -(-max(1, facts.n_cols) // c))
         fill = facts.fill(r, c) if r * c > 1 else 1.0

@@ -37,7 +37,7 @@ class Family:
 
 _BLOCKS: Final = tuple({"r": r, "c": c} for r, c in itertools.product((1, 2, 4, 8), repeat=2) if r > 1 and c > 1)
 
-_SLICES: Final = tuple({"r": r, "sigma": sigma} for r, sigma in itertools.product((4, 8, 16, 32), (1, 512)))
+_SLICES: Final = tuple({"r": r, "sigma": sigma} for r, sigma in itertools.product((4, 8, 16, 32), (1, 512, 8192)))
 
 FAMILIES: Final[Mapping[str, Family]] = {
     row.name: row
@@ -61,6 +61,8 @@ FAMILIES: Final[Mapping[str, Family]] = {
 }  # fmt: skip
 
 PREFETCH: Final = (0, 4, 8, 16)
+SLOT_PREFETCH: Final = (0, 16, 32, 64)
+"""Slots of a slice ahead, one or two cache lines each: short enough to need a longer way than rows of B."""
 UNROLL: Final = (1, 2, 4, 8, 16, 32)
 TILES: Final = (8, 16, 32, 64, 128, 256)
 CHUNKS: Final = (8, 32, 128, 512)
@@ -139,7 +141,7 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     for family, row in FAMILIES.items():
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
-            if not _makes_sense(row, size, tile, outline):
+            if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
                 continue
             for bits in _index_bits(row, size, tile, outline.n_inner):
                 for unroll, prefetch in _inner_axes(family, outline, tile, is_whole=is_whole):
@@ -148,10 +150,10 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
                     )
 
 
-def _makes_sense(row: Family, size: Mapping[str, int], tile: int, outline: Outline) -> bool:
+def _makes_sense(row: Family, size: Mapping[str, int], tile: int, outline: Outline, *, is_whole: bool) -> bool:
     """Whether these sizes fit the problem's: no rule of any backend, but a waste of time to try otherwise."""
     if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
-        return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes)
+        return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
     n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
     return size.get("k", 0) < outline.n_inner and n_registers <= MAX_TILE_VECTORS
 
@@ -175,9 +177,9 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
     if family in ("slices", "diagonals"):
         # Diagonals hold what slices hold, and where there are none they are slices: one of the two is enough at first.
         if is_whole:
-            yield from itertools.product((1, 2, 4), PREFETCH)
+            yield from itertools.product((1, 2, 4), SLOT_PREFETCH)
         elif family == "diagonals":
-            yield 2, 0
+            yield 2, 32
     elif is_whole:
         yield from itertools.product(UNROLL if tile == 0 and is_sparse_inside else (1, 2, 4), PREFETCH)
     elif tile == 0:
@@ -190,7 +192,8 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
     """Schedules one step away from `one` in a single axis that can be lowered: the moves of a full search."""
     moves: list[dict[str, object]] = []
-    for field, ladder in (("unroll", UNROLL), ("prefetch", PREFETCH), ("chunk", CHUNKS)):
+    prefetch = SLOT_PREFETCH if one.format.is_sliced else PREFETCH
+    for field, ladder in (("unroll", UNROLL), ("prefetch", prefetch), ("chunk", CHUNKS)):
         moves += [{field: value} for value in _adjacent(ladder, getattr(one, field))]
     moves += [{"partition": value} for value in ("nnz", "dynamic") if value != one.partition]
     tile = one.dense_split("j")
@@ -212,7 +215,6 @@ def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
 
 def space_signature() -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did."""
-    text = repr(
-        (SCHEDULE_VERSION, sorted(map(str, FAMILIES.values())), PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS)
-    )
+    axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS)
+    text = repr((SCHEDULE_VERSION, sorted(map(str, FAMILIES.values())), *axes))
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

@@ -19,10 +19,12 @@ PANEL: Final = 16
 """Rows of a sampled panel: a multiple of every block height."""
 BLOCK_SIZES: Final = (1, 2, 4, 8, 16)
 SLICE_LANES: Final = (4, 8, 16, 32)
-WINDOWS: Final = (1, 512)
+WINDOWS: Final = (1, 512, 8192)
 """Rows per window that a sliced format sorts by length; 1: not sorted."""
-MAX_WINDOWS: Final = 32
-"""Windows looked at."""
+MAX_SAMPLED_ROWS: Final = 16384
+"""Rows looked at for the cells of slices."""
+MAX_DIAGONAL_CELLS: Final = 1.5
+"""Cells per entry up to which a slice lists its diagonals (what packing does)."""
 DEFAULT_SAMPLE: Final = 4096
 """Entries looked at: enough for block fills within a few percent, cheap enough (about 1 ms) for unasked tuning."""
 
@@ -44,10 +46,12 @@ class PatternFacts:
     mean_gap: float  # mean distance between neighbouring columns of a row
     n_blocks: Mapping[tuple[int, int], float]
     slice_cells: Mapping[tuple[int, int], float]
+    diagonal_share: float  # of the entries, in panels that lie on few diagonals
+    diagonal_cells: float  # cells of those diagonals per entry on them
 
     def cells_per_entry(self, lanes: int, sigma: int) -> float:
         """Cells over stored entries when `lanes` rows share slots after sorting windows of `sigma` rows by length."""
-        return self.slice_cells.get((lanes, 512 if sigma > 1 else 1), float(lanes))
+        return self.slice_cells.get((lanes, min(WINDOWS, key=lambda window: abs(window - sigma))), float(lanes))
 
     def fill(self, r: int, c: int) -> float:
         """Stored entries over cells when packed in r x c blocks, in (0, 1]; 1 means no padding."""
@@ -74,6 +78,7 @@ def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int =
     if transposed:
         counts = {(c, r): n for (r, c), n in counts.items()}
     n_rows, n_cols = (pattern.n_cols, pattern.n_rows) if transposed else pattern.shape
+    diagonal_share, diagonal_cells = _diagonals(rows, cols)
     return PatternFacts(
         n_rows=n_rows,
         n_cols=n_cols,
@@ -84,7 +89,9 @@ def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int =
         empty_rows=float(np.count_nonzero(lengths == 0) / max(1, lengths.size)),
         mean_gap=float(gaps.mean()) if gaps.size else 0.0,
         n_blocks=counts,
-        slice_cells={(lanes, sigma): _slice_cells(lengths, lanes, sigma) for lanes in SLICE_LANES for sigma in WINDOWS},
+        slice_cells=_slice_cells(lengths),
+        diagonal_share=diagonal_share,
+        diagonal_cells=diagonal_cells,
     )
 
 
@@ -95,20 +102,29 @@ def _row_lengths(pattern: Pattern, *, transposed: bool) -> NDArray[np.int64]:
     return np.diff(pattern.indptr).astype(np.int64, copy=False)
 
 
-def _slice_cells(lengths: NDArray[np.int64], lanes: int, window: int) -> float:
-    """Cells per entry when each slice of `lanes` rows is as long as its longest; from windows evenly spread."""
-    if window > 1:
-        n_windows = lengths.size // window
-        if n_windows == 0:
-            return _slice_cells(np.sort(lengths)[::-1], lanes, 1)
-        starts = np.unique(np.linspace(0, n_windows - 1, min(n_windows, MAX_WINDOWS)).astype(np.int64)) * window
-        lengths = -np.sort(-lengths[starts[:, None] + np.arange(window)], axis=1).ravel()
-    else:
-        lengths = lengths[: MAX_WINDOWS * 512]
-    n_whole = lengths.size // lanes * lanes
-    longest = lengths[:n_whole].reshape(-1, lanes).max(axis=1, initial=0)
-    n_entries = int(lengths[:n_whole].sum())
-    return float(longest.sum() * lanes / n_entries) if n_entries else 1.0
+def _slice_cells(lengths: NDArray[np.int64]) -> dict[tuple[int, int], float]:
+    """Cells per entry when each slice is as long as its longest row, by (lanes, window); from a sample of the rows."""
+    found = {}
+    for window in WINDOWS:
+        ordered = _ordered(lengths, window)
+        for lanes in SLICE_LANES:
+            n_whole = ordered.size // lanes * lanes
+            longest = ordered[:n_whole].reshape(-1, lanes).max(axis=1, initial=0)
+            n_entries = int(ordered[:n_whole].sum())
+            found[lanes, window] = float(longest.sum() * lanes / n_entries) if n_entries else 1.0
+    return found
+
+
+def _ordered(lengths: NDArray[np.int64], window: int) -> NDArray[np.int64]:
+    """Row lengths in the order of a sliced format, of windows evenly spread over the rows."""
+    if window == 1:
+        return lengths[:MAX_SAMPLED_ROWS]
+    n_windows = lengths.size // window
+    if n_windows == 0:
+        return np.sort(lengths)[::-1]
+    n_sampled = min(n_windows, max(1, MAX_SAMPLED_ROWS // window))
+    starts = np.unique(np.linspace(0, n_windows - 1, n_sampled).astype(np.int64)) * window
+    return np.asarray(-np.sort(-lengths[starts[:, None] + np.arange(window)], axis=1)).ravel()
 
 
 def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
@@ -138,6 +154,19 @@ def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[NDArray[np.int64]
         same_row = owners[1:] == owners[:-1]
         gaps.append(np.abs(np.diff(columns))[same_row])
     return np.concatenate(rows), np.concatenate(cols), np.concatenate(gaps)
+
+
+def _diagonals(rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[float, float]:
+    """Share of the entries in panels of few diagonals, and the cells of these per entry. A^T has those of A."""
+    if rows.size == 0:
+        return 0.0, 1.0
+    panels, firsts = np.divmod(rows, PANEL)
+    distinct = np.unique(panels << 32 | (cols - firsts + PANEL)) >> 32
+    ids, n_entries = np.unique(panels, return_counts=True)
+    n_cells = np.bincount(np.searchsorted(ids, distinct), minlength=ids.size) * PANEL
+    is_few = n_cells <= MAX_DIAGONAL_CELLS * n_entries
+    on_few = int(n_entries[is_few].sum())
+    return on_few / rows.size, float(n_cells[is_few].sum() / on_few) if on_few else 1.0
 
 
 def _n_blocks(rows: NDArray[np.int64], cols: NDArray[np.int64], r: int, c: int) -> float:
