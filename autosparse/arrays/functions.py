@@ -51,7 +51,8 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
 def _goes_direct(A: AutoSparseMatrix, B: Any) -> bool:
     """Whether the executor takes this pair as it is."""
     rows = A._cell.rows or A._cell.validate()
-    return type(B) is np.ndarray and rows.dtype == B.dtype and B.ndim in (1, 2) and B.shape[0] == A._shape[-1]
+    is_native = rows.dtype is not None and type(B) is np.ndarray and B.dtype == rows.dtype  # None == float64 is true
+    return is_native and B.ndim in (1, 2) and B.shape[0] == A._shape[-1]
 
 
 def _check_out(out: AnyArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

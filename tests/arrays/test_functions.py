@@ -76,6 +76,12 @@ def test_whatever_B_is(B: Any) -> None:
     np.testing.assert_allclose(autosparse.matmul(A, B, out=out), A.base @ B)
 
 
+@pytest.mark.parametrize("dtype", ["i4", "f4", "?"])
+def test_out_where_scipy_computes(dtype: str) -> None:
+    A, B = matrix(dtype=dtype), np.random.default_rng(0).random((9, 2))
+    np.testing.assert_allclose(autosparse.matmul(A, B, out=np.empty((7, 2))), A.base @ B)
+
+
 def test_other_sparse_operands_are_wrapped() -> None:
     A = matrix()
     x = np.ones(9)
