@@ -242,9 +242,7 @@ class Deliberation:
             yield from self._watch()
             return
         yield Work(kind="recall", price_s=self.recall_price_s, path_price_s=self.recall_price_s, do=self._look_back)
-        hash_s, import_s = self.hash_price_s, self.import_price_s
-        if "autosparse._native.backend" not in sys.modules:
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s + hash_s, do=_import_backend)
+        hash_s = self.hash_price_s
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + self.recall_price_s, do=self._identify)
         assert self.bench is not None
         known = self._known
@@ -265,10 +263,19 @@ class Deliberation:
         if self._known is not None and self._known.measured_s and self._known.default_s:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
+    def _load(self) -> Steps:
+        """What building kernels needs: imported once per process, and only when something is to be built."""
+        if "autosparse._native.backend" not in sys.modules:
+            import_s = self.import_price_s
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=_import_backend)
+
     def _adopt(self, bench: Bench, known: Plan) -> Steps:
-        self.plan, self._is_settled = known, True
+        self._is_settled = True
         if known.schedule is None:
+            self.plan = known
             return
+        self.plan = default_plan("a remembered plan waits until products have paid for using it")
+        yield from self._load()
         trial = bench(known.schedule)
         path_s = trial.build_price_s() + trial.pack_price_s()
         yield Work(kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build)
@@ -283,6 +290,7 @@ class Deliberation:
         event("plan", "remembered", schedule=known.schedule.to_json())
 
     def _find(self, bench: Bench, known: Plan | None) -> Steps:
+        yield from self._load()
         self.search = search = _search(bench, effort=self.effort, live=True, start=known.schedule if known else None)
         steps = search.steps()
         answer: float | None = None

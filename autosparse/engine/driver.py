@@ -64,7 +64,9 @@ class Driver:
 
     def account(self) -> Account:
         """What was spent so far."""
-        saved_s = self.slot.n_tuned * self.default_s - self.slot.tuned_ns * 1e-9 if self.default_s else 0.0
+        # By ratio, not by difference: the machine gets faster and slower, both kernels with it.
+        champion_s = self._champion_s()
+        saved_s = self.slot.tuned_ns * 1e-9 * (self.default_s / champion_s - 1.0) if champion_s else 0.0
         return Account(
             n_calls=self.slot.n_calls, product_s=self.slot.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
@@ -188,8 +190,13 @@ class Driver:
         self._advance(took_s)
 
     def _champion_s(self) -> float:
-        search = self.deliberation.search if self.deliberation else None
-        return search.measured_s.get(id(search.champion), 0.0) if search else 0.0
+        """Time of a product by the champion, measured beside default_s; 0 where there is none."""
+        thinking = self.deliberation
+        if thinking is None or thinking.champion is None or not self.default_s:
+            return 0.0
+        if thinking.search is not None:
+            return thinking.search.measured_s.get(id(thinking.search.champion), 0.0)
+        return thinking.plan.measured_s or 0.0
 
     def _champion(self) -> KernelTrial | None:
         return self.deliberation.champion if self.deliberation else None
