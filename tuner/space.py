@@ -35,7 +35,10 @@ class Family:
     sizes: tuple[Mapping[str, int], ...]
 
 
-_BLOCKS: Final = tuple({"r": r, "c": c} for r, c in itertools.product((1, 2, 4, 8), repeat=2) if r > 1 and c > 1)
+_BLOCKS: Final = (
+    *({"r": r, "c": c} for r, c in itertools.product((2, 4, 8), repeat=2)),
+    {"r": 3, "c": 3},  # elasticity in three dimensions: the strongest blocks among finite elements
+)
 
 _SLICES: Final = tuple({"r": r, "sigma": sigma} for r, sigma in itertools.product((4, 8, 16, 32), (1, 512, 8192)))
 
@@ -55,7 +58,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         Family("diagonals", "i1:U,k1:D,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
         Family(
             "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "j1", "k0"), "i1",
-            ({"k": 4096}, {"k": 16384}, {"k": 32768}),
+            ({"k": 1024}, {"k": 2048}, {"k": 4096}, {"k": 16384}, {"k": 32768}),
         ),
     )
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Facts of a pattern that predict which format suits it, from a sample of row panels: far below the cost of a product.
 
-A panel is PANEL consecutive rows starting at a multiple of PANEL, so that every block height that divides PANEL is
-counted exactly within it.
+Runs of SAMPLE_ROWS consecutive rows are looked at, starting at a multiple of SAMPLE_ROWS, so that every block height
+that divides it is counted exactly within them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 from autosparse.pattern import Pattern
 
 PANEL: Final = 16
-"""Rows of a sampled panel: a multiple of every block height."""
-BLOCK_SIZES: Final = (1, 2, 4, 8, 16)
+"""Rows that count as neighbours where lines of x, shared columns and diagonals are counted."""
+SAMPLE_ROWS: Final = 48
+"""Rows sampled together: a multiple of PANEL and of every block height."""
+BLOCK_SIZES: Final = (1, 2, 3, 4, 8, 16)
 SLICE_LANES: Final = (4, 8, 16, 32)
 WINDOWS: Final = (1, 512, 8192)
 """Rows per window that a sliced format sorts by length; 1: not sorted."""
@@ -25,7 +27,7 @@ MAX_SAMPLED_ROWS: Final = 16384
 """Rows looked at for the cells of slices."""
 MAX_DIAGONAL_CELLS: Final = 1.5
 """Cells per entry up to which a slice lists its diagonals (what packing does)."""
-DEFAULT_SAMPLE: Final = 4096
+DEFAULT_SAMPLE: Final = 6144
 """Entries looked at: enough for block fills within a few percent, cheap enough (about 1 ms) for unasked tuning."""
 
 
@@ -133,7 +135,7 @@ def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[NDArray[np.int64]
     Evenly spread panels, not random ones: block structure usually varies smoothly, and the answer must not vary at all.
     """
     indptr: NDArray[Any] = pattern.indptr
-    n_panels_all = -(-pattern.n_rows // PANEL)
+    n_panels_all = -(-pattern.n_rows // SAMPLE_ROWS)
     if pattern.nnz == 0 or n_panels_all == 0:
         empty = np.zeros(0, np.int64)
         return empty, empty, empty
@@ -144,7 +146,7 @@ def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[NDArray[np.int64]
     # A panel with a giant row is cut: what the first thousands of its entries look like is what the rest looks like.
     limit = max(256, 2 * n_sample // n_panels)
     for panel in panels.tolist():
-        low, high = panel * PANEL, min((panel + 1) * PANEL, pattern.n_rows)
+        low, high = panel * SAMPLE_ROWS, min((panel + 1) * SAMPLE_ROWS, pattern.n_rows)
         ends = np.asarray(indptr[low : high + 1], dtype=np.int64)
         start, stop = int(ends[0]), int(min(ends[-1], ends[0] + limit))
         columns = np.asarray(pattern.indices[start:stop], dtype=np.int64)
@@ -170,9 +172,9 @@ def _diagonals(rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[float,
 
 
 def _n_blocks(rows: NDArray[np.int64], cols: NDArray[np.int64], r: int, c: int) -> float:
-    """Distinct (row // r, col // c) per entry; block sizes are powers of two, so division is a shift."""
+    """Distinct (row // r, col // c) per entry."""
     if rows.size == 0:
         return 1.0
-    keys = (rows >> (r.bit_length() - 1)) << 32 | (cols >> (c.bit_length() - 1))
+    keys = (rows // r) << 32 | (cols // c)
     keys.sort()
     return float(1 + np.count_nonzero(keys[1:] != keys[:-1])) / rows.size
