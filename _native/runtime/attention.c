@@ -60,12 +60,13 @@ int asp_heads_mm(int dtype, int itype, int64_t n_rows, const void *indptr, const
     return 0;
 }
 
-static g_attention attention_args(const asp_attention *a)
+static g_attention attention_args(int dtype, int itype, const asp_attention *a)
 {
     const int64_t H = a->n_heads;
     g_attention args = {
-        .dots = {a->indptr, a->indices, a->q, a->k, NULL, a->alpha, a->n_rows, a->nnz, a->D, H * a->D, H * a->D, H, a->D,
-                 a->scale, 0, 0, 0},
+        .dots = {.indptr = a->indptr, .indices = a->indices, .X = a->q, .Y = a->k, .out = a->alpha,
+                 .n_rows = a->n_rows, .nnz = a->nnz, .K = a->D, .ldx = H * a->D, .ldy = H * a->D, .n_heads = H,
+                 .head_step = a->D, .alpha = a->scale, .dtype = dtype, .itype = itype},
         .sums = {a->indptr, a->indices, NULL, a->alpha, a->V, a->out, a->nnz, H, a->F, H * a->F, H * a->F, 1.0},
         .q = a->q,
         .k = a->k,
@@ -81,7 +82,7 @@ static g_attention attention_args(const asp_attention *a)
 int asp_attention_forward(int dtype, int itype, const asp_attention *a, int n_threads)
 {
     if (!known(dtype, itype)) return -1;
-    const g_attention args = attention_args(a);
+    const g_attention args = attention_args(dtype, itype, a);
     g_for_rows(attention_table[asp_isa()][dtype][itype], &args, a->indptr, itype, a->n_rows,
                (double)(a->nnz * a->n_heads) * (double)(a->F + a->D + 8), n_threads);
     return 0;
@@ -92,7 +93,7 @@ int asp_attention_backward(int dtype, int itype, const asp_attention *a, int n_t
 {
     if (!known(dtype, itype)) return -1;
     const int64_t H = a->n_heads;
-    g_attention args = attention_args(a);
+    g_attention args = attention_args(dtype, itype, a);
     args.dots.X = a->dout;
     args.dots.Y = a->V;
     args.dots.out = a->dscore;

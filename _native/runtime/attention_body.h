@@ -1,5 +1,4 @@
 /* Row ranges of the kernels in attention.c. */
-#include "dots_body.h"
 #include "rows_body.h"
 
 static void NAME(softmax)(const void *args, int64_t begin, int64_t end)
@@ -21,18 +20,6 @@ static void NAME(weighted)(const void *args, int64_t begin, int64_t end)
         NAME(row_weighted)(s, (int64_t)indptr[row], (int64_t)indptr[row + 1], (R *)s->out + row * s->ldo);
 }
 
-/* Dot products of one row with a constant number of vectors where that is common. */
-static void NAME(row_scores)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
-{
-    if (p >= end) return;
-    switch (s->K / W) {
-    case 1: NAME(row_heads)(s, row, p, end, 1); return;
-    case 2: NAME(row_heads)(s, row, p, end, 2); return;
-    case 4: NAME(row_heads)(s, row, p, end, 4); return;
-    default: NAME(row_heads)(s, row, p, end, s->K / W);
-    }
-}
-
 /* Additive scores of a row: leaky_relu(q[i, h] + k[j, h]). */
 ASP_INLINE void NAME(row_additive)(const g_attention *a, int64_t row, int64_t p, int64_t end)
 {
@@ -47,45 +34,66 @@ ASP_INLINE void NAME(row_additive)(const g_attention *a, int64_t row, int64_t p,
         }
 }
 
-/* Forward: scores, softmax and weighted sum of a row while its scores are in cache. */
+/* Rows from `row` on whose scores are computed at a time: many short ones, or one. */
+ASP_INLINE int64_t NAME(group_end)(const I *indptr, int64_t row, int64_t end)
+{
+    const int64_t limit = (int64_t)indptr[row] + 256;
+    int64_t stop = row + 1;
+    while (stop < end && (int64_t)indptr[stop + 1] <= limit) ++stop;
+    return stop;
+}
+
+/* Forward: scores, softmax and weighted sum of some rows while their scores are in cache. */
 static void NAME(attention)(const void *args, int64_t begin, int64_t end)
 {
     const g_attention *a = args;
     const I *indptr = a->dots.indptr;
     const int64_t H = a->sums.n_heads;
-    for (int64_t row = begin; row < end; ++row) {
-        const int64_t p = (int64_t)indptr[row], q = (int64_t)indptr[row + 1];
-        R *alpha = (R *)a->alpha + p * H;
-        if (a->additive) NAME(row_additive)(a, row, p, q);
-        else NAME(row_scores)(&a->dots, row, p, q);
-        NAME(row_softmax)(alpha, alpha, q - p, H);
-        NAME(row_weighted)(&a->sums, p, q, (R *)a->sums.out + row * a->sums.ldo);
+    for (int64_t group = begin; group < end;) {
+        const int64_t stop = NAME(group_end)(indptr, group, end);
+        if (!a->additive) g_dots_at(&a->dots, group, (int64_t)indptr[group], (int64_t)indptr[stop]);
+        for (int64_t row = group; row < stop; ++row) {
+            const int64_t p = (int64_t)indptr[row], q = (int64_t)indptr[row + 1];
+            R *alpha = (R *)a->alpha + p * H;
+            if (a->additive) NAME(row_additive)(a, row, p, q);
+            NAME(row_softmax)(alpha, alpha, q - p, H);
+            NAME(row_weighted)(&a->sums, p, q, (R *)a->sums.out + row * a->sums.ldo);
+        }
+        group = stop;
     }
+}
+
+/* Additive scores: d score from d alpha' = d leaky_relu, summed over the row to d q. */
+ASP_INLINE void NAME(row_additive_backward)(const g_attention *a, int64_t row, int64_t first, int64_t last)
+{
+    const I *indices = a->dots.indices;
+    const int64_t H = a->sums.n_heads;
+    const R slope = (R)a->slope, *q = (const R *)a->q + row * H, *k = a->k;
+    R *ds = a->dscore, *dq = (R *)a->sums.out + row * H;
+    for (int64_t h = 0; h < H; ++h) dq[h] = 0;
+    for (int64_t p = first; p < last; ++p)
+        for (int64_t h = 0; h < H; ++h) {
+            if (q[h] + k[(int64_t)indices[p] * H + h] <= 0) ds[p * H + h] *= slope;
+            dq[h] += ds[p * H + h];
+        }
 }
 
 /* Backward over rows: `dots` gives d alpha = <dO[i], V[j]> in a->dscore, which becomes d score; then d q of the row. */
 static void NAME(attention_backward)(const void *args, int64_t begin, int64_t end)
 {
     const g_attention *a = args;
-    const I *indptr = a->dots.indptr, *indices = a->dots.indices;
+    const I *indptr = a->dots.indptr;
     const int64_t H = a->sums.n_heads;
-    const R slope = (R)a->slope;
-    for (int64_t row = begin; row < end; ++row) {
-        const int64_t first = (int64_t)indptr[row], last = (int64_t)indptr[row + 1], at = first * H;
-        R *ds = (R *)a->dscore;
-        NAME(row_scores)(&a->dots, row, first, last);
-        NAME(row_softmax_backward)((const R *)a->alpha + at, ds + at, ds + at, last - first, H);
-        if (!a->additive) {
-            NAME(row_weighted)(&a->sums, first, last, (R *)a->sums.out + row * a->sums.ldo);
-            continue;
+    R *ds = a->dscore;
+    for (int64_t group = begin; group < end;) {
+        const int64_t stop = NAME(group_end)(indptr, group, end);
+        g_dots_at(&a->dots, group, (int64_t)indptr[group], (int64_t)indptr[stop]);
+        for (int64_t row = group; row < stop; ++row) {
+            const int64_t p = (int64_t)indptr[row], q = (int64_t)indptr[row + 1], at = p * H;
+            NAME(row_softmax_backward)((const R *)a->alpha + at, ds + at, ds + at, q - p, H);
+            if (a->additive) NAME(row_additive_backward)(a, row, p, q);
+            else NAME(row_weighted)(&a->sums, p, q, (R *)a->sums.out + row * a->sums.ldo);
         }
-        const R *q = (const R *)a->q + row * H, *k = a->k;
-        R *dq = (R *)a->sums.out + row * H;
-        for (int64_t h = 0; h < H; ++h) dq[h] = 0;
-        for (int64_t p = first; p < last; ++p)
-            for (int64_t h = 0; h < H; ++h) {
-                if (q[h] + k[(int64_t)indices[p] * H + h] <= 0) ds[p * H + h] *= slope;
-                dq[h] += ds[p * H + h];
-            }
+        group = stop;
     }
 }

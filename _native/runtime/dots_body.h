@@ -1,37 +1,44 @@
-/* Dot products of one row of X with the rows of Y that a sparse row names; g_sddmm is in graph_common.h. */
+/* out[q * step] = alpha * <x[q], y[q]> + beta * in[q * step] for q < n: see dots.c. n_full = K / W. */
 
-/* Four dot products with one row x; tail values beyond n_full vectors. Never reads beyond K values of a row. */
-ASP_INLINE QUAD NAME(dots4)(const R *restrict x, VEC xt, const R *const y[4], int64_t n_full, int64_t K)
+#define AT(p) ((const R *)((p) + d->skip))
+
+/* Four dot products; with `shared` all x are one row. What is left of K beyond whole vectors is computed by a vector
+ * that ends at K: lanes already used are cleared on both sides, so that 0 * inf cannot arise. */
+ASP_INLINE QUAD NAME(dots4)(const g_dots *d, int64_t q, int64_t n_full, int shared)
 {
-    const int64_t tail = K - n_full * W;
-    VEC a = {0}, b = {0}, c = {0}, d = {0};
-    ASP_UNROLL
-    for (int64_t v = 0; v < n_full; ++v) {
-        a += LOAD(x + v * W) * LOAD(y[0] + v * W);
-        b += LOAD(x + v * W) * LOAD(y[1] + v * W);
-        c += LOAD(x + v * W) * LOAD(y[2] + v * W);
-        d += LOAD(x + v * W) * LOAD(y[3] + v * W);
+    const R *x[4], *y[4];
+    for (int l = 0; l < 4; ++l) {
+        x[l] = AT(d->x[shared ? q : q + l]);
+        y[l] = AT(d->y[q + l]);
     }
-    if (tail) { /* the last W values; those already used are cleared on both sides, so that 0 * inf cannot arise */
-        VINT mask = NAME(tail_mask)(tail);
-        a += xt * (VEC)((VINT)LOAD(y[0] + K - W) & mask);
-        b += xt * (VEC)((VINT)LOAD(y[1] + K - W) & mask);
-        c += xt * (VEC)((VINT)LOAD(y[2] + K - W) & mask);
-        d += xt * (VEC)((VINT)LOAD(y[3] + K - W) & mask);
+    const int64_t tail = d->K - n_full * W;
+    VEC sum[4] = {{0}, {0}, {0}, {0}};
+    G_UNROLL_4 /* not more: products of 16 vectors at once would go through the stack */
+    for (int64_t v = 0; v < n_full; ++v)
+        for (int l = 0; l < 4; ++l) sum[l] += LOAD(x[l] + v * W) * LOAD(y[l] + v * W);
+    if (tail) {
+        const VINT mask = NAME(tail_mask)(tail);
+        const int64_t at = d->K - W;
+        for (int l = 0; l < 4; ++l)
+            sum[l] += (VEC)((VINT)LOAD(x[l] + at) & mask) * (VEC)((VINT)LOAD(y[l] + at) & mask);
     }
-    return NAME(sums4)(NAME(fold)(a), NAME(fold)(b), NAME(fold)(c), NAME(fold)(d));
+    return NAME(fold4)(sum[0], sum[1], sum[2], sum[3]);
 }
 
-ASP_INLINE R NAME(dot1)(const R *restrict x, VEC xt, const R *y, int64_t n_full, int64_t K)
+ASP_INLINE R NAME(dot1)(const R *x, const R *y, int64_t n_full, int64_t K)
 {
     const int64_t tail = K - n_full * W;
     VEC a = {0}, b = {0};
-    ASP_UNROLL
-    for (int64_t v = 0; v < n_full; ++v) {
-        if (v & 1) b += LOAD(x + v * W) * LOAD(y + v * W);
-        else a += LOAD(x + v * W) * LOAD(y + v * W);
+    int64_t v = 0;
+    for (; v + 2 <= n_full; v += 2) {
+        a += LOAD(x + v * W) * LOAD(y + v * W);
+        b += LOAD(x + v * W + W) * LOAD(y + v * W + W);
     }
-    if (tail) b += xt * (VEC)((VINT)LOAD(y + K - W) & NAME(tail_mask)(tail));
+    if (v < n_full) a += LOAD(x + v * W) * LOAD(y + v * W);
+    if (tail) {
+        const VINT mask = NAME(tail_mask)(tail);
+        b += (VEC)((VINT)LOAD(x + K - W) & mask) * (VEC)((VINT)LOAD(y + K - W) & mask);
+    }
     return NAME(sum)(a + b);
 }
 
@@ -49,79 +56,60 @@ ASP_INLINE R NAME(dot_short)(const R *x, const R *y, int64_t K)
     return sum;
 }
 
-/* One row x of X against the rows of Y that the nonzeros [p, end) name, head h; K values, n_full = K / W <= 16. */
-ASP_INLINE void NAME(row_dots)(const g_sddmm *s, const R *x, int64_t h, int64_t p, int64_t end, int64_t n_full)
+/* n_full is a constant in every caller but one. */
+ASP_INLINE void NAME(dots_some)(const g_dots *d, int64_t n_full)
 {
-    const I *indices = s->indices;
-    const int64_t K = s->K, H = s->n_heads, ldy = s->ldy, tail = K - n_full * W;
-    const R *Y = (const R *)s->Y + h * s->head_step;
-    const R *in = s->in;
-    R *restrict out = s->out;
-    const R alpha = (R)s->alpha, beta = (R)s->beta;
-    VEC xt = tail ? (VEC)((VINT)LOAD(x + K - W) & NAME(tail_mask)(tail)) : (VEC){0};
-    const int64_t bytes = K * (int64_t)sizeof(R) < 256 ? K * (int64_t)sizeof(R) : 256;
-    for (; p < end; p += 4) {
-        const int64_t left = end - p;
-        if (left == 1) {
-            R value = alpha * NAME(dot1)(x, xt, Y + indices[p] * ldy, n_full, K);
-            out[p * H + h] = in ? value + beta * in[p * H + h] : value;
-            return;
-        }
-        if (p + G_AHEAD + 4 <= s->nnz) {
-            for (int q = 0; q < 4; ++q) {
-                const char *later = (const char *)(Y + indices[p + G_AHEAD + q] * ldy);
-                for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(later + at);
-            }
-        }
-        const R *y[4]; /* at the end of a row the last one is repeated */
-        for (int64_t q = 0; q < 4; ++q) y[q] = Y + indices[p + (q < left ? q : left - 1)] * ldy;
-        QUAD dots = alpha * NAME(dots4)(x, xt, y, n_full, K);
-        if (left >= 4 && H == 1) {
-            if (in) dots += beta * LOAD4(in + p);
-            STORE4(out + p, dots);
+    const R *in = d->in, alpha = (R)d->alpha, beta = (R)d->beta;
+    R *out = d->out;
+    const int64_t step = d->step;
+    int64_t q = 0;
+    for (; q + 4 <= d->n; q += 4) {
+        /* With few vectors a second load costs less than a branch that nobody can predict. */
+        const int shared = n_full > 2 && d->x[q] == d->x[q + 3];
+        QUAD dots = shared ? NAME(dots4)(d, q, n_full, 1) : NAME(dots4)(d, q, n_full, 0);
+        dots *= alpha;
+        if (step == 1) {
+            if (in) dots += beta * LOAD4(in + q);
+            STORE4(out + q, dots);
         } else {
-            for (int64_t q = 0; q < (left < 4 ? left : 4); ++q) {
-                const int64_t at = (p + q) * H + h;
-                out[at] = in ? dots[q] + beta * in[at] : dots[q];
+            for (int64_t l = 0; l < 4; ++l) {
+                const int64_t at = (q + l) * step;
+                out[at] = in ? dots[l] + beta * in[at] : dots[l];
             }
         }
     }
-}
-
-ASP_INLINE void NAME(row_dots_short)(const g_sddmm *s, const R *x, int64_t h, int64_t p, int64_t end)
-{
-    const I *indices = s->indices;
-    const R *in = s->in, *Y = (const R *)s->Y + h * s->head_step;
-    for (; p < end; ++p) {
-        const int64_t at = p * s->n_heads + h;
-        R value = (R)s->alpha * NAME(dot_short)(x, Y + indices[p] * s->ldy, s->K);
-        ((R *)s->out)[at] = in ? value + (R)s->beta * in[at] : value;
+    for (; q < d->n; ++q) {
+        const R value = alpha * NAME(dot1)(AT(d->x[q]), AT(d->y[q]), n_full, d->K);
+        out[q * step] = in ? value + beta * in[q * step] : value;
     }
 }
 
-/* Rows longer than 16 vectors: in panels, each adding to what the one before wrote. */
-static void NAME(row_dots_long)(const g_sddmm *s, const R *x, int64_t h, int64_t p, int64_t end)
+#define G_WIDTH(n) \
+    static ASP_NOINLINE void NAME(dots_##n)(const g_dots *d) { NAME(dots_some)(d, n); }
+G_WIDTH(1)
+G_WIDTH(2)
+G_WIDTH(4)
+#undef G_WIDTH
+
+/* Less than a vector: one by one. */
+static void NAME(dots_short)(const g_dots *d)
 {
-    const int64_t panel = 16 * W;
-    g_sddmm part = *s;
-    for (int64_t k = 0; k < s->K; k += panel) {
-        part.Y = (const R *)s->Y + k;
-        part.K = s->K - k < panel ? s->K - k : panel;
-        if (part.K == panel) NAME(row_dots)(&part, x + k, h, p, end, 16);
-        else if (part.K >= W) NAME(row_dots)(&part, x + k, h, p, end, part.K / W);
-        else NAME(row_dots_short)(&part, x + k, h, p, end);
-        part.in = s->out;
-        part.beta = 1;
+    const R *in = d->in;
+    R *out = d->out;
+    for (int64_t q = 0; q < d->n; ++q) {
+        const R value = (R)d->alpha * NAME(dot_short)(AT(d->x[q]), AT(d->y[q]), d->K);
+        out[q * d->step] = in ? value + (R)d->beta * in[q * d->step] : value;
     }
 }
 
-/* All heads of the nonzeros [p, end), which are in one row. */
-ASP_INLINE void NAME(row_heads)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full)
+static void NAME(dots)(const g_dots *d)
 {
-    for (int64_t h = 0; h < s->n_heads; ++h) {
-        const R *x = (const R *)s->X + row * s->ldx + h * s->head_step;
-        if (n_full == 0) NAME(row_dots_short)(s, x, h, p, end);
-        else if (n_full > 16) NAME(row_dots_long)(s, x, h, p, end);
-        else NAME(row_dots)(s, x, h, p, end, n_full);
+    switch (d->K / W) {
+    case 0: NAME(dots_short)(d); return;
+    case 1: NAME(dots_1)(d); return;
+    case 2: NAME(dots_2)(d); return;
+    case 4: NAME(dots_4)(d); return;
+    default: NAME(dots_some)(d, d->K / W);
     }
 }
+#undef AT

@@ -51,8 +51,12 @@ typedef struct {
     int64_t n_rows, nnz, K, ldx, ldy, n_heads, head_step;
     double alpha, beta;
     double alpha_im, beta_im;
+    int dtype, itype;
 } g_sddmm;
 
+/* Dot products at the entries [p, end), which may run over several rows; `row` holds entry p or comes before its row.
+ * All heads; dtype ASP_F32 or ASP_F64. In dots.c. */
+void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end);
 
 typedef void (*g_range_fn)(const void *args, int64_t begin, int64_t end);
 
@@ -63,6 +67,12 @@ void g_for_items(g_range_fn work, const void *args, int64_t n_items, int64_t lea
 /* The same over rows, cut so that ranges hold equal numbers of rows and nonzeros together. */
 void g_for_rows(g_range_fn work, const void *args, const void *indptr, int itype, int64_t n_rows, double n_steps,
                 int n_threads);
+
+#ifdef __clang__
+#define G_UNROLL_4 _Pragma("clang loop unroll_count(4)")
+#else
+#define G_UNROLL_4 _Pragma("GCC unroll 4")
+#endif
 
 enum { G_AHEAD = 8 }; /* nonzeros from which a row of the dense operand is asked for early */
 

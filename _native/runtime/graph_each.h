@@ -45,11 +45,15 @@
 #endif
 #endif
 
+#ifdef G_INDEX_FREE
+#define G_BY_TYPE(x, isa) {x##_##isa##_float_any, x##_##isa##_double_any}
+#else
 #define G_BY_TYPE(x, isa)                                                                        \
     {                                                                                            \
         {x##_##isa##_float_int32_t, x##_##isa##_float_int64_t},                                  \
         {x##_##isa##_double_int32_t, x##_##isa##_double_int64_t}                                 \
     }
+#endif
 #if ASP_X86
 #define G_TABLE(x) {G_BY_TYPE(x, base), G_BY_TYPE(x, avx2), G_BY_TYPE(x, avx512)}
 #else

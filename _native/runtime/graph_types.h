@@ -1,17 +1,11 @@
-/* One instruction set: G_BODY for float and double values, int32 and int64 indices (not guarded). */
+/* One instruction set: G_BODY for float and double values, int32 and int64 indices (not guarded); where G_INDEX_FREE is
+ * defined the body has no indices and is included once per value type, with `any` for the index type in names. */
 #define NAME(x) G_PASTE(x, ISA, R, I)
 
 #define R float
 #define RINT int32_t
 #define IS_FLOAT 1
-#define I int32_t
-#include "graph_vector.h"
-#include G_BODY
-#undef I
-#define I int64_t
-#include "graph_vector.h"
-#include G_BODY
-#undef I
+#include "graph_indices.h"
 #undef R
 #undef RINT
 #undef IS_FLOAT
@@ -19,14 +13,7 @@
 #define R double
 #define RINT int64_t
 #define IS_FLOAT 0
-#define I int32_t
-#include "graph_vector.h"
-#include G_BODY
-#undef I
-#define I int64_t
-#include "graph_vector.h"
-#include G_BODY
-#undef I
+#include "graph_indices.h"
 #undef R
 #undef RINT
 #undef IS_FLOAT

@@ -69,6 +69,24 @@ ASP_INLINE QUAD NAME(sums4)(QUAD a, QUAD b, QUAD c, QUAD d)
 #endif
 }
 
+/* (sum of the lanes of a, of b, of c, of d) */
+ASP_INLINE QUAD NAME(fold4)(VEC a, VEC b, VEC c, VEC d)
+{
+#if __has_builtin(__builtin_shufflevector) && IS_FLOAT && VBYTES == 64
+    VEC ab = __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+             __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    VEC cd = __builtin_shufflevector(c, d, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+             __builtin_shufflevector(c, d, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+    VEC all = __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+              __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    all += __builtin_shufflevector(all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    all += __builtin_shufflevector(all, all, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+    return __builtin_shufflevector(all, all, 0, 4, 8, 12);
+#else
+    return NAME(sums4)(NAME(fold)(a), NAME(fold)(b), NAME(fold)(c), NAME(fold)(d));
+#endif
+}
+
 ASP_INLINE R NAME(sum)(VEC v)
 {
     QUAD q = NAME(fold)(v);

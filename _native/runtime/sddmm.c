@@ -6,10 +6,13 @@
  */
 #include "graph_common.h"
 
-#define G_BODY "sddmm_body.h"
-#include "graph_each.h"
-
-static const g_range_fn sddmm_table[3][2][2] = G_TABLE(sddmm);
+static void sddmm_real(const void *args, int64_t p, int64_t p_end)
+{
+    const g_sddmm *s = args;
+    const int64_t row = s->itype == ASP_I32 ? g_row_of_int32_t(s->indptr, s->n_rows, p)
+                                            : g_row_of_int64_t(s->indptr, s->n_rows, p);
+    g_dots_at(s, row, p, p_end);
+}
 
 /* Complex values are rare: plain C, no conjugation. */
 #define G_COMPLEX(R, I)                                                                                 \
@@ -57,9 +60,11 @@ int asp_sddmm(int dtype, int itype, int64_t n_rows, const void *indptr, const vo
               void *out, int n_threads)
 {
     if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1 || (dtype > 1 && n_heads != 1)) return -1;
-    const g_sddmm args = {indptr, indices, X,   Y,       in, out,      n_rows,   nnz,      K,
-                          ldx,    ldy,     n_heads, K, scale[0], scale[2], scale[1], scale[3]};
-    const g_range_fn work = dtype < 2 ? sddmm_table[asp_isa()][dtype][itype] : sddmm_complex_table[dtype - 2][itype];
+    const g_sddmm args = {.indptr = indptr, .indices = indices, .X = X, .Y = Y, .in = in, .out = out, .n_rows = n_rows,
+                          .nnz = nnz, .K = K, .ldx = ldx, .ldy = ldy, .n_heads = n_heads, .head_step = K,
+                          .alpha = scale[0], .alpha_im = scale[1], .beta = scale[2], .beta_im = scale[3],
+                          .dtype = dtype, .itype = itype};
+    const g_range_fn work = dtype < 2 ? sddmm_real : sddmm_complex_table[dtype - 2][itype];
     const double serial_ns = (double)nnz * (double)(K * n_heads + 16) * (dtype < 2 ? 0.06 : 0.5);
     const int64_t least = 1 + (int64_t)(1e4 / (serial_ns / (double)(nnz + 1) + 1e-3));
     g_for_items(work, &args, nnz, least, serial_ns, n_threads);

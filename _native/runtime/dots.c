@@ -1,0 +1,93 @@
+/* Dot products of rows of X with rows of Y at the entries of a sparse matrix, for real values.
+ *
+ * Entries are taken in blocks that run on over row ends: while one block is computed, the rows that the next one names
+ * are looked up and asked for. Groups of four share their row of X where the sparse row is long enough.
+ */
+#include "graph_common.h"
+
+enum { BLOCK = 32 };
+
+typedef struct {
+    const char *x[BLOCK], *y[BLOCK];
+    int64_t first, n;
+} g_block;
+
+typedef struct {
+    const char *const *x, *const *y;
+    const void *in;
+    void *out;
+    int64_t n, K, skip, step; /* skip: bytes before the head and panel; step: values from result to result */
+    double alpha, beta;
+} g_dots;
+
+#define G_INDEX_FREE
+#define G_BODY "dots_body.h"
+#include "graph_each.h"
+
+typedef void (*g_dots_fn)(const g_dots *dots);
+static const g_dots_fn dots_table[3][2] = G_TABLE(dots);
+
+static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 8; }
+
+/* Fill `block` with the rows that entries [p, end) name; `row` is the row of p, and becomes that of the next entry. */
+#define LOOK_UP(I)                                                                                    \
+    static void look_up_##I(const g_sddmm *s, g_block *block, int64_t p, int64_t end, int64_t *row)   \
+    {                                                                                                 \
+        const I *indptr = s->indptr, *indices = s->indices;                                           \
+        const int64_t width = value_bytes(s), ldx = s->ldx * width, ldy = s->ldy * width;             \
+        const int64_t bytes = asp_min(s->K * s->n_heads * width, 512);                                \
+        const char *Y = s->Y;                                                                         \
+        int64_t i = *row;                                                                             \
+        block->first = p;                                                                             \
+        block->n = asp_min(BLOCK, end - p);                                                           \
+        for (int64_t q = 0; q < block->n;) {                                                          \
+            while ((int64_t)indptr[i + 1] <= p + q) ++i;                                              \
+            const char *x = (const char *)s->X + i * ldx;                                             \
+            const int64_t stop = asp_min((int64_t)indptr[i + 1] - p, block->n);                       \
+            for (; q < stop; ++q) {                                                                   \
+                const char *y = Y + (int64_t)indices[p + q] * ldy;                                    \
+                block->x[q] = x;                                                                      \
+                block->y[q] = y;                                                                      \
+                __builtin_prefetch(y);                                                                \
+                for (int64_t at = 64; at < bytes; at += 64) __builtin_prefetch(y + at);               \
+            }                                                                                         \
+        }                                                                                             \
+        *row = i;                                                                                     \
+    }
+LOOK_UP(int32_t)
+LOOK_UP(int64_t)
+
+static void compute(const g_sddmm *s, const g_block *block, g_dots_fn run)
+{
+    const int64_t width = value_bytes(s);
+    const int64_t panel = 16 * asp_vector_bytes() / width; /* of long rows: stays in registers or next to them */
+    g_dots dots = {.x = block->x, .y = block->y, .n = block->n, .step = s->n_heads, .alpha = s->alpha};
+    for (int64_t h = 0; h < s->n_heads; ++h) {
+        const int64_t at = (block->first * s->n_heads + h) * width;
+        dots.in = s->in ? (const char *)s->in + at : NULL;
+        dots.out = (char *)s->out + at;
+        dots.beta = s->beta;
+        for (int64_t k = 0; k < s->K || k == 0; k += panel) {
+            dots.skip = (h * s->head_step + k) * width;
+            dots.K = asp_min(s->K - k, panel);
+            run(&dots);
+            dots.in = dots.out; /* further panels add to the first */
+            dots.beta = 1;
+        }
+    }
+}
+
+void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
+{
+    void (*const look_up)(const g_sddmm *, g_block *, int64_t, int64_t, int64_t *) =
+        s->itype == ASP_I32 ? look_up_int32_t : look_up_int64_t;
+    const g_dots_fn run = dots_table[asp_isa()][s->dtype];
+    g_block blocks[2];
+    if (p >= end) return;
+    look_up(s, &blocks[0], p, end, &row);
+    for (int turn = 0; p < end; turn = !turn) {
+        p += blocks[turn].n;
+        if (p < end) look_up(s, &blocks[!turn], p, end, &row);
+        compute(s, &blocks[turn], run);
+    }
+}

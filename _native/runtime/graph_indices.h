@@ -1,0 +1,16 @@
+/* One instruction set and value type: see graph_types.h (not guarded). */
+#ifdef G_INDEX_FREE
+#define I any
+#include "graph_vector.h"
+#include G_BODY
+#undef I
+#else
+#define I int32_t
+#include "graph_vector.h"
+#include G_BODY
+#undef I
+#define I int64_t
+#include "graph_vector.h"
+#include G_BODY
+#undef I
+#endif
