@@ -31,7 +31,9 @@ from autosparse.tuner.trial import Pause, Sample, Work
 
 WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
-WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=4, max_rounds=4, first_cut=99)
+WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
+WATCH_MARGIN: Final = 1.03
+"""A champion goes when it was slower than this times the default kernel in every round: one noisy moment is not enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,7 +341,7 @@ class Deliberation:
                 race.add(seconds)
             # Dropped when it lost every round, or could not serve: a race this short shows no less.
             pairs = list(zip(*race.samples_s, strict=False))
-            if not pairs or all(mine > reference for reference, mine in pairs):
+            if not pairs or all(mine > WATCH_MARGIN * reference for reference, mine in pairs):
                 champion.drop()
                 self.champion = None
                 why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
