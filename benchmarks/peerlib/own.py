@@ -16,7 +16,7 @@ EXPECTED_RUNS = 100_000
 def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
     """The case's matrix as ours, tuned once for both contenders when the effort asks for it."""
     if "autosparse" not in case.shared:
-        A, facts = autosparse.csr(case.A), {}
+        A, facts = autosparse.csr(case.A, copy=True), {}  # owned: see the guard (docs/adr/0003)
         if case.effort != "off":
             start = time.perf_counter()
             plan = A.tune(
