@@ -263,13 +263,13 @@ class Operand:
         if self._flat or not (runtime_api.available and _is_plain(indptr, indices, data)):
             self.rows = rows
             return rows
-        self._check_bounds()
         rows.dtype = data.dtype
         rows.dtype_code = _DTYPE_CODES[data.dtype.str]
         rows.index_code = _INDEX_CODES[indices.dtype.str]
         rows.indptr, rows.indices, rows.data = (
             self._pointers[field] or self._point(field) for field in (INDPTR, INDICES, DATA)
         )
+        self._check_bounds(rows)
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.
         if self._checked or is_back:
             self._checked = True
@@ -288,14 +288,16 @@ class Operand:
         self._pointers[field] = live
         return live
 
-    def _check_bounds(self) -> None:
+    def _check_bounds(self, rows: NativeRows) -> None:
         indptr, indices, data = self._arrays
         if indptr.size != self.n_major + 1:  # looked at even where the structure is known: the shape may be new
             raise StructureError.indptr_size(indptr.size, wanted=self.n_major + 1)
         if indptr[-1] > min(indices.size, data.size):
             raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)
-        if not self._checked:
-            check_structure(indptr, indices, (self.n_major, self.n_minor))
+        if not self._checked and runtime_api.lib.asp_csr_check(
+            rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], indices.size, 1
+        ):
+            check_structure(indptr, indices, (self.n_major, self.n_minor))  # finds what is wrong, and raises
 
 
 def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
