@@ -151,11 +151,11 @@ def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
 def slice_helpers(spec: KernelSpec, lanes: int) -> str:
     """``B[at[0]], B[at[1]], ...`` as lanes for columns of 16 and of 32 bits, and its inverse for rows below n."""
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
-    has_gather = spec.isa == "avx512" and lanes == spec.max_lanes
-    # Lane by lane elsewhere: a gather instruction of AVX2 is not faster than its loads, on AMD's cores it is slower.
+    has_gather = (spec.dtype, lanes) in _GATHER and lanes <= spec.max_lanes
+    has_scatter = has_gather and (spec.dtype, lanes) in _SCATTER
     each = f"    return ({name}){{{', '.join(f'B[at[{lane}]]' for lane in range(lanes))}}};"
-    gather = {bits: _AVX512_GATHER[spec.dtype, bits] if has_gather else each for bits in (16, 32)}
-    scatter = _AVX512_SCATTER[spec.dtype] if has_gather else _LANE_SCATTER.format(lanes=lanes)
+    gather = {bits: _GATHER[spec.dtype, lanes][bits] if has_gather else each for bits in (16, 32)}
+    scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
     return f"""\
 {"#include <immintrin.h>" if has_gather else ""}
 static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
@@ -173,22 +173,39 @@ static inline void scatter_{name}({value} *C, const int32_t *row, {name} v, int6
 """
 
 
-_AVX512_GATHER: Final = {
-    ("float32", 32): "    return (f32x16)_mm512_i32gather_ps(_mm512_loadu_si512(at), B, 4);",
-    ("float32", 16): """\
+_GATHER: Final = {
+    ("float32", 16): {
+        32: "    return (f32x16)_mm512_i32gather_ps(_mm512_loadu_si512(at), B, 4);",
+        16: """\
     const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
     return (f32x16)_mm512_i32gather_ps(wide, B, 4);""",
-    ("float64", 32): "    return (f64x8)_mm512_i32gather_pd(_mm256_loadu_si256((const __m256i *)at), B, 8);",
-    ("float64", 16): """\
+    },
+    ("float32", 8): {
+        32: "    return (f32x8)_mm256_i32gather_ps(B, _mm256_loadu_si256((const __m256i *)at), 4);",
+        16: """\
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+    return (f32x8)_mm256_i32gather_ps(B, wide, 4);""",
+    },
+    ("float64", 8): {
+        32: "    return (f64x8)_mm512_i32gather_pd(_mm256_loadu_si256((const __m256i *)at), B, 8);",
+        16: """\
     const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
     return (f64x8)_mm512_i32gather_pd(wide, B, 8);""",
+    },
+    ("float64", 4): {
+        32: "    return (f64x4)_mm256_i32gather_pd(B, _mm_loadu_si128((const __m128i *)at), 8);",
+        16: """\
+    const __m128i wide = _mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i *)at));
+    return (f64x4)_mm256_i32gather_pd(B, wide, 8);""",
+    },
 }
-_AVX512_SCATTER: Final = {
-    "float32": """\
+"""Bodies of gathers by value type and lanes (AVX-512, AVX2), then by bits of a column."""
+_SCATTER: Final = {
+    ("float32", 16): """\
     const __m512i rows = _mm512_loadu_si512(row);
     const __mmask16 m = _mm512_cmplt_epi32_mask(rows, _mm512_set1_epi32((int)n));
     _mm512_mask_i32scatter_ps(C, m, rows, (__m512)v, 4);""",
-    "float64": """\
+    ("float64", 8): """\
     const __m256i rows = _mm256_loadu_si256((const __m256i *)row);
     const __mmask8 m = _mm256_cmplt_epi32_mask(rows, _mm256_set1_epi32((int)n));
     _mm512_mask_i32scatter_pd(C, m, rows, (__m512d)v, 8);""",
