@@ -7,7 +7,7 @@ run so far, and rho = `overhead`. Two purses pay for tuning nobody asked for:
   to be, and however useless tuning proves, the total stays <= (1 + rho) * N * d;
 * promise: with a run count from a hint or from history, PROMISE_SHARE of the expected saving g * N_total * d.
 
-A step is bought when its purse holds its price. docs/adr/0004-payoff.md has the competitive argument.
+A step is bought when its purse holds its price. docs/adr/0006-payoff.md has the competitive argument.
 """
 
 from __future__ import annotations
