@@ -17,6 +17,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -88,7 +89,9 @@ def _object(source: Path, folder: Path, flags: list[str]) -> Path:
     if target.exists() and target.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
         return target
     staged = target.with_suffix(f".{os.getpid()}.o")
+    started = time.time()
     subprocess.run([*_compiler(), *flags, "-c", str(source), "-o", str(staged)], check=True)
+    os.utime(staged, (started, started))  # an edit during the compilation must not pass for compiled
     staged.replace(target)
     return target
 

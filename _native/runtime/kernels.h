@@ -29,7 +29,6 @@ typedef struct {
     int accumulate;
     int prefetch;         /* nonzeros ahead whose row of B (or C) is fetched; 0: none */
     int stream;           /* store C past the caches */
-    int tile;             /* most vectors of a row of C held at once */
     int64_t giant_length; /* rows longer than this are left out and noted in giants */
     asp_giants *giants;
 } asp_args;

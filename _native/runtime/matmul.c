@@ -13,6 +13,7 @@
 enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
 enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
 enum { STREAM_BYTES = 64 << 20 };      /* a result larger than this is not in a cache when it is read again */
+enum { TILE_VECTORS = 16 };             /* of the widest tile */
 enum { PREFETCH_ROW_LENGTH = 20 };     /* long rows: the CPU runs ahead by itself */
 
 typedef struct {
@@ -129,17 +130,14 @@ static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
     return ASP_OK;
 }
 
-/* Prefetch, tile and stores by the footprint of B's rows and of C. */
+/* Prefetch and stores by the footprint of B's rows and of C. */
 static void choose_ways(asp_args *args, int64_t element_bytes)
 {
-    const int64_t row_bytes = args->n_vecs * element_bytes, vector_bytes = asp_vector_bytes();
-    const int64_t cache_bytes = asp_private_cache_bytes(), widest = 16;
-    const int64_t tile_bytes = asp_min(row_bytes, widest * vector_bytes);
+    const int64_t row_bytes = args->n_vecs * element_bytes;
+    const int64_t cache_bytes = asp_private_cache_bytes();
+    const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
     const int short_rows = args->nnz < PREFETCH_ROW_LENGTH * args->n_rows;
     args->prefetch = short_rows && args->n_cols * tile_bytes > cache_bytes / 2 ? (tile_bytes <= 256 ? 12 : 4) : 0;
-    /* Half a tile when that makes the part of B in use fit the cache. */
-    const int halves = args->n_cols * tile_bytes > cache_bytes && args->n_cols * tile_bytes / 2 <= cache_bytes;
-    args->tile = halves && tile_bytes >= 8 * vector_bytes ? 8 : (int)widest;
     args->stream = !args->accumulate && args->n_rows * row_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows &&
                    ((uintptr_t)args->C | (uintptr_t)(args->ldc * element_bytes)) % 64 == 0;
 }

@@ -4,20 +4,51 @@
  * when the row is done.
  */
 
+/* sum += A[i] B for the nonzeros [k, stop) of one row; with `fetch`, rows of B named later are fetched meanwhile. */
+#if WORDS == 2
+#define SUMS sum, imaginary
+ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const asp_args *args, int64_t k,
+                              int64_t stop, const R *B, int64_t ldb, VM mask, V *sum, V *imaginary)
+#else
+#define SUMS sum
+ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const asp_args *args, int64_t k,
+                              int64_t stop, const R *B, int64_t ldb, VM mask, V *sum)
+#endif
+{
+    const I *indices = args->indices;
+    const R *data = args->data;
+    const int64_t ahead = args->prefetch;
+    for (; k < stop; k++) {
+        const R *b = B + indices[k] * ldb;
+        if (fetch) {
+            const char *later = (const char *)(B + indices[k + ahead] * ldb);
+            ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL) __builtin_prefetch(later + v * VL * RBYTES);
+        }
+        const V a = v_set1(data[k * WORDS]);
+        ASP_UNROLL for (int v = 0; v < nv; v++)
+        {
+            const V x = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
+            sum[v] = v_fma(a, x, sum[v]);
+#if WORDS == 2
+            imaginary[v] = v_fma(v_set1(data[k * 2 + 1]), x, imaginary[v]);
+#endif
+        }
+    }
+}
+
 /* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless masked). */
 ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args, int64_t begin, int64_t end, int64_t j,
                            int lanes)
 {
-    const I *indptr = args->indptr, *indices = args->indices;
-    const R *data = args->data, *B = (const R *)args->B + j;
+    const I *indptr = args->indptr;
+    const R *B = (const R *)args->B + j;
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
-    const int64_t last = args->nnz - 1, ahead = args->prefetch;
+    const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
     const VM mask = v_mask(lanes);
     (void)mask;
     for (int64_t i = begin; i < end; i++) {
-        int64_t k = indptr[i];
-        const int64_t stop = indptr[i + 1];
+        const int64_t k = indptr[i], stop = indptr[i + 1];
         if (stop - k > giant) {
             if (j == 0) asp_note_giant(args, i);
             continue;
@@ -28,22 +59,8 @@ ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args,
         V imaginary[TILE_MOST];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
-        for (; k < stop; k++) {
-            const R *b = B + indices[k] * ldb;
-            if (ahead) {
-                const char *later = (const char *)(B + indices[asp_min(k + ahead, last)] * ldb);
-                ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL) __builtin_prefetch(later + v * VL * RBYTES);
-            }
-            const V a = v_set1(data[k * WORDS]);
-            ASP_UNROLL for (int v = 0; v < nv; v++)
-            {
-                V x = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
-                sum[v] = v_fma(a, x, sum[v]);
-#if WORDS == 2
-                imaginary[v] = v_fma(v_set1(data[k * 2 + 1]), x, imaginary[v]);
-#endif
-            }
-        }
+        if (prefetch && stop <= prefetch_end) NAME(add_row)(nv, masked, 1, args, k, stop, B, ldb, mask, SUMS);
+        else NAME(add_row)(nv, masked, 0, args, k, stop, B, ldb, mask, SUMS);
         R *c = C + i * ldc;
 #if WORDS == 2
         NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, args->accumulate);
@@ -80,9 +97,8 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     static const tile tiles[][2] = {TILE_CASES(CASE)};
 #undef CASE
     const int64_t width = args->n_vecs * WORDS;
-    const int most = (int)asp_min(args->tile, TILE_MOST);
     for (int64_t j = 0; j < width;) {
-        const int64_t left = (width - j + VL - 1) / VL, passes = (left + most - 1) / most;
+        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
@@ -90,3 +106,4 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         j += covered;
     }
 }
+#undef SUMS
