@@ -24,6 +24,9 @@ from autosparse import _native, cache, config
 from autosparse.errors import BuildError
 from tests.native import cases
 
+SANITIZED = ("tests/native/test_kernels.py", "tests/native/test_slices.py")
+"""Tests that are run again with kernels compiled for sanitizers."""
+
 
 class FolderStore:
     """The part of the cache that building uses, in a folder of the test."""
@@ -229,6 +232,6 @@ def test_kernels_under_sanitizers(tmp_path: Path) -> None:
         "LD_PRELOAD": asan,
         "ASAN_OPTIONS": "detect_leaks=0",
     }
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/native/test_kernels.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *SANITIZED]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

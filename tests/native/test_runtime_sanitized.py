@@ -12,7 +12,14 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
-TESTS = ("test_graph_kernels.py", "test_runtime_matmul.py", "test_runtime_structure.py", "test_runtime_pool.py", "test_runtime_memory.py")
+TESTS = (
+    "test_graph_kernels.py",
+    "test_runtime_matmul.py",
+    "test_runtime_structure.py",
+    "test_runtime_pool.py",
+    "test_runtime_memory.py",
+    "test_slices.py",
+)
 
 
 def library(name: str) -> str:
