@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 PARTS_PER_THREAD: Final = 16
 ENTRY_NS: Final = 0.6
+CELL_NS: Final = 0.2
 COLUMN_NS: Final = 0.04
-"""Rough times of one entry and of one of its columns on one thread: they tell the pool whether helpers can pay."""
+"""Rough times of an entry, a cell of a slice, and a column of an entry on one thread: can helpers pay?"""
 
 
 def emit_parallel(
@@ -47,7 +48,8 @@ def emit_parallel(
         with out.block("else"):
             entries = f"(double)A->n_positions[{len(emitter.program.levels) - 1}]"
             rounds = "".join(f" / (double)({extent})" for extent in scope.extents)
-            out.line(f"const double serial_ns = {entries} * ({ENTRY_NS} + {COLUMN_NS} * (double)n_j){rounds};")
+            entry_ns = CELL_NS if emitter.spec.schedule.format.is_sliced else ENTRY_NS
+            out.line(f"const double serial_ns = {entries} * ({entry_ns} + {COLUMN_NS} * (double)n_j){rounds};")
             out.line(
                 f"A->parallel({name}, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);"
             )

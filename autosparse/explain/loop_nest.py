@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from autosparse.formats import Format, LevelKind
+from autosparse.formats import SLICED_KINDS, Format, LevelKind
 from autosparse.schedule import SuperSchedule
 
 WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
@@ -22,8 +22,18 @@ NAMES: Final = {
     "i1:U,k1:C,i0:U": "UCU, {i} rows share one list of columns",
     "i1:U,k1:C,k0:U": "row vectors, runs of {k} columns",
     "k1:U,i1:U,k0:C": "column panels, {k} columns each",
+    "i1:U,k1:S,i0:U": "SELL, slices of {i} rows",
+    "i1:U,k1:D,i0:U": "SELL, slices of {i} rows, diagonals where they are filled",
 }
 """Levels -> name of the format, with the split sizes to be filled in."""
+
+STORED: Final = {
+    LevelKind.UNCOMPRESSED: "every one has a place (no index stored)",
+    LevelKind.COMPRESSED: "only those with entries, {bits}-bit coordinates",
+    LevelKind.SLICED: "a slot per entry of the longest row, {bits}-bit coordinates for every lane",
+    LevelKind.DIAGONAL: "a slot per diagonal where they are filled; elsewhere as in slices, {bits}-bit coordinates",
+}
+"""What the kinds of levels keep."""
 
 DEFAULT_NAME: Final = "the matrix as it is (CSR)"
 DEFAULT_NEST: Final = (
@@ -39,6 +49,7 @@ def format_name(fmt: Format) -> str:
     """Short name, with the width of indices where it is not 32 bits."""
     levels = ",".join(map(str, fmt.levels))
     name = NAMES.get(levels, levels).format(**{index: fmt.split(index) for index in "ikl"})
+    name += f", sorted by length within {fmt.sigma} rows" if fmt.sigma > 1 else ""
     return name if fmt.index_bits == 32 else f"{name}, {fmt.index_bits}-bit indices"
 
 
@@ -62,12 +73,7 @@ def format_lines(fmt: Format) -> list[str]:
     for level in fmt.levels:
         index, inner = level.coordinate[:-1], level.coordinate.endswith("0")
         what = _extent(index, fmt.split(index), inner=inner)
-        stored = (
-            "every one has a place (no index stored)"
-            if level.kind is LevelKind.UNCOMPRESSED
-            else f"only those with entries, {fmt.index_bits}-bit coordinates"
-        )
-        lines.append(f"{level.coordinate}  {what}: {stored}")
+        lines.append(f"{level.coordinate}  {what}: {STORED[level.kind].format(bits=fmt.index_bits)}")
     return lines
 
 
@@ -94,7 +100,9 @@ def _loop(schedule: SuperSchedule, name: str, depth: int) -> str:
     head = "parallel for" if name == schedule.parallel else "for"
     kinds = {level.coordinate: level.kind for level in schedule.format.levels}
     size = schedule.dense_split(index) or schedule.format.split(index)
-    if kinds.get(name) is LevelKind.COMPRESSED:
+    if kinds.get(name) in SLICED_KINDS:
+        what = "slots of the slice"
+    elif kinds.get(name) is LevelKind.COMPRESSED:
         what = f"stored {_extent(index, size, inner=inner)}"
     elif inner:
         what = f"0 .. {size - 1}"
@@ -109,11 +117,13 @@ def _remark(schedule: SuperSchedule, name: str) -> str:
     """What else the schedule says of this loop."""
     is_entries = name == next((one for one in reversed(schedule.loop_order) if one.startswith("k")), None)
     shares = {"nnz": "equal shares of the nonzeros", "dynamic": f"handed out {schedule.chunk} at a time"}
+    fetched = "values fetched {} slots" if schedule.format.is_sliced else "rows of B fetched {} entries"
+    fetched = fetched.format(schedule.prefetch)
     remarks = [
         shares[schedule.partition] if name == schedule.parallel else "",
         "vectors, held in registers" if name in {f"{index}0" for index, _ in schedule.dense_splits} else "",
         f"unrolled {schedule.unroll} times" if is_entries and schedule.unroll > 1 else "",
-        f"rows of B fetched {schedule.prefetch} entries ahead" if is_entries and schedule.prefetch else "",
+        f"{fetched} ahead" if is_entries and schedule.prefetch else "",
     ]
     return ", ".join(filter(None, remarks))
 
