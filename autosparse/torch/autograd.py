@@ -36,7 +36,12 @@ def product(rows: Rows, values: torch.Tensor, X: torch.Tensor, *, transposed: bo
 
 
 def sampled(rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
-    """⟨X[i], Y[j]⟩ for each entry (i, j): X (n, K), Y (m, K) → (nnz,); with heads (n, H, K), (m, H, K) → (nnz, H)."""
+    """⟨X[i], Y[j]⟩ for each entry (i, j): X (n, K), Y (m, K) → (nnz,); with heads (n, H, K), (m, H, K) → (nnz, H).
+
+    Vectors (n,) and (m,) count as K = 1.
+    """
+    if X.dim() == 1:
+        X, Y = X.unsqueeze(1), Y.unsqueeze(1)
     if wants_grad(X, Y):
         result: torch.Tensor = Sampled.apply(rows, X, Y)
         return result

@@ -16,6 +16,7 @@ import torch
 from autosparse.errors import DtypeError, InputError, OptionError, ShapeError
 from autosparse.torch import autograd, native
 from autosparse.torch.attention import Additive, Dot
+from autosparse.torch.compiled import run_as_is
 from autosparse.torch.structure import VALUE_CODES, Rows
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def _common(what: str, *tensors: torch.Tensor) -> torch.dtype:
     return torch.float32 if dtypes[0] in HALF else dtypes[0]
 
 
+@run_as_is
 def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     """C[i] = reduce over the entries (i, j) of row i of A[i, j] · X[j]; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
 
@@ -79,6 +81,7 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     return result.reshape(-1, *X.shape[1:]).to(X.dtype)
 
 
+@run_as_is
 def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     """A ∘ (X @ Y): the entries (i, j) of A times ⟨X[i, :], Y[:, j]⟩; X (n, K), Y (K, m) → a `Csr` like A.
 
@@ -93,6 +96,7 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     return A.with_values((A.values.to(dtype) * dots).to(X.dtype))
 
 
+@run_as_is
 def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
     """exp(s[p]) / Σ exp(s[q]) over the entries q of p's row; scores (nnz,) or (nnz, H), in the order of A's values."""
     A = as_csr(A)
@@ -108,6 +112,7 @@ def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
     return result.to(scores.dtype)
 
 
+@run_as_is
 def attention(
     A: Sparse, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, scale: float | None = None
 ) -> torch.Tensor:
@@ -128,6 +133,7 @@ def attention(
     return (out.squeeze(1) if V.dim() == 2 else out).to(V.dtype)
 
 
+@run_as_is
 def gat(
     A: Sparse, target: torch.Tensor, source: torch.Tensor, V: torch.Tensor, *, negative_slope: float = 0.2
 ) -> torch.Tensor:

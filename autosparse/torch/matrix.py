@@ -1,5 +1,7 @@
 """Csr: a sparse matrix for torch code, whose structure, plan and transpose are kept from product to product."""
 
+# mypy: allow-untyped-calls
+# (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -10,6 +12,7 @@ import torch
 
 from autosparse.errors import InputError, InputTypeError
 from autosparse.torch import functional
+from autosparse.torch.compiled import run_as_is
 from autosparse.torch.structure import INDEX_CODES, Rows
 
 
@@ -79,9 +82,11 @@ class Csr:
         """A X for X (m,) or (m, k)."""
         return functional.spmm(self, X)
 
+    @run_as_is
     def __matmul__(self, X: torch.Tensor) -> torch.Tensor:
         return functional.spmm(self, X)
 
+    @run_as_is
     def __rmatmul__(self, X: torch.Tensor) -> torch.Tensor:
         return functional.spmm(self.T, X.T).T if X.dim() == 2 else functional.spmm(self.T, X)
 
@@ -91,6 +96,7 @@ class Csr:
         return f"autosparse.torch.Csr({n} x {m}, nnz={self.nnz}, {self.dtype}, {self.rows.col.dtype} indices{grad})"
 
     @classmethod
+    @run_as_is
     def __torch_function__(
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
@@ -121,6 +127,7 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
 }
 
 
+@run_as_is
 def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | None = None) -> Csr:
     """A `Csr` of: a torch tensor (CSR, CSC, COO, dense), a SciPy matrix, a `Csr`, or an edge index (2, E).
 
@@ -153,7 +160,7 @@ def _from_compressed_columns(A: torch.Tensor) -> Csr:
 
 
 def _from_other(A: torch.Tensor) -> Csr:
-    return _from_compressed_rows(A.to_sparse_csr())
+    return _from_compressed_rows(A.to_sparse_csr() if A.layout == torch.strided else A.to_sparse_coo().to_sparse_csr())
 
 
 def _from_coo(A: torch.Tensor) -> Csr:

@@ -38,6 +38,11 @@ def pointer(tensor: torch.Tensor) -> Any:
     return ffi.cast("void *", tensor.data_ptr())
 
 
+def version(tensor: torch.Tensor) -> int:
+    """Torch's count of writes; tensors made in inference mode are not counted."""
+    return 0 if tensor.is_inference() else tensor._version
+
+
 class Structure:
     """Rows ``col[crow[i]:crow[i+1]]`` of an ``n_rows`` x ``n_cols`` matrix: crow (n_rows + 1,), col (nnz,).
 
@@ -57,7 +62,7 @@ class Structure:
         self.cells: dict[torch.dtype, Any] = {}  # Any: cells.Cell, which knows this class
         self.rent_s = 0.0  # spent in products with the transpose while it is not built
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
-        self._versions = (crow._version, col._version)
+        self._versions = (version(crow), version(col))
         self._turned: Transposed | None = None
         self._print: tuple[int, int] | None = None
         self._lock = threading.Lock()
@@ -65,7 +70,7 @@ class Structure:
     def stands(self, crow: torch.Tensor, col: torch.Tensor) -> bool:
         """Whether `crow` and `col`, found at the same addresses, are still the arrays that we saw."""
         a, b = self._watched
-        return self._versions == (crow._version, col._version) and not (a.expired() or b.expired())
+        return self._versions == (version(crow), version(col)) and not (a.expired() or b.expired())
 
     @property
     def dead(self) -> bool:

@@ -15,6 +15,7 @@ import torch
 from autosparse._native import runtime_api
 from autosparse.errors import FallbackWarning, MissingExtraError, warn_once
 from autosparse.torch import aten, gradients
+from autosparse.torch.compiled import run_as_is
 
 TABLES: Final[dict[str, dict[str, Callable[..., Any]]]] = {"SparseCsrCPU": aten.COMPRESSED}
 """Dispatch key → operator → kernel."""
@@ -78,5 +79,5 @@ def _register(sparse_gradients: bool) -> Any:
                 aten.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
             with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
                 warnings.simplefilter("ignore", UserWarning)
-                library.impl(operator, kernel, key, with_keyset=True)
+                library.impl(operator, run_as_is(kernel), key, with_keyset=True)
     return library

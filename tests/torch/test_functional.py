@@ -1,0 +1,170 @@
+"""spmm, sddmm, edge_softmax, attention, gat and `Csr`: what they compute, what they take, what they refuse."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, OptionError, ShapeError
+from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
+
+import autosparse.torch as asp  # isort: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
+SHAPES = ((6, 5), (1, 9), (9, 1), (0, 4), (4, 0), (60, 50))
+
+
+def entries(A):
+    """(rows, columns) of a `Csr`'s entries."""
+    rows = torch.repeat_interleave(torch.arange(A.rows.n_rows), A.rows.crow.long().diff())
+    return rows, A.rows.col.long()
+
+
+@pytest.mark.parametrize("index_dtype", INDICES, ids=str)
+@pytest.mark.parametrize("reduce", ["sum", "mean", "max", "min"])
+def test_spmm_reduces_the_entries_of_each_row(reduce, index_dtype):
+    for shape in SHAPES:
+        D = dense(*shape)
+        X = numbers(shape[1], 10)
+        want = torch.zeros(shape[0], 10)
+        for i in range(shape[0]):
+            products = D[i, D[i] != 0, None] * X[D[i] != 0]
+            if len(products):
+                kinds = {"sum": products.sum, "mean": products.mean, "max": products.amax, "min": products.amin}
+                want[i] = kinds[reduce](0)
+        A = asp.csr(compressed(D, index_dtype=index_dtype))
+        assert_close(asp.spmm(A, X, reduce=reduce), want)
+        assert_close(asp.spmm(A, X[:, 0], reduce=reduce), want[:, 0])
+        assert_close(asp.spmm(compressed(D), X, reduce=reduce), want)
+
+
+def test_csr_of_every_kind_of_matrix_is_that_matrix():
+    D = dense(8, 6)
+    X = numbers(6, 3)
+    coo = D.to_sparse_coo()
+    doubled = torch.sparse_coo_tensor(torch.cat([coo.indices(), coo.indices()], 1), coo.values().repeat(2), D.shape)
+    flat = scipy.sparse.csr_array(D.numpy())
+    for obj, want in (
+        (compressed(D), D), (compressed(D, torch.sparse_csc), D), (coo, D), (doubled, 2 * D), (D, D),
+        (D.to_sparse_bsr((2, 2)), D), (flat, D), (flat.tocoo(), D), (scipy.sparse.csc_matrix(flat), D),
+        (asp.csr(D), D),
+    ):  # fmt: skip
+        A = asp.csr(obj)
+        assert A.shape == D.shape
+        assert_close(A @ X, want @ X)
+        assert_close(A.T @ numbers(8, 3), want.t() @ numbers(8, 3))
+        assert_close(numbers(2, 8) @ A, numbers(2, 8) @ want)
+        assert_close(A.to_torch().to_dense(), want)
+
+
+def test_csr_shares_memory_with_compressed_tensors():
+    S = compressed(dense(8, 6))
+    A = asp.csr(S)
+    assert A.values.data_ptr() == S.values().data_ptr()
+    assert A.rows.col.data_ptr() == S.col_indices().data_ptr()
+    assert A.T.T.shape == A.shape
+    assert A.T.to_torch().layout == torch.sparse_csc
+    assert "8 x 6" in repr(A)
+    assert "requires_grad=True" in repr(A.with_values(A.values.clone().requires_grad_()))
+
+
+@pytest.mark.parametrize("index_dtype", INDICES, ids=str)
+def test_csr_of_an_edge_index_as_graph_libraries_keep_it(index_dtype):
+    edges = torch.tensor([[3, 0, 0, 2, 3], [0, 1, 2, 2, 1]], dtype=index_dtype)
+    weights = torch.arange(1.0, 6.0)
+    D = torch.zeros(4, 4)
+    D[edges[0].long(), edges[1].long()] = weights
+    assert_close(asp.csr(edges, weights) @ torch.eye(4), D)
+    A = asp.csr(edges, shape=(5, 7))
+    assert A.shape == (5, 7)
+    assert A.rows.crow.dtype == index_dtype
+    assert_close(asp.spmm(A, torch.ones(7)), torch.tensor([2.0, 0, 1, 2, 0]))
+    assert_close(asp.csr(torch.empty(2, 0, dtype=index_dtype)) @ torch.empty(0, 3), torch.empty(0, 3))
+
+
+def test_torch_functions_take_a_csr():
+    D, X = dense(8, 6), numbers(6, 3)
+    A = asp.csr(D)
+    assert_close(torch.mm(A, X), D @ X)
+    assert_close(torch.matmul(A, X), D @ X)
+    assert_close(torch.mv(A, X[:, 0]), D @ X[:, 0])
+    assert_close(torch.sparse.mm(A, X), D @ X)
+    assert_close(torch.sparse.mm(A, X, "amax"), asp.spmm(A, X, "max"))
+    assert_close(torch.matmul(numbers(2, 8), A), numbers(2, 8) @ D)
+    assert_close(numbers(8) @ A, numbers(8) @ D)
+    with pytest.raises(TypeError):
+        torch.sin(A)
+
+
+def test_sddmm_is_a_times_the_sampled_product():
+    for shape in SHAPES:
+        D, X, Y = dense(*shape), numbers(shape[0], 7), numbers(7, shape[1])
+        A = asp.csr(compressed(D))
+        assert_close(asp.sddmm(A, X, Y).to_torch().to_dense(), D * (X @ Y))
+        assert_close(asp.sddmm(A.T, Y.t(), X.t()).to_torch().to_dense(), (D * (X @ Y)).t())
+
+
+@pytest.mark.parametrize("heads", [None, 1, 3, 4])
+def test_edge_softmax_sums_to_one_in_each_row(heads):
+    for shape in SHAPES:
+        A = asp.csr(compressed(dense(*shape)))
+        scores = numbers(A.nnz, *(() if heads is None else (heads,)))
+        rows, _ = entries(A)
+        got = asp.edge_softmax(A, scores)
+        powers = scores.exp()
+        sums = torch.zeros(shape[0], *scores.shape[1:]).index_add(0, rows, powers)
+        assert_close(got, powers / sums[rows])
+
+
+@pytest.mark.parametrize("heads", [None, 1, 3])
+def test_attention_is_sddmm_softmax_spmm(heads):
+    h = () if heads is None else (heads,)
+    for n, m in SHAPES:
+        A = asp.csr(compressed(dense(n, m)))
+        Q, K, V = numbers(n, *h, 8), numbers(m, *h, 8), numbers(m, *h, 5)
+        q, k = numbers(n, *h, seed=8), numbers(m, *h, seed=9)
+        rows, cols = entries(A)
+        dots = (Q[rows] * K[cols]).sum(-1) / 8**0.5
+        sums = torch.nn.functional.leaky_relu(q[rows] + k[cols], 0.2)
+        for scores, got in ((dots, asp.attention(A, Q, K, V)), (sums, asp.gat(A, q, k, V))):
+            alpha = asp.edge_softmax(A, scores)
+            want = torch.zeros(n, *h, 5).index_add(0, rows, alpha[..., None] * V[cols])
+            assert_close(got, want)
+    assert_close(
+        asp.attention(A, Q, K, V, scale=0.0),
+        asp.spmm(A.with_values(torch.ones(A.nnz)), V.flatten(1), "mean").view_as(got),
+    )
+
+
+def test_mistakes_are_told_with_facts_and_a_cure():
+    A = asp.csr(dense(4, 3))
+    X = numbers(3, 2)
+    mistakes = (
+        (ShapeError, lambda: A @ numbers(4, 2), "4 x 3"),
+        (ShapeError, lambda: asp.spmm(A, numbers(3, 2, 2)), "dimension mismatch"),
+        (ShapeError, lambda: asp.sddmm(A, X, X), "sddmm"),
+        (ShapeError, lambda: asp.edge_softmax(A, numbers(A.nnz + 1)), "one for each entry"),
+        (ShapeError, lambda: asp.attention(A, X, X, X), r"Q \(n, H, D\)"),
+        (ShapeError, lambda: asp.gat(A, X, X, X), r"target \(n, H\)"),
+        (DtypeError, lambda: A @ X.double(), "float64"),
+        (DtypeError, lambda: A @ X.int(), "int32"),
+        (OptionError, lambda: asp.spmm(A, X, reduce="median"), "median"),
+        (InputError, lambda: asp.spmm(A.T, numbers(4, 2), reduce="max"), "transposed"),
+        (InputError, lambda: asp.csr(torch.zeros(2, 3, 4)), "two dimensions"),
+        (InputError, lambda: asp.csr(torch.zeros(2, 3, 4).to_sparse_csr()), "two dimensions"),
+        (InputTypeError, lambda: asp.csr([[1.0]]), "list"),
+        (InputTypeError, lambda: asp.csr(np.eye(3)), "ndarray"),
+    )
+    for kind, call, words in mistakes:
+        with pytest.raises(kind, match=words) as caught:
+            call()
+        assert isinstance(caught.value, AutosparseError)
+        assert "Cure:" in str(caught.value)
+
+
+def test_broken_structures_are_refused_before_anything_is_written_by_them():
+    crow, col = torch.tensor([0, 1, 2]), torch.tensor([0, 7])
+    A = asp.csr(torch.sparse_csr_tensor(crow, col, torch.ones(2), (2, 3), check_invariants=False))
+    with pytest.raises(ValueError, match="not valid"):
+        asp.gat(A, numbers(2, 1), numbers(3, 1), numbers(3, 1, 4).requires_grad_()).sum().backward()
