@@ -16,15 +16,13 @@ ASP_INLINE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary,
     }
 }
 
-/* turned = i * b: (re, im) becomes (-im, re); lanes beyond `width` are zero. */
-ASP_INLINE void NAME(turn)(V *turned, const R *b, const int nv, int width)
+/* turned = i * b: (re, im) becomes (-im, re). */
+ASP_INLINE void NAME(turn)(R *turned, const R *b, const int width)
 {
-    R words[TILE_MOST * VL];
-    for (int w = 0; w < nv * VL; w += 2) {
-        words[w] = w < width ? -b[w + 1] : 0;
-        words[w + 1] = w < width ? b[w] : 0;
+    for (int w = 0; w < width; w += 2) {
+        turned[w] = -b[w + 1];
+        turned[w + 1] = b[w];
     }
-    ASP_UNROLL for (int v = 0; v < nv; v++) turned[v] = v_load(words + v * VL);
 }
 
 /* C[i] = A[i] B, one dense column. */

@@ -54,6 +54,8 @@ extern const asp_kernels asp_kernels_avx2[4][2];
 extern const asp_kernels asp_kernels_avx512[4][2];
 
 const asp_kernels *asp_kernels_for(int dtype, int itype);
+/* As scatter, for one dense column with unit strides; the same for every instruction set. [dtype][itype] */
+extern const asp_kernel asp_scatter_vector[4][2];
 
 /* Bytes of one element, and of the vectors of the instruction set in force. */
 ASP_INLINE int64_t asp_element_bytes(int dtype) { return dtype == ASP_F32 ? 4 : dtype == ASP_C128 ? 16 : 8; }

@@ -20,6 +20,7 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #define VEC_HEADER "vec_avx2.h"
 #define SPMV_HEADER "spmv_avx2.h"
 #define SPMV_PLAIN spmv_plain
+#define REST_CASES CASES_7 /* fewer reals than a vector holds */
 #define TILE_MOST_REAL 12
 #define TILE_CASES_REAL CASES_12
 #define TILE_MOST_COMPLEX 6

@@ -18,6 +18,7 @@
 #define VEC_HEADER "vec_avx512.h"
 #define SPMV_HEADER "spmv_avx512.h"
 #define SPMV_PLAIN spmv_plain
+#define REST_CASES CASES_15 /* fewer reals than a vector holds */
 #define TILE_MOST_REAL 16
 #define TILE_CASES_REAL CASES_16
 #define TILE_MOST_COMPLEX 8

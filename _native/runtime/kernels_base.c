@@ -6,6 +6,7 @@
 #define VEC_HEADER "vec_base.h"
 #define SPMV_HEADER "spmv_base.h"
 #define SPMV_PLAIN spmv
+#define REST_CASES CASES_3 /* fewer reals than a vector holds */
 #define TILE_MOST_REAL 8
 #define TILE_CASES_REAL CASES_8
 #define TILE_MOST_COMPLEX 4

@@ -2,7 +2,7 @@
 #define WORDS 1
 #define TILE_MOST TILE_MOST_REAL
 #define TILE_CASES TILE_CASES_REAL
-#define SCATTER_CASES CASES_8
+#define SCATTER_CASES TILE_CASES
 #include SPMV_HEADER
 #include "spmm_body.h"
 #include "scatter_body.h"

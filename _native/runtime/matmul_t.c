@@ -1,15 +1,22 @@
-/* C = A^T B, A in CSR: every nonzero adds to the row of C that its column names.
+/* C = A^T B, A in CSR. Three ways, by the width of a row of C:
  *
- * With many dense columns threads share them out: no two write the same element, and the order of each sum is the order
- * of A's rows whatever the number of threads. With few columns the rows of A are cut into parts; the first adds to C
- * itself, each other one to sums of its own, and these are added in order.
+ * - wide rows: transpose A first, in memory that is given back at the end. The product A^T B then reads each row of B
+ *   often but writes each row of C once, which saves more than the transposition costs.
+ * - middling rows: every nonzero adds to the row of C that its column names; threads share out the dense columns, so
+ *   that no two write the same element.
+ * - narrow rows: the rows of A are cut into parts; the first adds to C itself, each other one to sums of its own, and
+ *   these are added in order.
+ *
+ * In the first two the order of each sum is the order of A's rows, whatever the number of threads.
  */
 #include "matmul.h"
 
 #include "matmul_api.h"
 #include "pool_api.h"
+#include "structure_api.h"
 
-enum { LINE_BYTES = 64, SPLIT_BYTES = 128 };   /* rows of C at least this wide are shared out by columns */
+enum { LINE_BYTES = 64 };
+enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and middling rows of C */
 enum { PART_NS = 15000 };                      /* least work of one part */
 enum { PARTS_FIXED = 8, PARTS_MOST = 64 };
 enum { PART_NONZEROS_FIXED = 32768 };          /* deterministic parts depend on the matrix only */
@@ -53,6 +60,8 @@ static void columns_task(void *context, int64_t begin, int64_t end)
 static void parts_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
+    const asp_kernel scatter =
+        job->args.n_vecs == 1 ? asp_scatter_vector[job->dtype][job->itype] : job->kernels->scatter;
     for (int64_t p = begin; p < end; p++) {
         asp_args part = job->args;
         if (p > 0) {
@@ -65,7 +74,7 @@ static void parts_task(void *context, int64_t begin, int64_t end)
         const int64_t first = p == 0 ? 0 : asp_row_at(job->itype, part.indptr, part.n_rows, from);
         const int64_t last =
             p + 1 == job->n_parts ? part.n_rows : asp_row_at(job->itype, part.indptr, part.n_rows, to);
-        job->kernels->scatter(&part, first, last);
+        scatter(&part, first, last);
     }
 }
 
@@ -110,16 +119,39 @@ static double serial_ns(const product *job)
 static int by_columns(product *job, int n_threads)
 {
     asp_args *args = &job->args;
-    const int64_t row_bytes = args->n_vecs * job->element_bytes, widest = 8 * asp_vector_bytes();
-    int64_t tile_bytes = widest;
-    /* The part of C in use should fit the cache; a tile never shares a line of C with another. */
-    while (tile_bytes > 2 * LINE_BYTES && args->n_cols * tile_bytes > asp_private_cache_bytes() / 2) tile_bytes /= 2;
-    while (tile_bytes > LINE_BYTES && row_bytes < tile_bytes * n_threads) tile_bytes /= 2;
+    const int64_t row_bytes = args->n_vecs * job->element_bytes;
+    /* A tile for each thread, and no two in the same line of C. */
+    const int64_t tile_bytes = asp_max(1, row_bytes / asp_max(1, n_threads) / LINE_BYTES) * LINE_BYTES;
     job->tile_columns = tile_bytes / job->element_bytes;
     args->prefetch = args->n_cols * tile_bytes > asp_private_cache_bytes() / 2 ? PREFETCH_AHEAD : 0;
     asp_parallel(columns_task, job, (args->n_vecs + job->tile_columns - 1) / job->tile_columns, 1, 1, n_threads,
                  serial_ns(job));
     return ASP_OK;
+}
+
+/* Adding into C beats transposing while C stays in the cache or is much smaller than B, which is then read once. */
+static int worth_transposing(const asp_args *args, int64_t row_bytes)
+{
+    return row_bytes >= TRANSPOSE_FROM_BYTES && args->n_cols * row_bytes > asp_private_cache_bytes() &&
+           2 * args->n_rows < 3 * args->n_cols;
+}
+
+static int by_transposing(product *job, int n_threads, int flags)
+{
+    const asp_args *args = &job->args;
+    const int64_t index_bytes = job->itype == ASP_I32 ? 4 : 8;
+    const int64_t indptr_bytes = ((args->n_cols + 1) * index_bytes + 15) / 16 * 16;
+    const int64_t data_bytes = args->nnz * job->element_bytes;
+    char *work = malloc((size_t)(indptr_bytes + data_bytes + args->nnz * index_bytes + 16));
+    if (!work) return ASP_NO_MEMORY;
+    char *t_data = work + indptr_bytes, *t_indices = t_data + data_bytes;
+    int status = asp_csr_transpose((int)job->element_bytes, job->itype, args->n_rows, args->n_cols, args->indptr,
+                                   args->indices, args->data, work, t_indices, t_data, NULL, n_threads);
+    if (status == ASP_OK)
+        status = asp_csr_mm(job->dtype, job->itype, args->n_cols, args->n_rows, work, t_indices, t_data, args->B,
+                            args->ldb, args->C, args->ldc, args->n_vecs, n_threads, flags);
+    free(work);
+    return status;
 }
 
 static int64_t parts_for(const product *job, int n_threads, int flags)
@@ -182,6 +214,8 @@ int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const voi
     args->nnz = asp_index_at(itype, indptr, n_rows);
     job.total = n_rows + args->nnz - asp_index_at(itype, indptr, 0);
     if (n_vecs == 1) return multiply_column(&job, B, ldb, C, ldc, n_threads, flags);
-    if (n_vecs * job.element_bytes >= SPLIT_BYTES) return by_columns(&job, n_threads);
+    if (worth_transposing(args, n_vecs * job.element_bytes) && by_transposing(&job, n_threads, flags) == ASP_OK)
+        return ASP_OK;
+    if (n_vecs * job.element_bytes >= SPLIT_FROM_BYTES) return by_columns(&job, n_threads);
     return by_parts(&job, n_threads, flags);
 }

@@ -1,12 +1,12 @@
-/* A pool of helper threads for short jobs.
+/* Short jobs on several threads: on OpenMP's team, else on a pool of helpers.
  *
- * Why not an OpenMP region: its barrier waits for every thread, also for one that the system has not scheduled yet.
- * With busy cores that is a time slice, 4 to 8 ms, for a job of 0.1 ms. Here the caller opens a gate and starts working
- * at once; helpers that are awake pass the gate and take ranges from a shared counter; when nothing is left the caller
- * closes the gate and waits only for those inside. A helper that comes late finds the gate closed.
+ * The team's barrier waits for every thread, also for one that the system has not scheduled yet: with busy cores that
+ * is a time slice, 4 to 8 ms, for a job of 0.1 ms. Such stalls are noticed, and small jobs then stay on one thread for
+ * a while that doubles with each stall in a row, up to a second.
  *
- * What remains is a helper (or the caller) put aside in the middle of a range. Such stalls are noticed, and small jobs
- * then stay on one thread for a while that doubles with each stall in a row, up to a second.
+ * Helpers do without the barrier: the caller opens a gate and starts working at once; helpers that are awake pass the
+ * gate and take ranges from a shared counter; when nothing is left the caller closes the gate and waits only for those
+ * inside. A helper that comes late finds the gate closed.
  */
 #include "common.h"
 
@@ -190,6 +190,16 @@ void asp_after_fork(void)
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
 
+/* Whether jobs go to OpenMP's team. */
+static int on_team(void)
+{
+#ifdef _OPENMP
+    return !pool.forked;
+#else
+    return 0;
+#endif
+}
+
 /* Helpers worth having for this job, 0 when it should stay on the calling thread; holds pool.taken. */
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns)
 {
@@ -201,6 +211,7 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns)
         return 0;
     }
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
+    if (on_team()) return wanted; /* a team that changes its size starts and ends threads each time */
     double worth = serial_ns / (SPIN_WORTH_NS / 2) - 1; /* each thread gets at least half of SPIN_WORTH_NS */
     if (!pool.reckless && worth < wanted) wanted = (int)worth;
     if (pool.n_helpers < wanted) hire(wanted);
@@ -231,9 +242,33 @@ static void note_stall(int stalled, int64_t now_ns)
     pool.cautious_until_ns = now_ns + pool.penalty_ns;
 }
 
-static void share(int n_helpers, double serial_ns, int64_t begin_ns)
+#ifdef _OPENMP
+/* The job on OpenMP's team, which PyTorch, MKL and others of this process share: their workers go on looking for work
+ * for milliseconds after each region, and helpers of our own would fight them for the cores (measured: 3x slower). */
+static int64_t run_on_team(int n_threads)
 {
-    int64_t begin_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int64_t done_ns = 0;
+    pool.n_sharing = n_threads;
+    atomic_store(&pool.next, 0);
+#pragma omp parallel num_threads(n_threads)
+    {
+        take_ranges();
+        if (omp_get_thread_num() == 0) done_ns = clock_ns(CLOCK_MONOTONIC);
+    }
+    return clock_ns(CLOCK_MONOTONIC) - done_ns;
+}
+#else
+static int64_t run_on_team(int n_threads)
+{
+    (void)n_threads;
+    return 0;
+}
+#endif
+
+/* The job on helpers of our own: without OpenMP, and in forked children, where OpenMP's team is gone and it would hang.
+ * Returns the time spent waiting for helpers. */
+static int64_t run_on_helpers(int n_helpers)
+{
     uint64_t generation = (uint64_t)(GATE_GENERATION(atomic_load(&pool.gate)) + 1);
     if ((uint32_t)generation == 0) generation = 1;
     atomic_store(&pool.next, 0);
@@ -242,7 +277,13 @@ static void share(int n_helpers, double serial_ns, int64_t begin_ns)
     if (atomic_load(&pool.n_sleeping) > 0) ring_bell(n_helpers);
     take_ranges();
     atomic_fetch_and(&pool.gate, ~GATE_OPEN);
-    int64_t waited_ns = wait_for_helpers();
+    return wait_for_helpers();
+}
+
+static void share(int n_helpers, double serial_ns, int64_t begin_ns)
+{
+    int64_t begin_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    int64_t waited_ns = on_team() ? run_on_team(n_helpers + 1) : run_on_helpers(n_helpers);
     int64_t end_ns = clock_ns(CLOCK_MONOTONIC);
     int64_t off_cpu_ns = end_ns - begin_ns - (clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin_cpu_ns);
     pool.last_job_ns = end_ns;

@@ -1,22 +1,21 @@
 /* C += A[rows]^T B[rows]: the row of B stays in registers and is added, scaled, to the rows of C that A's row names. */
 
-ASP_INLINE void NAME(scatter_tile)(const int nv, const int masked, const asp_args *args, int64_t begin, int64_t end,
-                                   int64_t j, int lanes)
+/* Whole vectors from real column j on. */
+ASP_INLINE void NAME(scatter_tile)(const int nv, const asp_args *args, int64_t begin, int64_t end, int64_t j)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, last = args->nnz - 1, ahead = args->prefetch;
-    const VM mask = v_mask(lanes);
-    (void)mask;
     for (int64_t i = begin; i < end; i++) {
         const R *b = B + i * ldb;
         V row[TILE_MOST];
-        ASP_UNROLL for (int v = 0; v < nv; v++)
-            row[v] = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
+        ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = v_load(b + v * VL);
 #if WORDS == 2
         V turned[TILE_MOST]; /* i times the row */
-        NAME(turn)(turned, b, nv, (nv - 1) * VL + lanes);
+        R words[TILE_MOST * VL];
+        NAME(turn)(words, b, nv * VL);
+        ASP_UNROLL for (int v = 0; v < nv; v++) turned[v] = v_load(words + v * VL);
 #endif
         const int64_t stop = indptr[i + 1];
         for (int64_t k = indptr[i]; k < stop; k++) {
@@ -29,66 +28,97 @@ ASP_INLINE void NAME(scatter_tile)(const int nv, const int masked, const asp_arg
             const V a = v_set1(data[k * WORDS]);
             ASP_UNROLL for (int v = 0; v < nv; v++)
             {
-                const int last_one = masked && v == nv - 1;
-                V x = last_one ? v_loadm(c + v * VL, mask) : v_load(c + v * VL);
-                x = v_fma(a, row[v], x);
+                V x = v_fma(a, row[v], v_load(c + v * VL));
 #if WORDS == 2
                 x = v_fma(v_set1(data[k * 2 + 1]), turned[v], x);
 #endif
-                if (last_one) v_storem(c + v * VL, mask, x);
-                else v_store(c + v * VL, x);
+                v_store(c + v * VL, x);
             }
         }
     }
 }
 
-#define CASE(nv)                                                                                                 \
-    static ASP_NOINLINE void NAME(scatter_whole_##nv)(TILE_ARGUMENTS)                                            \
-    {                                                                                                            \
-        NAME(scatter_tile)(nv, 0, args, begin, end, j, lanes);                                                   \
-    }                                                                                                            \
-    static ASP_NOINLINE void NAME(scatter_masked_##nv)(TILE_ARGUMENTS)                                           \
-    {                                                                                                            \
-        NAME(scatter_tile)(nv, 1, args, begin, end, j, lanes);                                                   \
-    }
-SCATTER_CASES(CASE)
-#undef CASE
+/* The last `lanes` reals of each row, fewer than VL, in pieces of 8, 4, 2 and 1. Not under a mask: a masked load waits
+ * for every recent store to the same bytes, also to those of the next row that it does not use. */
+#define PIECE_(n) ASP_GLUE(ISA, TAG, ITAG, piece##n)
+typedef R PIECE_(8) __attribute__((vector_size(8 * RBYTES)));
+typedef R PIECE_(4) __attribute__((vector_size(4 * RBYTES)));
+typedef R PIECE_(2) __attribute__((vector_size(2 * RBYTES)));
+typedef R PIECE_(1);
 
-#if WORDS == 1
-/* One dense column: y[indices[k]] += data[k] * x[i]. */
-static void NAME(scatter_vector)(const asp_args *args, int64_t begin, int64_t end)
+#define ROW_PIECE(n)                                     \
+    PIECE_(n) b##n = {0}, t##n = {0};                    \
+    if (lanes & n) {                                     \
+        memcpy(&b##n, b, sizeof b##n);                   \
+        b += n;                                          \
+        if (WORDS == 2) memcpy(&t##n, t, sizeof t##n);   \
+        t += n;                                          \
+    }
+#define ADD_PIECE(n)                                     \
+    if (lanes & n) {                                     \
+        PIECE_(n) x;                                     \
+        memcpy(&x, c, sizeof x);                         \
+        x += re * b##n;                                  \
+        if (WORDS == 2) x += im * t##n;                  \
+        memcpy(c, &x, sizeof x);                         \
+        c += n;                                          \
+    }
+
+ASP_INLINE void NAME(scatter_rest)(const int lanes, const asp_args *args, int64_t begin, int64_t end, int64_t j)
 {
     const I *indptr = args->indptr, *indices = args->indices;
-    const R *data = args->data, *x = args->B;
-    R *y = args->C;
+    const R *data = args->data, *B = (const R *)args->B + j;
+    R *C = (R *)args->C + j;
+    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS;
     for (int64_t i = begin; i < end; i++) {
-        const R xi = x[i];
+        R turned[VL] = {0};
+        const R *b = B + i * ldb, *t = turned;
+#if WORDS == 2
+        NAME(turn)(turned, b, lanes);
+#endif
+        ROW_PIECE(8) ROW_PIECE(4) ROW_PIECE(2) ROW_PIECE(1)
         const int64_t stop = indptr[i + 1];
-        for (int64_t k = indptr[i]; k < stop; k++) y[indices[k]] += data[k] * xi;
+        for (int64_t k = indptr[i]; k < stop; k++) {
+            R *c = C + indices[k] * ldc;
+            const R re = data[k * WORDS], im = WORDS == 2 ? data[k * WORDS + WORDS - 1] : 0;
+            (void)im;
+            ADD_PIECE(8) ADD_PIECE(4) ADD_PIECE(2) ADD_PIECE(1)
+        }
     }
 }
-#endif
+
+#define SCATTER_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j
+#define CASE(nv) \
+    static ASP_NOINLINE void NAME(scatter_tile_##nv)(SCATTER_ARGUMENTS) { NAME(scatter_tile)(nv, args, begin, end, j); }
+SCATTER_CASES(CASE)
+#undef CASE
+#define CASE(lanes)                                                                                              \
+    static ASP_NOINLINE void NAME(scatter_rest_##lanes)(SCATTER_ARGUMENTS)                                       \
+    {                                                                                                            \
+        NAME(scatter_rest)(lanes < VL ? lanes : 0, args, begin, end, j);                                         \
+    }
+REST_CASES(CASE)
+#undef CASE
 
 static void NAME(scatter)(const asp_args *args, int64_t begin, int64_t end)
 {
-    typedef void (*tile)(TILE_ARGUMENTS);
-#define CASE(nv) {NAME(scatter_whole_##nv), NAME(scatter_masked_##nv)},
-    static const tile tiles[][2] = {SCATTER_CASES(CASE)};
+    typedef void (*part)(SCATTER_ARGUMENTS);
+#define CASE(n) NAME(scatter_tile_##n),
+    static const part tiles[] = {SCATTER_CASES(CASE)};
 #undef CASE
-    const int64_t width = args->n_vecs * WORDS;
-    const int most = (int)(sizeof tiles / sizeof tiles[0]);
-#if WORDS == 1
-    if (width == 1 && args->ldb == 1 && args->ldc == 1) {
-        NAME(scatter_vector)(args, begin, end);
-        return;
+#define CASE(n) NAME(scatter_rest_##n),
+    static const part rests[] = {REST_CASES(CASE)};
+#undef CASE
+    const int64_t width = args->n_vecs * WORDS, most = (int64_t)(sizeof tiles / sizeof tiles[0]);
+    int64_t j = 0;
+    while (width - j >= VL) {
+        const int64_t left = (width - j) / VL, passes = (left + most - 1) / most, nv = (left + passes - 1) / passes;
+        tiles[nv - 1](args, begin, end, j);
+        j += nv * VL;
     }
-#endif
-    for (int64_t j = 0; j < width;) {
-        const int64_t left = (width - j + VL - 1) / VL, passes = (left + most - 1) / most;
-        const int nv = (int)((left + passes - 1) / passes);
-        const int64_t covered = asp_min((int64_t)nv * VL, width - j);
-        const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
-        tiles[nv - 1][lanes < VL](args, begin, end, j, lanes);
-        j += covered;
-    }
+    if (j < width) rests[width - j - 1](args, begin, end, j);
 }
+#undef PIECE_
+#undef ROW_PIECE
+#undef ADD_PIECE
+#undef SCATTER_ARGUMENTS
