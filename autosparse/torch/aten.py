@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import torch
 
-from autosparse.torch import native, products
+from autosparse.torch import coo, native, products
 from autosparse.torch.structure import VALUE_CODES, Structure, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
@@ -36,6 +36,8 @@ class Entries(NamedTuple):
 def entries_of(A: torch.Tensor) -> Entries | None:
     """The entries of a plain sparse matrix that we serve; None for any other tensor."""
     layout = A.layout
+    if layout is torch.sparse_coo:
+        return _entries_of_coo(A)
     if layout is torch.sparse_csr:
         crow, col, by_columns = A.crow_indices(), A.col_indices(), False
     elif layout is torch.sparse_csc:
@@ -50,6 +52,19 @@ def entries_of(A: torch.Tensor) -> Entries | None:
     n, m = A.shape
     structure = structure_of(crow, col, m, n) if by_columns else structure_of(crow, col, n, m)
     return Entries(structure, native.whole(values), by_columns, crow, col)
+
+
+def _entries_of_coo(A: torch.Tensor) -> Entries | None:
+    values = A._values()
+    if values.dim() != 1 or A.sparse_dim() != 2 or not A.is_cpu:
+        return None
+    starts = coo.starts_of(A)
+    if starts.crow is None:
+        return None
+    (n, m), indices = A.shape, A._indices()
+    col = (indices[0] if starts.by_columns else indices[1]).contiguous()
+    structure = structure_of(starts.crow, col, *((m, n) if starts.by_columns else (n, m)))
+    return Entries(structure, native.whole(values), starts.by_columns, starts.crow, col)
 
 
 def _is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
@@ -103,11 +118,20 @@ def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
     )  # fmt: skip
 
 
+def _home(a: torch.Tensor, b: torch.Tensor) -> str:
+    """Prefix in `originals` of PyTorch's kernels for these layouts."""
+    layouts = (a.layout, b.layout)
+    return "coo::" if torch.sparse_coo in layouts and not COMPRESSED_LAYOUTS.intersection(layouts) else ""
+
+
+COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torch.sparse_bsc}
+
+
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm."""
     result = multiply(a, b)
     if result is None:
-        result = originals["mm"].call_boxed(keys, a, b)
+        result = originals[_home(a, b) + "mm"].call_boxed(keys, a, b)
     return result
 
 
@@ -115,7 +139,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
     """aten::mm.out."""
     result = multiply(a, b) if out.layout is torch.strided else None
     if result is None or not _takes(out, result):
-        originals["mm.out"].call_boxed(keys, a, b, out=out)
+        originals[_home(a, b) + "mm.out"].call_boxed(keys, a, b, out=out)
         return out
     return out.copy_(result)
 
@@ -134,7 +158,7 @@ def addmm(
     """aten::addmm: beta · base + alpha · a b."""
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
-        result = originals["addmm"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha)
+        result = originals[_home(a, b) + "addmm"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha)
     return result
 
 
@@ -151,7 +175,7 @@ def addmm_out(
     """aten::addmm.out."""
     result = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
     if result is None or not _takes(out, result):
-        originals["addmm.out"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha, out=out)
+        originals[_home(a, b) + "addmm.out"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha, out=out)
         return out
     return out.copy_(result)
 
@@ -291,3 +315,6 @@ COMPRESSED: Final[dict[str, Callable[..., Any]]] = {
     "_sparse_mm_reduce_impl_backward": mm_reduce_backward,
 }
 """Operators of the dispatch key SparseCsrCPU that we register; a Triton backend adds a table for SparseCsrCUDA."""
+
+COORDINATES: Final[dict[str, Callable[..., Any]]] = {"mm": mm, "mm.out": mm_out, "addmm": addmm, "addmm.out": addmm_out}
+"""Operators of the dispatch key SparseCPU (COO tensors)."""

@@ -7,6 +7,8 @@ it keeps the tensors too). Values are compared by fingerprint whenever a packed 
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -165,7 +167,19 @@ def cell_of(structure: Structure | Transposed, dtype: torch.dtype) -> Cell:
     return cell
 
 
-def run(cell: Cell, B: torch.Tensor, out: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+@contextmanager
+def held(structure: Structure, values: torch.Tensor, *, transposed: bool) -> Iterator[Cell]:
+    """The operand with the rows of A, or of Aᵀ when `transposed` (which is built), pointing at `values`; ours alone."""
+    cell = cell_of(structure.transposed() if transposed else structure, values.dtype)
+    with cell.busy:
+        if isinstance(cell, Gathered):
+            cell.collect(values)
+        else:
+            cell.point_at(values)
+        yield cell
+
+
+def run(cell: Cell, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """The executor's product into `out`; the cell is the caller's alone (`busy`) and points at the values."""
-    executor.matmul(cell, B.detach().numpy(), transposed=transposed, out=out.numpy())
+    executor.matmul(cell, B.detach().numpy(), transposed=False, out=out.numpy())
     return out

@@ -5,15 +5,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import torch
 
+from autosparse import executor
 from autosparse.errors import InputError, InputTypeError
-from autosparse.torch import functional
+from autosparse.operand import Operand
+from autosparse.plan import Plan
+from autosparse.torch import cells, coo, functional, native
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.structure import INDEX_CODES, Rows
+
+if TYPE_CHECKING:
+    from autosparse.explain import Explanation
 
 
 class Csr:
@@ -89,6 +96,29 @@ class Csr:
     @run_as_is
     def __rmatmul__(self, X: torch.Tensor) -> torch.Tensor:
         return functional.spmm(self.T, X.T).T if X.dim() == 2 else functional.spmm(self.T, X)
+
+    def tune(self, columns: int = 1, **hints: Any) -> Plan:
+        """Find a faster kernel for ``A @ X`` with X of `columns` columns now; products of this structure then use it.
+
+        Hints as in ``autosparse.csr(...).tune``: runs, effort, budget_s, progress. ``A.T.tune(columns)`` serves the
+        backward pass.
+        """
+        with self._as_operand() as operand:
+            return executor.tune(operand, columns=columns, **hints)
+
+    def explain(self, X: torch.Tensor | int = 1) -> Explanation:
+        """What runs for ``A @ X`` and why; X: the dense operand or its number of columns."""
+        from autosparse.explain import explain
+
+        if isinstance(X, torch.Tensor):
+            X = X.shape[1] if X.dim() == 2 else 1
+        with self._as_operand() as operand:
+            return explain(operand, X)
+
+    def _as_operand(self) -> AbstractContextManager[Operand]:
+        values = native.whole(self.values.detach())
+        values = values.float() if values.dtype in functional.HALF else values
+        return cells.held(self.rows.structure, values, transposed=self._transposed)
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -166,9 +196,9 @@ def _from_other(A: torch.Tensor) -> Csr:
 def _from_coo(A: torch.Tensor) -> Csr:
     if not A.is_coalesced():
         A = A.coalesce()
-    row, col = A.indices().unbind(0)
-    crow = torch._convert_indices_from_coo_to_csr(row, A.shape[0])
-    return Csr(Rows(crow, col.contiguous(), *A.shape), A.values())
+    starts = coo.starts_of(A.detach())
+    assert starts.crow is not None  # coalesced: sorted by rows
+    return Csr(Rows(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
 
 
 _LAYOUTS: Final[dict[torch.layout, Callable[[torch.Tensor], Csr]]] = {

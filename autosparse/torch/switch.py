@@ -17,11 +17,17 @@ from autosparse.errors import FallbackWarning, MissingExtraError, warn_once
 from autosparse.torch import aten, gradients
 from autosparse.torch.compiled import run_as_is
 
-TABLES: Final[dict[str, dict[str, Callable[..., Any]]]] = {"SparseCsrCPU": aten.COMPRESSED}
+TABLES: Final[dict[str, dict[str, Callable[..., Any]]]] = {
+    "SparseCsrCPU": aten.COMPRESSED,
+    "SparseCPU": aten.COORDINATES,
+}
 """Dispatch key → operator → kernel."""
 
 SPARSE_GRADIENTS: Final[dict[str, dict[str, Callable[..., Any]]]] = {"AutogradCPU": gradients.TABLE}
 """What `sparse_gradients=True` adds."""
+
+PREFIXES: Final = {"SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::"}
+"""Names of PyTorch's own kernels in `aten.originals`, by dispatch key."""
 
 _lock = threading.RLock()
 _libraries: list[Any] = []  # torch.library.Library, innermost last; each overrides the one before
@@ -74,7 +80,7 @@ def _register(sparse_gradients: bool) -> Any:
     library = torch.library.Library("aten", "IMPL")
     for key, table in tables.items():
         for operator, kernel in table.items():
-            name = operator if key != "AutogradCPU" else f"autograd::{operator}"
+            name = PREFIXES[key] + operator
             if name not in aten.originals:
                 aten.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
             with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for

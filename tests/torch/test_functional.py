@@ -168,3 +168,16 @@ def test_broken_structures_are_refused_before_anything_is_written_by_them():
     A = asp.csr(torch.sparse_csr_tensor(crow, col, torch.ones(2), (2, 3), check_invariants=False))
     with pytest.raises(ValueError, match="not valid"):
         asp.gat(A, numbers(2, 1), numbers(3, 1), numbers(3, 1, 4).requires_grad_()).sum().backward()
+
+
+def test_tuning_and_explaining_a_csr():
+    D, X = dense(300, 200, 0.1), numbers(200, 64)
+    A = asp.csr(compressed(D))
+    for matrix, want, right in ((A, D, X), (A.T, D.t(), numbers(300, 64))):
+        plan = matrix.tune(columns=64, effort="estimate", budget_s=5.0)
+        assert plan.why
+        assert_close(matrix @ right, want @ right)
+        assert str(matrix.explain(right)) == str(matrix.explain(64))
+        matrix.values.mul_(-1)
+        assert_close(matrix @ right, -want @ right)
+        matrix.values.mul_(-1)

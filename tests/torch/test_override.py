@@ -63,6 +63,33 @@ def test_products_are_pytorchs(layout, dtype, index_dtype):
         assert len(calls) >= 14  # every one of them was ours
 
 
+@pytest.mark.parametrize("dtype", VALUES, ids=str)
+def test_products_of_coordinate_tensors_are_pytorchs(dtype):
+    for shape in SHAPES:
+        D = dense(*shape, dtype=dtype)
+        n, m = shape
+        B, C = numbers(m, 3, dtype=dtype), numbers(n, 3, dtype=dtype)
+        A = D.to_sparse_coo().coalesce()
+        doubled = torch.sparse_coo_tensor(torch.cat([A.indices()] * 2, 1), torch.cat([A.values()] * 2), shape)
+        with asp.override(), counted() as calls:
+            assert_close(A @ B, D @ B)
+            assert_close(torch.sparse.mm(A, B), D @ B)
+            assert_close(A.t() @ C, D.t() @ C)
+            assert_close(torch.addmm(C, A, B, alpha=2, beta=-1), 2 * (D @ B) - C)
+            n_ours = len(calls)
+            assert_close(doubled @ B, 2 * (D @ B))  # sorted neither by rows nor by columns: PyTorch's own
+            assert_close((A @ A.t()).to_dense(), D @ D.t())
+        assert n_ours == 4
+    leaf, B = D.to_sparse_coo().requires_grad_(), B.clone().requires_grad_()
+    with asp.override():
+        torch.sparse.mm(leaf, B).abs().sum().backward()
+    got = leaf.grad, B.grad
+    leaf.grad = B.grad = None
+    torch.sparse.mm(leaf, B).abs().sum().backward()
+    assert_close(got[0].to_dense(), leaf.grad.to_dense())
+    assert_close(got[1], B.grad)
+
+
 def test_out_takes_what_fits_and_the_rest_is_pytorchs():
     D = dense(6, 5)
     A, B = compressed(D), numbers(5, 3)
