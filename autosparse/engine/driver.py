@@ -51,6 +51,7 @@ class Driver:
     _steps: Any = None  # generator
     _n_refusals: int = 0
     _resume_at: int = 0  # n_calls at which a pause ends
+    _pause: Pause | None = None  # the pause that _resume_at ends
     _in_background: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -121,6 +122,7 @@ class Driver:
             self._take_sample(step, n_vecs, served_by, took_s)
             step = self.pending
         if isinstance(step, Pause):
+            self._begin_pause(step)  # unless it has begun: a sample just taken may have led to it
             if self.slot.n_calls < self._resume_at:
                 self._wait_calls(self._resume_at - self.slot.n_calls)
                 return
@@ -158,13 +160,17 @@ class Driver:
         self.slot.turn = self._champion()
         self.slot.next_look_ns = self.slot.product_ns + n_calls * mean_ns
 
+    def _begin_pause(self, step: Pause) -> None:
+        if step is not self._pause:
+            self._pause, self._resume_at = step, self.slot.n_calls + step.n_calls
+
     def _plan_next(self, step: Work | Sample | Pause | None) -> None:
         """Say who computes the next product and when to look again."""
         if step is None:  # done: only the history is still interested
             self._look_at(max(self.slot.product_ns * 2e-9, 1e-2))
         elif isinstance(step, Pause):
-            self._resume_at = self.slot.n_calls + step.n_calls
-            self._wait_calls(step.n_calls)
+            self._begin_pause(step)
+            self._wait_calls(self._resume_at - self.slot.n_calls)
         elif isinstance(step, Work):
             if self._affordable(step):
                 self.slot.turn = self._champion()
