@@ -39,17 +39,15 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     """
     rows = operand.rows or operand.validate()
     n_vecs = ldb = 1 if B.ndim == 1 else B.shape[1]
-    if B.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED:
-        source = _from_buffer(B)
-    else:
+    source = None
+    if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
         B, ldb, source = _strided(B)
-    n_out = rows.n_minor if transposed else rows.n_major
     if out is None:
+        n_out = rows.n_minor if transposed else rows.n_major
         out = _empty((n_out,) if B.ndim == 1 else (n_out, n_vecs), rows.dtype)
-        ldc, target = n_vecs, _from_buffer(out)
+        ldc = n_vecs
     else:
         ldc = out.strides[0] // out.itemsize
-        target = _ffi.cast("void *", out.__array_interface__["data"][0])
     engine = operand.engine
     slot = engine.hot.get((n_vecs, transposed)) if engine is not None else None
     if slot is None or slot.options is not get_options() or slot.dtype is not rows.dtype:
@@ -61,7 +59,9 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         kernel = _lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm
         code = kernel(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
-            rows.data[0], source, ldb, target, ldc, n_vecs, slot.threads or _lib.asp_max_threads(), slot.flags,
+            rows.data[0], _from_buffer(B) if source is None else source, ldb,
+            _from_buffer(out) if ldc == n_vecs and out.flags.num & 1 else _void(out), ldc, n_vecs,
+            slot.threads or _lib.asp_max_threads(), slot.flags,
         )  # fmt: skip
         if code:
             raise MemoryError(f"the product needs more memory than there is (code {code})")
@@ -92,12 +92,17 @@ def _empty(shape: tuple[int, ...], dtype: Any) -> AnyArray:
     return np.empty(shape, dtype) if n_bytes < LARGE_OUTPUT_BYTES else memory.empty_output(shape, dtype)
 
 
+def _void(array: AnyArray) -> Any:
+    """``void *`` to the elements of an array of any strides."""
+    return _ffi.cast("void *", array.__array_interface__["data"][0])
+
+
 def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
     """(B or a row-major copy of it, entries between rows, address) for a B that is not simply contiguous."""
     itemsize = B.itemsize
     steps_evenly = B.flags.aligned and B.size > 0 and B.strides[0] % itemsize == 0
     if steps_evenly and (B.ndim == 1 or B.shape[1] == 1 or (B.strides[1] == itemsize and B.strides[0] > 0)):
-        return B, B.strides[0] // itemsize, _ffi.cast("void *", B.__array_interface__["data"][0])
+        return B, B.strides[0] // itemsize, _void(B)
     B = np.array(B, order="C", ndmin=1)
     return B, 1 if B.ndim == 1 else B.shape[1], _from_buffer(B)
 

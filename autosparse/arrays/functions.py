@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -15,6 +15,8 @@ from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeErro
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
 
+_PLAIN: Final = 0x505  # NPY_ARRAY_C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, see numpy/ndarraytypes.h
+
 
 def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     """C = A @ B, written to `out` when given; returns C.
@@ -24,6 +26,8 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     or the arrays of A: then C is computed beside it and copied.
     Raises as ``A @ B`` does, and ShapeError, DtypeError or LayoutError for an `out` that C does not fit.
     """
+    if out is not None and isinstance(A, AutoSparseMatrix) and _is_plain(A, B, out):
+        return executor.matmul(A._cell, B, transposed=A._transposed, out=out)
     if sps.issparse(A) and not isinstance(A, AutoSparseMatrix):
         A = construct.csc(A) if getattr(A, "format", None) == "csc" else construct.csr(A)
     if out is None:
@@ -46,6 +50,34 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     _check_out(out, C.shape, C.dtype)
     out[...] = C
     return out
+
+
+def _is_plain(A: AutoSparseMatrix, B: Any, out: Any) -> bool:
+    """Whether nothing needs a closer look: the common case, decided in a microsecond."""
+    if type(out) is not np.ndarray or type(B) is not np.ndarray:
+        return False
+    cell = A._cell
+    dtype = (cell.rows or cell.validate()).dtype
+    flags = out.flags
+    return (
+        B.dtype is dtype is out.dtype
+        and B.ndim <= 2
+        and B.shape[:1] == A._shape[-1:]
+        and out.shape == A._shape[:1] + B.shape[1:]
+        and flags.num & _PLAIN == _PLAIN
+        and _apart(B, out)
+        and _apart(cell.peek(0), out)
+        and _apart(cell.peek(1), out)
+        and _apart(cell.peek(2), out)
+    )
+
+
+def _apart(part: AnyArray, out: AnyArray) -> bool:
+    """Whether `part` surely shares no memory with `out`, which owns its own: it or the array it views owns another."""
+    base = part.base
+    if base is None:
+        return part is not out
+    return type(base) is np.ndarray and base.base is None and base is not out
 
 
 def _goes_direct(A: AutoSparseMatrix, B: Any) -> bool:
