@@ -189,7 +189,8 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
         wide = (outline.lanes, 2 * outline.lanes) if is_sparse_inside else (4,)
         yield from ((unroll, 0) for unroll in (1, *wide))
     else:
-        yield 1, 8 if is_sparse_inside else 4
+        # Fetching ahead pays beyond the second cache level and costs within it.
+        yield from ((1, 0), (1, 8 if is_sparse_inside else 4))
 
 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
