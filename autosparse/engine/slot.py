@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 FOREVER_NS: Final = 1 << 62
 FIRST_STEP_S: Final = 4e-4
 """Price of the first step of tuning, a look into the cache: nothing is thought of before it is affordable."""
+FIRST_IMPORT_S: Final = 0.06
+"""... once per process, with loading the modules of tuning."""
 
 
 @dataclass(slots=True)
@@ -113,4 +116,7 @@ def _first_look_ns(options: Options) -> float:
     """Product time after which tuning is thought of."""
     if options.effort is Effort.OFF or options.deterministic or options.overhead <= 0:
         return float("inf")
-    return 0.0 if options.runs is not None else FIRST_STEP_S / options.overhead * 1e9
+    if options.runs is not None:
+        return 0.0
+    price_s = FIRST_STEP_S if "autosparse.engine.setup" in sys.modules else FIRST_IMPORT_S
+    return price_s / options.overhead * 1e9
