@@ -297,8 +297,9 @@ static int64_t run_on_helpers(int n_helpers)
     return wait_for_helpers();
 }
 
-static void share(int n_helpers, double serial_ns, int64_t begin_ns)
+static void share(int n_helpers, double serial_ns)
 {
+    int64_t begin_ns = clock_ns(CLOCK_MONOTONIC);
     int64_t begin_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     int64_t waited_ns = on_team() ? run_on_team(n_helpers + 1) : run_on_helpers(n_helpers);
     int64_t end_ns = clock_ns(CLOCK_MONOTONIC);
@@ -316,15 +317,14 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     if (n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || pool.reckless) &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
-        int64_t now_ns = clock_ns(CLOCK_MONOTONIC);
-        n_helpers = helpers_for(n_threads, serial_ns, now_ns);
+        n_helpers = helpers_for(n_threads, serial_ns, clock_ns(CLOCK_MONOTONIC));
         if (n_helpers > 0) {
             pool.task = task;
             pool.context = context;
             pool.n_items = n_items;
             pool.min_items = min_items;
             pool.max_items = max_items;
-            share(n_helpers, serial_ns, now_ns);
+            share(n_helpers, serial_ns);
         }
         atomic_flag_clear_explicit(&pool.taken, memory_order_release);
     }
