@@ -65,7 +65,7 @@ static g_attention attention_args(int dtype, int itype, const asp_attention *a)
     const int64_t H = a->n_heads;
     g_attention args = {
         .dots = {.indptr = a->indptr, .indices = a->indices, .X = a->q, .Y = a->k, .out = a->alpha,
-                 .n_rows = a->n_rows, .nnz = a->nnz, .K = a->D, .ldx = H * a->D, .ldy = H * a->D, .n_heads = H,
+                 .n_rows = a->n_rows, .n_cols = a->n_cols, .nnz = a->nnz, .K = a->D, .ldx = H * a->D, .ldy = H * a->D, .n_heads = H,
                  .head_step = a->D, .alpha = a->scale, .dtype = dtype, .itype = itype},
         .sums = {a->indptr, a->indices, NULL, a->alpha, a->V, a->out, a->nnz, H, a->F, H * a->F, H * a->F, 1.0},
         .q = a->q,

@@ -5,7 +5,7 @@
  */
 #include "graph_common.h"
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32, NEAR_BYTES = 1 << 20, FAR_BYTES = 1 << 25 };
 
 typedef struct {
     const char *x[BLOCK], *y[BLOCK];
@@ -16,7 +16,7 @@ typedef struct {
     const char *const *x, *const *y;
     const void *in;
     void *out;
-    int64_t n, K, skip, step; /* skip: bytes before the head and panel; step: values from result to result */
+    int64_t n, K, step; /* step: values from result to result */
     double alpha, beta;
 } g_dots;
 
@@ -35,7 +35,6 @@ static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 
     {                                                                                                 \
         const I *indptr = s->indptr, *indices = s->indices;                                           \
         const int64_t width = value_bytes(s), ldx = s->ldx * width, ldy = s->ldy * width;             \
-        const int64_t bytes = asp_min(s->K * s->n_heads * width, 512);                                \
         const char *Y = s->Y;                                                                         \
         int64_t i = *row;                                                                             \
         block->first = p;                                                                             \
@@ -48,8 +47,6 @@ static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 
                 const char *y = Y + (int64_t)indices[p + q] * ldy;                                    \
                 block->x[q] = x;                                                                      \
                 block->y[q] = y;                                                                      \
-                __builtin_prefetch(y);                                                                \
-                for (int64_t at = 64; at < bytes; at += 64) __builtin_prefetch(y + at);               \
             }                                                                                         \
         }                                                                                             \
         *row = i;                                                                                     \
@@ -57,10 +54,36 @@ static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 
 LOOK_UP(int32_t)
 LOOK_UP(int64_t)
 
-static void compute(const g_sddmm *s, const g_block *block, g_dots_fn run)
+/* Bytes of each row of Y to ask for early: none while Y fits the second-level cache, the beginning (the processor then
+ * sees a stream) while it may fit the last one, more beyond. */
+static int64_t bytes_ahead(const g_sddmm *s)
+{
+    const int64_t row = s->K * s->n_heads * value_bytes(s), all = s->n_cols * row;
+    return all <= NEAR_BYTES ? 0 : asp_min(row, all <= FAR_BYTES ? 128 : 1024);
+}
+
+static void ask_for(const g_block *block, int64_t bytes)
+{
+    for (int64_t q = 0; q < block->n; ++q)
+        for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(block->y[q] + at);
+}
+
+/* Move the block's rows to the values `to` bytes after their beginnings; `at` is where they are. */
+static void move(g_block *block, int64_t *at, int64_t to)
+{
+    const int64_t by = to - *at;
+    for (int64_t q = 0; by && q < block->n; ++q) {
+        block->x[q] += by;
+        block->y[q] += by;
+    }
+    *at = to;
+}
+
+static void compute(const g_sddmm *s, g_block *block, g_dots_fn run)
 {
     const int64_t width = value_bytes(s);
     const int64_t panel = 16 * asp_vector_bytes() / width; /* of long rows: stays in registers or next to them */
+    int64_t place = 0;
     g_dots dots = {.x = block->x, .y = block->y, .n = block->n, .step = s->n_heads, .alpha = s->alpha};
     for (int64_t h = 0; h < s->n_heads; ++h) {
         const int64_t at = (block->first * s->n_heads + h) * width;
@@ -68,7 +91,7 @@ static void compute(const g_sddmm *s, const g_block *block, g_dots_fn run)
         dots.out = (char *)s->out + at;
         dots.beta = s->beta;
         for (int64_t k = 0; k < s->K || k == 0; k += panel) {
-            dots.skip = (h * s->head_step + k) * width;
+            move(block, &place, (h * s->head_step + k) * width);
             dots.K = asp_min(s->K - k, panel);
             run(&dots);
             dots.in = dots.out; /* further panels add to the first */
@@ -81,13 +104,19 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 {
     void (*const look_up)(const g_sddmm *, g_block *, int64_t, int64_t, int64_t *) =
         s->itype == ASP_I32 ? look_up_int32_t : look_up_int64_t;
-    const g_dots_fn run = dots_table[asp_isa()][s->dtype];
+    /* Short products are mostly the sum across a vector: that is cheaper in 32 bytes than in 64. */
+    const int isa = s->K * value_bytes(s) <= 64 ? (int)asp_min(asp_isa(), 1) : asp_isa();
+    const g_dots_fn run = dots_table[isa][s->dtype];
     g_block blocks[2];
     if (p >= end) return;
     look_up(s, &blocks[0], p, end, &row);
+    const int64_t ahead = bytes_ahead(s);
     for (int turn = 0; p < end; turn = !turn) {
         p += blocks[turn].n;
-        if (p < end) look_up(s, &blocks[!turn], p, end, &row);
+        if (p < end) {
+            look_up(s, &blocks[!turn], p, end, &row);
+            if (ahead) ask_for(&blocks[!turn], ahead);
+        }
         compute(s, &blocks[turn], run);
     }
 }

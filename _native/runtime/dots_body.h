@@ -1,6 +1,6 @@
 /* out[q * step] = alpha * <x[q], y[q]> + beta * in[q * step] for q < n: see dots.c. n_full = K / W. */
 
-#define AT(p) ((const R *)((p) + d->skip))
+#define AT(p) ((const R *)(p))
 
 /* Four dot products; with `shared` all x are one row. What is left of K beyond whole vectors is computed by a vector
  * that ends at K: lanes already used are cleared on both sides, so that 0 * inf cannot arise. */

@@ -1,14 +1,14 @@
 /* Kernels for graph networks, declared once for C and for Python; documented where they are defined. */
 typedef struct {
     const void *indptr, *indices;
-    int64_t n_rows, nnz, n_heads, D, F; /* D features of q and k (dot scores), F of V and out */
+    int64_t n_rows, n_cols, nnz, n_heads, D, F; /* D features of q and k (dot scores), F of V and out */
     const void *q, *k, *V, *dout;
     void *alpha, *out, *dscore, *dq;
     double scale, slope;
     int additive;
 } asp_attention;
-int asp_sddmm(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices, int64_t nnz, const void *X,
-              int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
+int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
+              const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
               void *out, int n_threads);
 int asp_row_softmax(int dtype, int itype, int64_t n_rows, const void *indptr, int64_t nnz, int64_t n_heads,
                     const void *in, const void *y, void *out, int n_threads);

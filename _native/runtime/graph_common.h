@@ -48,7 +48,7 @@ G_DEFINE_ROW_OF(int64_t, int64_t)
 typedef struct {
     const void *indptr, *indices, *X, *Y, *in;
     void *out;
-    int64_t n_rows, nnz, K, ldx, ldy, n_heads, head_step;
+    int64_t n_rows, n_cols, nnz, K, ldx, ldy, n_heads, head_step;
     double alpha, beta;
     double alpha_im, beta_im;
     int dtype, itype;

@@ -82,6 +82,14 @@ ASP_INLINE QUAD NAME(fold4)(VEC a, VEC b, VEC c, VEC d)
     all += __builtin_shufflevector(all, all, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
     all += __builtin_shufflevector(all, all, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
     return __builtin_shufflevector(all, all, 0, 4, 8, 12);
+#elif __has_builtin(__builtin_shufflevector) && IS_FLOAT && VBYTES == 32
+    VEC ab = __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13) +
+             __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+    VEC cd = __builtin_shufflevector(c, d, 0, 1, 8, 9, 4, 5, 12, 13) +
+             __builtin_shufflevector(c, d, 2, 3, 10, 11, 6, 7, 14, 15);
+    VEC all = __builtin_shufflevector(ab, cd, 0, 2, 8, 10, 4, 6, 12, 14) +
+              __builtin_shufflevector(ab, cd, 1, 3, 9, 11, 5, 7, 13, 15);
+    return NAME(fold)(all);
 #else
     return NAME(sums4)(NAME(fold)(a), NAME(fold)(b), NAME(fold)(c), NAME(fold)(d));
 #endif

@@ -55,12 +55,12 @@ static const g_range_fn sddmm_complex_table[2][2] = {
 
 /* dtype 0 f32, 1 f64, 2 c64, 3 c128; itype 0 int32, 1 int64; `scale` holds alpha and beta as (re, im) pairs; `in` may
  * be NULL (beta not used) or equal to out. n_threads is a bound, 0: all. Returns 0, or -1 for a dtype it does not know. */
-int asp_sddmm(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices, int64_t nnz, const void *X,
-              int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
+int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
+              const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
               void *out, int n_threads)
 {
     if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1 || (dtype > 1 && n_heads != 1)) return -1;
-    const g_sddmm args = {.indptr = indptr, .indices = indices, .X = X, .Y = Y, .in = in, .out = out, .n_rows = n_rows,
+    const g_sddmm args = {.indptr = indptr, .indices = indices, .X = X, .Y = Y, .in = in, .out = out, .n_rows = n_rows, .n_cols = n_cols,
                           .nnz = nnz, .K = K, .ldx = ldx, .ldy = ldy, .n_heads = n_heads, .head_step = K,
                           .alpha = scale[0], .alpha_im = scale[1], .beta = scale[2], .beta_im = scale[3],
                           .dtype = dtype, .itype = itype};

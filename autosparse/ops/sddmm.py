@@ -30,7 +30,7 @@ def sample(pattern: Pattern, X: AnyArray, Y_rows: AnyArray, *, threads: int = 0)
     dots = np.empty(nnz, dtype=X.dtype)
     scale = runtime_api.ffi.new("double[4]", [1.0, 0.0, 0.0, 0.0])
     status = runtime_api.lib.asp_sddmm(
-        runtime_api.DTYPE_CODES[X.dtype.name], runtime_api.INDEX_CODES[pattern.index_dtype], pattern.n_rows,
+        runtime_api.DTYPE_CODES[X.dtype.name], runtime_api.INDEX_CODES[pattern.index_dtype], *pattern.shape,
         pointer(pattern.indptr), pointer(pattern.indices), nnz, pointer(X), _step(X), pointer(Y_rows), _step(Y_rows),
         X.shape[1], 1, scale, runtime_api.ffi.NULL, pointer(dots), threads,
     )  # fmt: skip

@@ -7,13 +7,14 @@ shapes that do not fit - goes to PyTorch's own kernel and raises PyTorch's error
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
 
 import torch
 
 from autosparse.torch import coo, native, products
-from autosparse.torch.structure import VALUE_CODES, Structure, structure_of
+from autosparse.torch.cells import SMALL_PRODUCT
+from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
@@ -23,14 +24,34 @@ HALF: Final = (torch.float16, torch.bfloat16)
 SERVED: Final = frozenset((*VALUE_CODES, *HALF))
 
 
-class Entries(NamedTuple):
-    """A sparse tensor as compressed rows: of itself, or of its transpose when it was stored by columns."""
+class Entries(Placed):
+    """A sparse tensor as compressed rows: of itself, or of its transpose when it was stored by columns.
 
-    structure: Structure
-    values: torch.Tensor
-    transposed: bool
-    crow: torch.Tensor  # keeps the structure's memory
-    col: torch.Tensor
+    What is remembered about the structure (plans, its transpose) is looked up on demand.
+    """
+
+    __slots__ = ("arrays", "transposed", "values")
+
+    def __init__(
+        self, arrays: tuple[torch.Tensor, torch.Tensor], values: torch.Tensor, shape: Sequence[int], *, transposed: bool
+    ) -> None:
+        crow, col = self.arrays = arrays  # they keep the memory
+        self.values = values
+        self.n_rows, self.n_cols = shape
+        self.nnz = col.shape[0]
+        self.index_code = INDEX_CODES[col.dtype]
+        self.crow, self.col = native.cast("void *", crow.data_ptr()), native.cast("void *", col.data_ptr())
+        self.transposed = transposed
+
+    def with_values(self, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
+        """A CSR tensor of other values, with index arrays of its own."""
+        crow, col = self.arrays
+        return torch.sparse_csr_tensor(crow.clone(), col.clone(), values, shape, check_invariants=False)
+
+    @property
+    def structure(self) -> Structure:
+        """What is remembered about these arrays."""
+        return structure_of(*self.arrays, self.n_rows, self.n_cols)
 
 
 def entries_of(A: torch.Tensor) -> Entries | None:
@@ -49,9 +70,9 @@ def entries_of(A: torch.Tensor) -> Entries | None:
         return None
     if not (crow.is_contiguous() and col.is_contiguous()):
         crow, col = crow.contiguous(), col.contiguous()
-    n, m = A.shape
-    structure = structure_of(crow, col, m, n) if by_columns else structure_of(crow, col, n, m)
-    return Entries(structure, native.whole(values), by_columns, crow, col)
+    if values.is_conj() or not values.is_contiguous():
+        values = native.whole(values)
+    return Entries((crow, col), values, A.shape[::-1] if by_columns else A.shape, transposed=by_columns)
 
 
 def _entries_of_coo(A: torch.Tensor) -> Entries | None:
@@ -61,10 +82,9 @@ def _entries_of_coo(A: torch.Tensor) -> Entries | None:
     starts = coo.starts_of(A)
     if starts.crow is None:
         return None
-    (n, m), indices = A.shape, A._indices()
-    col = (indices[0] if starts.by_columns else indices[1]).contiguous()
-    structure = structure_of(starts.crow, col, *((m, n) if starts.by_columns else (n, m)))
-    return Entries(structure, native.whole(values), starts.by_columns, starts.crow, col)
+    col = A._indices()[0 if starts.by_columns else 1].contiguous()
+    shape = A.shape[::-1] if starts.by_columns else A.shape
+    return Entries((starts.crow, col), native.whole(values), shape, transposed=starts.by_columns)
 
 
 def _is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
@@ -78,26 +98,28 @@ def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor
         values, X = A.values.float(), X.float()
     else:
         values = A.values
-    result = products.mm(A.structure, values, X, transposed=A.transposed is not flipped)
-    return result.to(dtype)
+    transposed = A.transposed is not flipped
+    if A.nnz * (X.shape[1] if X.dim() == 2 else 1) < SMALL_PRODUCT:
+        result = native.mm(A, values, X, transposed=transposed)
+    else:
+        result = products.mm(A.structure, values, X, transposed=transposed)
+    return result if result.dtype is dtype else result.to(dtype)
 
 
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
-    """A @ b where one of the two is ours and the other plain; None: not ours."""
-    dtype = a.dtype
-    if dtype not in SERVED or a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
+    """``a @ b`` where one of the two is ours and the other plain; None: not ours."""
+    dtype, left, right = a.dtype, a.shape, b.shape
+    if dtype not in SERVED or b.dtype is not dtype or len(left) != 2 or len(right) != 2 or left[1] != right[0]:
         return None
     if b.layout is torch.strided:
-        if not _is_plain(b, dtype, 2) or (A := entries_of(a)) is None:
-            return None
-        return times(A, b)
-    if not _is_plain(a, dtype, 2) or b.dtype is not dtype or (A := entries_of(b)) is None:
-        return None
-    return times(A, a.t(), flipped=True).t().contiguous()  # X A = (Aᵀ Xᵀ)ᵀ
+        A = entries_of(a) if b.is_cpu else None
+        return None if A is None else times(A, b)
+    A = entries_of(b) if a.layout is torch.strided and a.is_cpu else None
+    return None if A is None else times(A, a.t(), flipped=True).t().contiguous()  # X A = (Aᵀ Xᵀ)ᵀ
 
 
 def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor:
-    """Alpha · product + beta · base, written over `product`; base is not read when beta is 0."""
+    """``alpha · product + beta · base``, written over `product`; base is not read when beta is 0."""
     if alpha != 1:
         product.mul_(alpha)
     return product if beta == 0 else product.add_(base, alpha=beta)
@@ -108,7 +130,7 @@ def _fits(base: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
     if base.layout is not torch.strided or base.dtype is not dtype or not base.is_cpu or base.dim() > len(shape):
         return False
     ours = base.shape
-    return all(b in (1, s) for b, s in zip(reversed(ours), reversed(shape), strict=False))
+    return ours == shape or all(b in (1, s) for b, s in zip(reversed(ours), reversed(shape), strict=False))
 
 
 def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
@@ -191,14 +213,37 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x; mv arrives here with beta 0."""
-    dtype = a.dtype
-    ours = dtype in SERVED and a.dim() == 2 and _is_plain(x, dtype, 1) and a.shape[1] == x.shape[0]
-    A = entries_of(a) if ours and _fits(base, a.shape[:1], dtype) else None
+    dtype, shape = a.dtype, a.shape
+    ours = dtype in SERVED and len(shape) == 2 and _is_plain(x, dtype, 1) and shape[1] == x.shape[0]
+    A = entries_of(a) if ours else None
+    if (
+        A is not None
+        and beta == 0
+        and A.nnz < SMALL_PRODUCT
+        and _is_fresh(out, shape[0], x)
+        and base.shape == out.shape
+    ):
+        native.mm(A, A.values, x, transposed=A.transposed, out=out)
+        return out if alpha == 1 else out.mul_(alpha)
+    if A is not None and not _fits(base, shape[:1], dtype):
+        A = None
     result = None if A is None else _scaled_sum(times(A, x), base, beta, alpha)
     if result is None or not _takes(out, result):
         originals["addmv.out"].call_boxed(keys, base, a, x, beta=beta, alpha=alpha, out=out)
         return out
     return out.copy_(result)
+
+
+def _is_fresh(out: torch.Tensor, n: int, x: torch.Tensor) -> bool:
+    """Whether n results may be written to `out` directly, as where mv has just made it."""
+    return (
+        (out.is_inference() or out._version == 0)
+        and out.shape == (n,)
+        and out.dtype is x.dtype
+        and out.dtype in VALUE_CODES
+        and out.is_contiguous()
+        and out.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
+    )
 
 
 def _sampled_values(
@@ -212,7 +257,7 @@ def _sampled_values(
         return None
     if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
         return None
-    return A, native.sddmm(A.structure, x, y.t(), scale=(alpha, beta), base=A.values)
+    return A, native.sddmm(A, x, y.t(), scale=(alpha, beta), base=A.values)
 
 
 def sampled_addmm(
@@ -224,7 +269,7 @@ def sampled_addmm(
         theirs: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha)
         return theirs
     A, values = found
-    return torch.sparse_csr_tensor(A.crow.clone(), A.col.clone(), values, S.shape, check_invariants=False)
+    return A.with_values(values, S.shape)
 
 
 def sampled_addmm_out(
@@ -257,12 +302,12 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
     with_arg = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
     arg = None
     if reduce in EXTREMES:
-        out, arg = native.extreme(A.structure, values, dense, least=EXTREMES[reduce], with_arg=with_arg)
+        out, arg = native.extreme(A, values, dense, least=EXTREMES[reduce], with_arg=with_arg)
     else:
         out = products.mm(A.structure, values, dense)
         if reduce == "mean":
-            out /= A.crow.diff().clamp_(min=1).unsqueeze(1)
-    return out.to(dtype), A.col.new_empty(0) if arg is None else arg
+            out /= A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
+    return out.to(dtype), A.arrays[1].new_empty(0) if arg is None else arg
 
 
 EXTREMES: Final = {"amax": False, "amin": True}
@@ -291,15 +336,15 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
         result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(keys, a, grad, b, reduce, arg, wanted)
         return result
     if reduce in EXTREMES:
-        d_values, d_b = native.extreme_backward(A.structure, A.values, b, grad, arg, wanted=(wanted[0], wanted[1]))
+        d_values, d_b = native.extreme_backward(A, A.values, b, grad, arg, wanted=(wanted[0], wanted[1]))
     else:
         if reduce == "mean":
-            grad = grad / A.crow.diff().clamp_(min=1).unsqueeze(1)
-        d_values = native.sddmm(A.structure, grad, b) if wanted[0] else None
+            grad = grad / A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
+        d_values = native.sddmm(A, grad, b) if wanted[0] else None
         d_b = products.mm(A.structure, A.values, grad, transposed=True) if wanted[1] else None
     if d_values is None:
         return None, d_b
-    d_a = torch.sparse_csr_tensor(A.crow.clone(), A.col.clone(), d_values, a.shape, check_invariants=False)
+    d_a = A.with_values(d_values, a.shape)
     return d_a, d_b
 
 

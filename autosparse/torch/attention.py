@@ -25,7 +25,8 @@ def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool
     arguments = ffi.new(
         "asp_attention *",
         {
-            "indptr": structure.crow, "indices": structure.col, "n_rows": structure.n_rows, "nnz": structure.nnz,
+            "indptr": structure.crow, "indices": structure.col, "n_rows": structure.n_rows, "n_cols": structure.n_cols,
+            "nnz": structure.nnz,
             "n_heads": V.shape[1], "F": V.shape[2], "q": pointer(q), "V": pointer(V), **given,
         },
     )  # fmt: skip

@@ -7,14 +7,16 @@ brought to rows of adjacent columns first (a copy only where they are not). Valu
 from __future__ import annotations
 
 import math
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import torch
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.torch.structure import VALUE_CODES, Structure, Transposed, ffi, lib, pointer
+from autosparse.torch.structure import VALUE_CODES, Placed, Transposed, ffi, lib, pointer
+
+cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects carry no types
 
 POOLED_FROM_BYTES: Final = 8 << 20
 """Results from here on take recycled pages (their storage cannot be resized); smaller ones malloc recycles itself."""
@@ -23,9 +25,9 @@ _NUMPY: Final = {torch.float32: "f4", torch.float64: "f8", torch.complex64: "c8"
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Memory for a result: a fresh page costs as much as the product that fills it."""
-    n_bytes = math.prod(shape) * dtype.itemsize
-    if n_bytes < POOLED_FROM_BYTES:
-        return torch.empty(shape, dtype=dtype)
+    if math.prod(shape) * dtype.itemsize < POOLED_FROM_BYTES:
+        # a tuple and a named dtype cost half a microsecond
+        return torch.empty(*shape) if dtype is torch.get_default_dtype() else torch.empty(shape, dtype=dtype)
     return torch.from_numpy(memory.empty_output(shape, np.dtype(_NUMPY[dtype])))
 
 
@@ -38,19 +40,22 @@ def threads() -> int:
 
 def flags() -> int:
     """Kernel flags that the caller's settings ask for."""
-    wanted = torch.are_deterministic_algorithms_enabled() or get_options().deterministic
-    return runtime_api.FLAG_DETERMINISTIC if wanted else 0
+    if torch.are_deterministic_algorithms_enabled() or get_options().deterministic:
+        return runtime_api.FLAG_DETERMINISTIC
+    return 0
 
 
 def rows_of(dense: torch.Tensor) -> torch.Tensor:
     """`dense` (1-D or 2-D) with adjacent columns, rows apart by at least their length, and no conj or neg bit."""
     if dense.is_conj() or dense.is_neg():
         dense = dense.resolve_conj().resolve_neg()
-    if dense.dim() == 2:
-        step, inner = dense.stride()
+    strides = dense.stride()
+    if len(strides) == 2:
         n = dense.shape[1]
-        return dense if (inner == 1 and step >= n) or (n == 1 and step > 0) else dense.contiguous()
-    return dense if dense.stride(0) > 0 else dense.contiguous()
+        plain = (strides[1] == 1 and strides[0] >= n) or (n == 1 and strides[0] > 0)
+    else:
+        plain = strides[0] > 0
+    return dense if plain else dense.contiguous()
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
@@ -60,22 +65,34 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.contiguous()
 
 
-def mm(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
-    """A B, or Aᵀ B, by the default kernel; B (k,) or (k, m) → (n,) or (n, m)."""
+def mm(
+    structure: Placed,
+    values: torch.Tensor,
+    B: torch.Tensor,
+    *,
+    transposed: bool = False,
+    out: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A B, or Aᵀ B, by the default kernel; B (k,) or (k, m) → (n,) or (n, m), into `out` (contiguous) if given."""
     B = rows_of(B)
-    out = empty((structure.n_cols if transposed else structure.n_rows, *B.shape[1:]), B.dtype)
+    shape = B.shape
+    n_vecs = shape[1] if len(shape) == 2 else 1
+    if out is None:
+        n_out = structure.n_cols if transposed else structure.n_rows
+        out = empty((n_out, n_vecs) if len(shape) == 2 else (n_out,), B.dtype)
     run = lib.asp_csr_t_mm if transposed else lib.asp_csr_mm
     status = run(
         VALUE_CODES[B.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
-        pointer(values), pointer(B), B.stride(0), pointer(out), out.stride(0), 1 if B.dim() == 1 else B.shape[1],
-        threads(), flags(),
+        cast("void *", values.data_ptr()), cast("void *", B.data_ptr()), B.stride(0),
+        cast("void *", out.data_ptr()), n_vecs, n_vecs, threads(), flags(),
     )  # fmt: skip
-    runtime_api.raise_for(status)
+    if status:
+        runtime_api.raise_for(status)
     return out
 
 
 def sddmm(
-    structure: Structure,
+    structure: Placed,
     X: torch.Tensor,
     Y: torch.Tensor,
     *,
@@ -92,25 +109,25 @@ def sddmm(
     alpha, beta = (complex(s) for s in scale)
     numbers = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
     status = lib.asp_sddmm(
-        VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, structure.nnz,
-        pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
+        VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
+        structure.nnz,        pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
         ffi.NULL if base is None or beta == 0 else pointer(base), pointer(out), threads(),
     )  # fmt: skip
     runtime_api.raise_for(status)
     return out
 
 
-def row_softmax(structure: Structure, scores: torch.Tensor) -> torch.Tensor:
+def row_softmax(structure: Placed, scores: torch.Tensor) -> torch.Tensor:
     """Softmax over each row's entries; scores (nnz,) or (nnz, H)."""
     return _softmax(structure, whole(scores), None)
 
 
-def row_softmax_backward(structure: Structure, softmax: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
+def row_softmax_backward(structure: Placed, softmax: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
     """Gradient of the scores: y (dy − Σ y dy), sums over rows."""
     return _softmax(structure, whole(grad), softmax)
 
 
-def _softmax(structure: Structure, given: torch.Tensor, softmax: torch.Tensor | None) -> torch.Tensor:
+def _softmax(structure: Placed, given: torch.Tensor, softmax: torch.Tensor | None) -> torch.Tensor:
     out = torch.empty_like(given)
     status = lib.asp_row_softmax(
         VALUE_CODES[given.dtype], structure.index_code, structure.n_rows, structure.crow, structure.nnz,
@@ -121,9 +138,7 @@ def _softmax(structure: Structure, given: torch.Tensor, softmax: torch.Tensor | 
     return out
 
 
-def heads_mm(
-    structure: Structure | Transposed, weights: torch.Tensor, V: torch.Tensor, *, scale: float = 1.0
-) -> torch.Tensor:
+def heads_mm(structure: Placed, weights: torch.Tensor, V: torch.Tensor, *, scale: float = 1.0) -> torch.Tensor:
     """out[i, h] = scale Σ w[p, h] V[j, h] over the entries p = (i, j) of row i; w (nnz, H), V (m, H, F) → (n, H, F).
 
     On a transposed structure the weights are those of the original, in its order.
@@ -140,7 +155,7 @@ def heads_mm(
     return out
 
 
-def sums_of_entries(structure: Structure | Transposed, weights: torch.Tensor) -> torch.Tensor:
+def sums_of_entries(structure: Placed, weights: torch.Tensor) -> torch.Tensor:
     """Σ w[p, h] over the entries of each row: (nnz, H) → (n, H)."""
     heads = weights.shape[1]
     ones = weights.new_ones(heads)  # V with rows 0 apart
@@ -155,7 +170,7 @@ def sums_of_entries(structure: Structure | Transposed, weights: torch.Tensor) ->
 
 
 def extreme(
-    structure: Structure, values: torch.Tensor | None, B: torch.Tensor, *, least: bool, with_arg: bool
+    structure: Placed, values: torch.Tensor | None, B: torch.Tensor, *, least: bool, with_arg: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Max (or min) over a row's entries of value · B[j]: B (m, k) → (n, k), and the entries that won."""
     B = rows_of(B)
@@ -172,7 +187,7 @@ def extreme(
 
 
 def extreme_backward(
-    structure: Structure,
+    structure: Placed,
     values: torch.Tensor | None,
     B: torch.Tensor,
     grad: torch.Tensor,

@@ -43,15 +43,27 @@ def version(tensor: torch.Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
 
 
-class Structure:
+class Placed:
+    """Where compressed rows lie, as kernels are told: addresses, shape, entries, and 0 or 1 for int32 or int64."""
+
+    __slots__ = ("col", "crow", "index_code", "n_cols", "n_rows", "nnz")
+
+    n_rows: int
+    n_cols: int
+    nnz: int
+    index_code: int
+    crow: Any  # cffi void *
+    col: Any
+
+
+class Structure(Placed):
     """Rows ``col[crow[i]:crow[i+1]]`` of an ``n_rows`` x ``n_cols`` matrix: crow (n_rows + 1,), col (nnz,).
 
     Holds addresses, not tensors: whoever calls keeps crow and col alive for the length of the call.
     """
 
     __slots__ = (
-        "_lock", "_print", "_turned", "_versions", "_watched", "cells", "col", "crow", "index_code", "inverse_lengths",
-        "n_cols", "n_rows", "nnz", "rent_s",
+        "_lock", "_print", "_turned", "_versions", "_watched", "cells", "inverse_lengths", "rent_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -116,10 +128,10 @@ class Structure:
         return self.transposed()
 
 
-class Transposed:
+class Transposed(Placed):
     """CSR structure of the transpose: entry p of it has its value at ``values[perm[p]]`` of the original."""
 
-    __slots__ = ("cells", "col", "crow", "index_code", "n_cols", "n_rows", "nnz", "perm", "tensors")
+    __slots__ = ("cells", "perm", "tensors")
 
     ns_per_entry = TURN_NS_PER_ENTRY  # as measured last
 

@@ -89,7 +89,7 @@ def test_sampled_dots_scale_and_add(dtype):
     out = base.copy()  # in place
     scale = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
     status = lib.asp_sddmm(
-        *codes(X, pattern), 37, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz, pointer(X), 20,
+        *codes(X, pattern), 37, 41, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz, pointer(X), 20,
         pointer(Y), 20, 20, 1, scale, pointer(out), pointer(out), 2,
     )  # fmt: skip
     assert status == 0
@@ -275,7 +275,7 @@ def test_attention_equals_its_parts(dtype, n_heads, D, F, additive):
         got["dq"] = np.full_like(dq, np.nan)
         arrays = {"q": q, "k": k, "V": V, "dout": dout, **got}
         arguments = ffi.new("asp_attention *", {
-            "indptr": pointer(pattern.indptr), "indices": pointer(pattern.indices), "n_rows": pattern.n_rows,
+            "indptr": pointer(pattern.indptr), "indices": pointer(pattern.indices), "n_rows": pattern.n_rows, "n_cols": pattern.n_cols,
             "nnz": pattern.nnz, "n_heads": n_heads, "D": D, "F": F, "scale": 0.3, "slope": 0.2, "additive": additive,
             **{field: pointer(array) for field, array in arrays.items()},
         })  # fmt: skip
@@ -290,7 +290,7 @@ def test_unknown_types_are_refused():
     pattern = structure("random", "int32")
     zero = np.zeros(4)
     scale = ffi.new("double[4]")
-    common = (37, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz)
+    common = (37, 41, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz)
     for dtype, itype in ((4, 0), (-1, 0), (0, 2)):
         p = pointer(zero)
         assert lib.asp_sddmm(dtype, itype, *common, p, 1, p, 1, 1, 1, scale, ffi.NULL, p, 1)

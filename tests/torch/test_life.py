@@ -32,6 +32,8 @@ def test_inference_mode_and_no_grad():
             assert_close(y, D @ X)
             S = compressed(D)
             assert_close(S @ X, D @ X)
+            assert_close(S @ X[:, 0], D @ X[:, 0])
+            assert_close(S.t() @ numbers(30), D.t() @ numbers(30))
             assert_close(asp.spmm(S, X, "max"), asp.spmm(compressed(D), X.clone(), "max"))
         assert len(calls) >= 4
 
