@@ -143,6 +143,7 @@ def test_many_threads_allocate_hand_over_and_free():
     assert memory.pool_state()["kept_bytes"] <= ROOM
 
 
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12: that it works is the point
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_fork_while_other_threads_allocate():
     stop = threading.Event()

@@ -64,6 +64,7 @@ def test_many_threads_may_multiply_at_once():
     assert not failures
 
 
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12: that it works is the point
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_multiplies_with_threads_of_its_own():
     """An OpenMP region hangs here; the parent has used its helpers before."""

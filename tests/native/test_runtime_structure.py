@@ -46,7 +46,7 @@ def test_one_changed_bit_changes_the_hash(data, where):
 
 
 def test_sparsity_hash_names_the_structure_and_nothing_else():
-    A = sp.random_array((50, 60), density=0.1, format="csr", rng=1)
+    A = sp.random(50, 60, density=0.1, format="csr", random_state=1)
     told = runtime_api.sparsity_hash(A.shape, A.indptr, A.indices)
     assert len(told) == 32
     assert int(told, 16) >= 0
@@ -106,7 +106,7 @@ def test_transpose_is_scipys_tocsc(name, dtype, index_dtype, threads):
 
 
 def test_transpose_of_a_large_structure_in_several_parts():
-    A = sp.random_array((3000, 400), density=0.1, format="csr", rng=4)
+    A = sp.random(3000, 400, density=0.1, format="csr", random_state=4)
     with forced("baseline"):
         t_indptr, t_indices, t_data, perm = runtime_api.transpose((A.indptr, A.indices, None), A.shape, threads=4)
     wanted = A.tocsc()
