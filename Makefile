@@ -39,7 +39,7 @@ $(VENV)/.test: $(VENV)/.base
 	@touch $@
 
 $(VENV)/.lint: $(VENV)/.test
-	@$(PIP) install 'ruff==0.17.*' 'mypy>=1.14' scipy-stubs
+	@$(PIP) install 'ruff==0.17.*' 'mypy>=1.14'
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

@@ -23,8 +23,8 @@ def _load() -> tuple[Any, Any]:
     return extension.lib, extension.ffi
 
 
-lib: Final[Any]  # cffi objects carry no types
-ffi: Final[Any]
+lib: Any  # cffi objects carry no types
+ffi: Any
 lib, ffi = _load()
 
 available: Final = lib is not None

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from autosparse.errors import FallbackWarning as FallbackWarning
 
     # last: for a type checker the first definition wins
-    from scipy.sparse import *  # type: ignore[assignment]  # isort: skip  # noqa: F403
+    from scipy.sparse import *  # isort: skip  # noqa: F403
 
 _HOMES = {
     "autosparse.arrays": ("csc", "csc_array", "csc_matrix", "csr", "csr_array", "csr_matrix", "matmul"),

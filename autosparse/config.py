@@ -151,9 +151,27 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             "bytes >= 0",
             "Most bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0 turns it off).",
         ),
-        Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder", "Write IR and C of each kernel here; edited C is read back."),
-        Setting("compiler", "AUTOSPARSE_CC", str, "a C compiler command", "Compiler for generated kernels (default: cc)."),
-        Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISA_NAMES), "baseline, avx2 or avx512", "Highest instruction set used."),
+        Setting(
+            "dump_dir",
+            "AUTOSPARSE_DUMP_DIR",
+            _path,
+            "a folder",
+            "Write IR and C of each kernel here; edited C is read back.",
+        ),
+        Setting(
+            "compiler",
+            "AUTOSPARSE_CC",
+            str,
+            "a C compiler command",
+            "Compiler for generated kernels (default: cc).",
+        ),
+        Setting(
+            "isa",
+            "AUTOSPARSE_ISA",
+            _one_of(*ISA_NAMES),
+            "baseline, avx2 or avx512",
+            "Highest instruction set used.",
+        ),
     )
 }  # fmt: skip
 

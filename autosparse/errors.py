@@ -1,7 +1,8 @@
 """Every message autosparse shows: exception types, warnings and their templates.
 
 An error says what happened, the two facts that disagree, and the cure. Where SciPy raises for the same mistake,
-the type derives from SciPy's and SciPy's first line is kept, so that ``except ValueError`` in existing code still works.
+the type derives from SciPy's and SciPy's first line is kept, so that ``except ValueError`` in existing code still
+works.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
-
 
 
 class AutosparseError(Exception):
@@ -38,7 +38,6 @@ class ShapeError(AutosparseError, ValueError):
             f"out has shape {tuple(got)}, but the product has shape {tuple(wanted)}.\n"
             f"  Cure: out=np.empty({tuple(wanted)}, dtype=...), or leave out= away."
         )
-
 
     @classmethod
     def mismatch(cls, first_line: str, *, left: Sequence[int], right: Sequence[int]) -> ShapeError:
@@ -97,7 +96,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def indptr_size(cls, size: int, *, wanted: int) -> StructureError:
-        """indptr of the wrong length."""
+        """Indptr of the wrong length."""
         return cls(
             f"index pointer size {size} should be {wanted}\n"
             f"  indptr has {size} entries; {wanted - 1} compressed rows need {wanted}.\n"
@@ -115,7 +114,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def first_pointer(cls, value: int) -> StructureError:
-        """indptr that does not start at 0."""
+        """Indptr that does not start at 0."""
         return cls(
             f"index pointer should start with 0\n  indptr[0] is {value}.\n"
             "  Cure: subtract indptr[0] from indptr and slice indices and data accordingly."
@@ -123,7 +122,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def decreasing(cls, row: int, *, start: int, end: int) -> StructureError:
-        """indptr that falls."""
+        """Indptr that falls."""
         return cls(
             f"indptr must be a non-decreasing sequence\n"
             f"  indptr[{row}] is {start}, but indptr[{row + 1}] is {end}.\n"

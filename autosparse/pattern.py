@@ -37,7 +37,7 @@ class Pattern:
 
     @property
     def index_dtype(self) -> str:
-        """"int32" or "int64"."""
+        """Name of the index arrays' dtype: int32 or int64."""
         return str(self.indptr.dtype.name)
 
     def csr_bytes(self, value_bytes: int) -> int:

@@ -33,7 +33,7 @@ WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
 WATCH_MARGIN: Final = 1.03
-"""A champion goes when it was slower than this times the default kernel in every round: one noisy moment is not enough."""
+"""A champion goes when it was slower than this times the default kernel in every round, not for one noisy moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,19 +20,47 @@ static void NAME(weighted)(const void *args, int64_t begin, int64_t end)
         NAME(row_weighted)(s, (int64_t)indptr[row], (int64_t)indptr[row + 1], (R *)s->out + row * s->ldo);
 }
 
-/* Additive scores of a row: leaky_relu(q[i, h] + k[j, h]). */
-ASP_INLINE void NAME(row_additive)(const g_attention *a, int64_t row, int64_t p, int64_t end)
+/* Additive scores of a row: leaky_relu(q[i, h] + k[j, h]). H is a constant where that is common. */
+ASP_INLINE void NAME(additive_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
 {
     const I *indices = a->dots.indices;
-    const int64_t H = a->sums.n_heads;
-    const R *q = (const R *)a->q + row * H, *k = a->k, slope = (R)a->slope;
-    R *score = a->alpha;
+    const R *restrict q = (const R *)a->q + row * H, *restrict k = a->k, slope = (R)a->slope;
+    R *restrict score = a->alpha;
     for (; p < end; ++p)
         for (int64_t h = 0; h < H; ++h) {
             const R s = q[h] + k[(int64_t)indices[p] * H + h];
             score[p * H + h] = s > 0 ? s : s * slope;
         }
 }
+
+/* d score of a row from d leaky_relu in a->dscore, summed over the row to d q. */
+ASP_INLINE void NAME(additive_backward_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
+{
+    const I *indices = a->dots.indices;
+    const R *restrict q = (const R *)a->q + row * H, *restrict k = a->k, slope = (R)a->slope;
+    R *restrict ds = a->dscore, *restrict dq = (R *)a->sums.out + row * H;
+    for (int64_t h = 0; h < H; ++h) dq[h] = 0;
+    for (; p < end; ++p)
+        for (int64_t h = 0; h < H; ++h) {
+            const R s = q[h] + k[(int64_t)indices[p] * H + h], d = ds[p * H + h];
+            ds[p * H + h] = s > 0 ? d : d * slope;
+            dq[h] += s > 0 ? d : d * slope;
+        }
+}
+
+#define G_BY_HEADS(name)                                                                                 \
+    static void NAME(row_##name)(const g_attention *a, int64_t row, int64_t p, int64_t end)              \
+    {                                                                                                    \
+        switch (a->sums.n_heads) {                                                                       \
+        case 1: NAME(name##_some)(a, row, p, end, 1); return;                                            \
+        case 4: NAME(name##_some)(a, row, p, end, 4); return;                                            \
+        case 8: NAME(name##_some)(a, row, p, end, 8); return;                                            \
+        default: NAME(name##_some)(a, row, p, end, a->sums.n_heads);                                     \
+        }                                                                                                \
+    }
+G_BY_HEADS(additive)
+G_BY_HEADS(additive_backward)
+#undef G_BY_HEADS
 
 /* Rows from `row` on whose scores are computed at a time: many short ones, or one. */
 ASP_INLINE int64_t NAME(group_end)(const I *indptr, int64_t row, int64_t end)
@@ -61,21 +89,6 @@ static void NAME(attention)(const void *args, int64_t begin, int64_t end)
         }
         group = stop;
     }
-}
-
-/* Additive scores: d score from d alpha' = d leaky_relu, summed over the row to d q. */
-ASP_INLINE void NAME(row_additive_backward)(const g_attention *a, int64_t row, int64_t first, int64_t last)
-{
-    const I *indices = a->dots.indices;
-    const int64_t H = a->sums.n_heads;
-    const R slope = (R)a->slope, *q = (const R *)a->q + row * H, *k = a->k;
-    R *ds = a->dscore, *dq = (R *)a->sums.out + row * H;
-    for (int64_t h = 0; h < H; ++h) dq[h] = 0;
-    for (int64_t p = first; p < last; ++p)
-        for (int64_t h = 0; h < H; ++h) {
-            if (q[h] + k[(int64_t)indices[p] * H + h] <= 0) ds[p * H + h] *= slope;
-            dq[h] += ds[p * H + h];
-        }
 }
 
 /* Backward over rows: `dots` gives d alpha = <dO[i], V[j]> in a->dscore, which becomes d score; then d q of the row. */

@@ -58,9 +58,28 @@ ASP_INLINE void NAME(row_softmax)(const R *in, R *out, int64_t n, int64_t H)
     }
 }
 
+ASP_INLINE void NAME(row_softmax_backward_lanes)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
+{ /* H divides W: lane l always belongs to head l % H */
+    const int64_t size = n * H, full = size / W * W;
+    R dot[W];
+    VEC sum = {0};
+    for (int64_t at = 0; at < full; at += W) sum += LOAD(y + at) * LOAD(dy + at);
+    STORE(dot, sum);
+    for (int64_t l = 0; full + l < size; ++l) dot[l] += y[full + l] * dy[full + l];
+    for (int64_t l = H; l < W; ++l) dot[l % H] += dot[l];
+    for (int64_t l = H; l < W; ++l) dot[l] = dot[l % H];
+    const VEC dots = LOAD(dot);
+    for (int64_t at = 0; at < full; at += W) STORE(dx + at, LOAD(y + at) * (LOAD(dy + at) - dots));
+    for (int64_t l = 0; full + l < size; ++l) dx[full + l] = y[full + l] * (dy[full + l] - dot[l]);
+}
+
 /* dx = y * (dy - sum(y * dy)) over a row, per head; dx == dy is allowed. */
 ASP_INLINE void NAME(row_softmax_backward)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
 {
+    if (W % H == 0) {
+        NAME(row_softmax_backward_lanes)(y, dy, dx, n, H);
+        return;
+    }
     for (int64_t h = 0; h < H; ++h) {
         R dot = 0;
         for (int64_t p = 0; p < n; ++p) dot += y[p * H + h] * dy[p * H + h];

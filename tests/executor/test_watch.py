@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-import autosparse
 from autosparse._native import runtime_api
 from autosparse.tuner import space
+
+import autosparse
 from tests.executor.forcing import force, make, slot_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")

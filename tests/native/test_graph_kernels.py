@@ -275,7 +275,8 @@ def test_attention_equals_its_parts(dtype, n_heads, D, F, additive):
         got["dq"] = np.full_like(dq, np.nan)
         arrays = {"q": q, "k": k, "V": V, "dout": dout, **got}
         arguments = ffi.new("asp_attention *", {
-            "indptr": pointer(pattern.indptr), "indices": pointer(pattern.indices), "n_rows": pattern.n_rows, "n_cols": pattern.n_cols,
+            "indptr": pointer(pattern.indptr), "indices": pointer(pattern.indices),
+            "n_rows": pattern.n_rows, "n_cols": pattern.n_cols,
             "nnz": pattern.nnz, "n_heads": n_heads, "D": D, "F": F, "scale": 0.3, "slope": 0.2, "additive": additive,
             **{field: pointer(array) for field, array in arrays.items()},
         })  # fmt: skip

@@ -62,8 +62,8 @@ def make_search(
     model: FlatModel | None = None, supports: space.Supports | None = None,
 ) -> Search:  # fmt: skip
     return Search(
-        problem=problem, effort=effort, make_trial=factory, model=lambda: model or FlatModel(), supports=supports or any_schedule,
-        prices=Prices(), style=style,
+        problem=problem, effort=effort, make_trial=factory, model=lambda: model or FlatModel(),
+        supports=supports or any_schedule, prices=Prices(), style=style,
     )  # fmt: skip
 
 
