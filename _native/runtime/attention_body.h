@@ -20,32 +20,48 @@ static void NAME(weighted)(const void *args, int64_t begin, int64_t end)
         NAME(row_weighted)(s, (int64_t)indptr[row], (int64_t)indptr[row + 1], (R *)s->out + row * s->ldo);
 }
 
-/* Additive scores of a row: leaky_relu(q[i, h] + k[j, h]). H is a constant where that is common. */
+/* Additive scores of a row: leaky_relu(q[i, h] + k[j, h]). Signs are random, so nothing may branch on them. */
 ASP_INLINE void NAME(additive_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
 {
     const I *indices = a->dots.indices;
-    const R *restrict q = (const R *)a->q + row * H, *restrict k = a->k, slope = (R)a->slope;
-    R *restrict score = a->alpha;
-    for (; p < end; ++p)
-        for (int64_t h = 0; h < H; ++h) {
-            const R s = q[h] + k[(int64_t)indices[p] * H + h];
-            score[p * H + h] = s > 0 ? s : s * slope;
+    const R *q = (const R *)a->q + row * H, slopes[2] = {(R)a->slope, 1};
+    for (; p < end; ++p) {
+        const R *k = (const R *)a->k + (int64_t)indices[p] * H;
+        R *score = (R *)a->alpha + p * H;
+        int64_t h = 0;
+        for (; h + 4 <= H; h += 4) {
+            const QUAD s = LOAD4(q + h) + LOAD4(k + h);
+            STORE4(score + h, SELECT4((NAME(qint))(s > 0), s, s * slopes[0]));
         }
+        for (; h < H; ++h) {
+            const R s = q[h] + k[h];
+            score[h] = s * slopes[s > 0];
+        }
+    }
 }
 
 /* d score of a row from d leaky_relu in a->dscore, summed over the row to d q. */
 ASP_INLINE void NAME(additive_backward_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
 {
     const I *indices = a->dots.indices;
-    const R *restrict q = (const R *)a->q + row * H, *restrict k = a->k, slope = (R)a->slope;
-    R *restrict ds = a->dscore, *restrict dq = (R *)a->sums.out + row * H;
+    const R *q = (const R *)a->q + row * H, slopes[2] = {(R)a->slope, 1};
+    R *dq = (R *)a->sums.out + row * H;
     for (int64_t h = 0; h < H; ++h) dq[h] = 0;
-    for (; p < end; ++p)
-        for (int64_t h = 0; h < H; ++h) {
-            const R s = q[h] + k[(int64_t)indices[p] * H + h], d = ds[p * H + h];
-            ds[p * H + h] = s > 0 ? d : d * slope;
-            dq[h] += s > 0 ? d : d * slope;
+    for (; p < end; ++p) {
+        const R *k = (const R *)a->k + (int64_t)indices[p] * H;
+        R *ds = (R *)a->dscore + p * H;
+        int64_t h = 0;
+        for (; h + 4 <= H; h += 4) {
+            const QUAD s = LOAD4(q + h) + LOAD4(k + h), d = LOAD4(ds + h);
+            const QUAD scaled = SELECT4((NAME(qint))(s > 0), d, d * slopes[0]);
+            STORE4(ds + h, scaled);
+            STORE4(dq + h, LOAD4(dq + h) + scaled);
         }
+        for (; h < H; ++h) {
+            ds[h] *= slopes[q[h] + k[h] > 0];
+            dq[h] += ds[h];
+        }
+    }
 }
 
 #define G_BY_HEADS(name)                                                                                 \

@@ -7,6 +7,7 @@
 #undef QUAD
 #undef QUADU
 #undef SELECT
+#undef SELECT4
 
 #if IS_FLOAT
 #define W (VBYTES / 4)
@@ -27,8 +28,11 @@ typedef R NAME(quadu) __attribute__((vector_size(4 * sizeof(R)), aligned(sizeof(
 #define VINT NAME(vint)
 #define QUAD NAME(quad)
 #define QUADU NAME(quadu)
+typedef RINT NAME(qint) __attribute__((vector_size(4 * sizeof(R))));
 /* Lanes of a where the mask is all ones, of b where it is zero. */
 #define SELECT(mask, a, b) ((VEC)(((VINT)(a) & (mask)) | ((VINT)(b) & ~(mask))))
+
+#define SELECT4(mask, a, b) ((QUAD)(((NAME(qint))(a) & (mask)) | ((NAME(qint))(b) & ~(mask))))
 
 #define LOAD(p) ((VEC) * (const VECU *)(p))
 #define STORE(p, v) (*(VECU *)(p) = (VECU)(v))
