@@ -31,12 +31,19 @@ def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
 
 
-def _links(flags: list[str]) -> bool:
-    """Whether a program compiles and links with `flags`."""
+# Flags used where a program that needs them compiles and links.
+OPTIONAL = {
+    "-fopenmp": "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n",
+    "-pthread": "#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n",
+}
+
+
+def _links(flag: str, program: str) -> bool:
+    """Whether `program` compiles and links with `flag`."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.c"
-        source.write_text("int main(void) { return 0; }\n")
-        command = [*_compiler(), *flags, str(source), "-o", str(Path(folder) / "probe")]
+        source.write_text(program)
+        command = [*_compiler(), flag, str(source), "-o", str(Path(folder) / "probe")]
         try:
             return subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 0
         except (OSError, subprocess.SubprocessError):
@@ -48,10 +55,10 @@ def _flags() -> tuple[list[str], list[str]]:
     optimize = "-O1" if os.environ.get("AUTOSPARSE_SANITIZE") else "-O3"  # -O3 with checks compiles for minutes
     compile_flags = [optimize, "-std=gnu11", "-Wall", "-Wextra", "-fno-math-errno", "-fvisibility=hidden"]
     link_flags: list[str] = []
-    for optional in (["-fopenmp"], ["-pthread"]):
-        if _links(optional):
-            compile_flags += optional
-            link_flags += optional
+    for flag, program in OPTIONAL.items():
+        if _links(flag, program):
+            compile_flags.append(flag)
+            link_flags.append(flag)
     if os.environ.get("AUTOSPARSE_SANITIZE"):
         checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer", "-g"]
         compile_flags += checks
