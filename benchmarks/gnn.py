@@ -1,0 +1,207 @@
+"""Graph networks end to end: epochs and loss curves of GCN, GraphSAGE and GAT; inference with pruned layers.
+
+    python benchmarks/gnn.py --matrices DIR --json benchmarks/results/gnn.jsonl --plot benchmarks/results/gnn.png
+
+Contenders take turns epoch by epoch, each with its own copy of the model; the first epochs (compilation, tuning) are
+told apart. Graphs are files of the folder; features are real where the folder has them (columns of `FEATURES`), random
+otherwise; classes are made from the features, so that there is something to learn. PyTorch Geometric and DGL take part
+where they are installed, the larger graph is `--large`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import copy
+import statistics
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+from peerlib.environment import matrices_folder, start_again
+from peerlib.graph_networks import MODELS, Forward, Task, contenders, make_task
+from peerlib.records import ResultFile
+from peerlib.table import aligned, seconds
+from peerlib.timing import Protocol, take_turns
+
+GRAPHS: Final = "cora_shchur,citeseer_shchur,pubmed"
+WARM_EPOCHS: Final = 5  # not part of the median
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
+    add("--graphs", default=GRAPHS)
+    add("--large", default="soc-brightkite", help="a larger graph; empty: none")
+    add("--models", default=",".join(MODELS))
+    add("--epochs", type=int, default=100)
+    add("--hidden", type=int, default=64)
+    add("--threads", type=int, default=2)
+    add("--no-compile", action="store_true", help="leave torch.compile out: it takes minutes")
+    add("--no-mlp", action="store_true", help="leave the pruned layers out")
+    add("--mlp-width", type=int, default=2048)
+    add("--json", type=Path)
+    add("--plot", type=Path, help="bars per model and graph (needs matplotlib)")
+    parsed = parser.parse_args(given)
+    if parsed.matrices is None:
+        parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+    return parsed
+
+
+class Run:
+    """One contender's training: its own model and optimiser, epoch by epoch."""
+
+    def __init__(self, module: Any, forward: Forward, labels: Any, *, override: bool) -> None:
+        import torch
+
+        self.module, self.forward, self.labels, self.override = module, forward, labels, override
+        self.optimizer = torch.optim.Adam(module.parameters(), lr=0.01)
+        self.losses: list[float] = []
+        self.epochs_s: list[float] = []
+
+    def epoch(self) -> None:
+        import torch
+
+        import autosparse
+
+        with autosparse.torch.override() if self.override else contextlib.nullcontext():
+            start_s = time.perf_counter()
+            self.optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(self.forward(self.module), self.labels)
+            loss.backward()
+            self.optimizer.step()
+            self.losses.append(loss.item())
+            self.epochs_s.append(time.perf_counter() - start_s)
+
+
+def train(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
+    """Every contender's epochs, in turns; the record of this case."""
+    import torch
+
+    torch.manual_seed(0)
+    start = MODELS[name].make(task.X.shape[1], args.hidden)
+    runs = {}
+    for who, make, override in contenders(MODELS[name], with_compile=not args.no_compile):
+        runs[who] = Run(copy.deepcopy(start), make(task), task.labels, override=override)
+    for _ in range(args.epochs):
+        for run in runs.values():
+            run.epoch()
+    reference = runs["torch.sparse"].losses
+    return {
+        "kind": "case", "key": f"{task.name}|{name}", "model": name, "graph": task.name, "threads": args.threads,
+        "n_nodes": task.A.shape[0], "nnz": task.A._nnz(), "n_features": task.X.shape[1], "epochs": args.epochs,
+        "epoch_s": {who: statistics.median(run.epochs_s[WARM_EPOCHS:] or run.epochs_s) for who, run in runs.items()},
+        "total_s": {who: sum(run.epochs_s) for who, run in runs.items()},
+        "loss": {who: run.losses[-1] for who, run in runs.items()},
+        "loss_gap": {
+            who: max(abs(a - b) for a, b in zip(run.losses, reference, strict=True)) for who, run in runs.items()
+        },
+    }  # fmt: skip
+
+
+def pruned_layers(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Inference of a three-layer network, dense, by torch.sparse and by us, for three ways of pruning."""
+    import torch
+    from pruned_mlp import inference, pruned
+
+    width = args.mlp_width
+    torch.manual_seed(0)
+    dense = [torch.randn(n, m) / m**0.5 for n, m in ((width, width // 2), (width, width), (width // 8, width))]
+    for batch in (1, 64):
+        X = torch.randn(batch, width // 2)
+        for what, keep, block in (("90 %", 0.1, 1), ("95 %", 0.05, 1), ("90 %, 32 x 32", 0.1, 32)):
+            sparse = [pruned(weight, keep, block) for weight in dense]
+            masked = [weight.to_dense() for weight in sparse]
+            times = layer_times(partial(inference, masked, X), partial(inference, sparse, X))
+            yield {
+                "kind": "case", "key": f"mlp|{what}|{batch}", "model": "pruned mlp", "graph": f"{what}, batch {batch}",
+                "threads": args.threads, "epoch_s": times, "loss_gap": {},
+            }  # fmt: skip
+
+
+def layer_times(dense: partial[Any], sparse: partial[Any]) -> dict[str, float]:
+    """Median seconds of one inference."""
+    import torch
+
+    import autosparse
+
+    with torch.no_grad():
+        found = take_turns({"dense": dense, "torch.sparse": sparse}, Protocol())
+        with autosparse.torch.override():
+            found |= take_turns({"autosparse override": sparse}, Protocol())
+    return {who: timing.median_s for who, timing in found.items()}
+
+
+def table(found: Sequence[dict[str, Any]]) -> str:
+    """Time per epoch (or run) of every contender, and how much faster we are than torch.sparse."""
+    names = list(dict.fromkeys(who for record in found for who in record["epoch_s"]))
+    rows = [["", *names, "best of ours", "loss gap"]]
+    for record in found:
+        times = record["epoch_s"]
+        best = min(time_s for who, time_s in times.items() if who.startswith("autosparse"))
+        gap = max((gap for who, gap in record["loss_gap"].items() if who.startswith("autosparse")), default=0.0)
+        cells = [seconds(times.get(who)) for who in names]
+        rows.append(
+            [f"{record['model']} {record['graph']}", *cells, f"{times['torch.sparse'] / best:.2f}x", f"{gap:.0e}"]
+        )
+    return aligned(rows)
+
+
+def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
+    """Bars: time relative to torch.sparse."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    names = list(dict.fromkeys(who for record in found for who in record["epoch_s"]))
+    figure, axes = plt.subplots(figsize=(1 + 1.2 * len(found), 4))
+    for place, who in enumerate(names):
+        heights = [r["epoch_s"].get(who, float("nan")) / r["epoch_s"]["torch.sparse"] for r in found]
+        axes.bar([i + 0.8 * place / len(names) for i in range(len(found))], heights, 0.8 / len(names), label=who)
+    axes.set_xticks(range(len(found)), [f"{r['model']}\n{r['graph']}" for r in found], fontsize=7)
+    axes.set_ylabel("time per epoch / torch.sparse")
+    axes.set_yscale("log")
+    axes.axhline(1.0, color="black", linewidth=0.5)
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120)
+
+
+def main() -> int:
+    """Measure, record, print, draw."""
+    args = arguments()
+    start_again(args.threads)
+    warnings.filterwarnings("ignore", message="Sparse|index_reduce")
+    import torch
+
+    torch.set_num_threads(args.threads)
+    results, found = ResultFile(args.json), []
+    known = {record["key"]: record for record in results.cases(threads=args.threads, epochs=args.epochs)}
+    for graph in filter(None, (*args.graphs.split(","), args.large)):
+        task = make_task(args.matrices, graph)
+        for name in args.models.split(","):
+            key = f"{graph}|{name}"
+            if key not in known:
+                known[key] = train(task, name, args)
+                results.append(known[key])
+                print(table([known[key]]), flush=True)
+            found.append(known[key])
+    if not args.no_mlp:
+        for record in pruned_layers(args):
+            results.append(record)
+            found.append(record)
+    print(table(found))
+    if args.plot:
+        draw(found, args.plot)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
