@@ -51,6 +51,13 @@ def _common(what: str, *tensors: torch.Tensor) -> torch.dtype:
     dtypes = [t.dtype for t in tensors]
     if len(set(dtypes)) != 1 or dtypes[0] not in (*VALUE_CODES, *HALF):
         raise DtypeError.unserved(what, dtypes=dtypes, known=(*VALUE_CODES, *HALF))
+    for t in tensors:
+        if not t.is_cpu or (t.numel() and t.data_ptr() == 0):  # another device, or a subclass around other tensors
+            raise InputError.refused(
+                f"{what} works on tensors in this computer's memory",
+                given=f"a {type(t).__name__} on {t.device}",
+                cure="tensor.cpu(), or the plain tensor inside",
+            )
     return torch.float32 if dtypes[0] in HALF else dtypes[0]
 
 

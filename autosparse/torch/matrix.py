@@ -169,6 +169,10 @@ def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | N
         return obj if values is None else obj.with_values(values)
     if not isinstance(obj, torch.Tensor):
         return _from_scipy(obj)
+    if type(obj) is not torch.Tensor and hasattr(obj, "as_tensor"):  # torch_geometric.EdgeIndex
+        obj = obj.as_tensor()
+    if not obj.is_cpu:
+        raise InputError.refused("csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", cure="A.cpu()")
     if obj.layout == torch.strided and obj.dim() == 2 and obj.shape[0] == 2 and obj.dtype in INDEX_CODES:
         return _from_edges(obj, values, shape)
     if obj.dim() != 2 or (obj.layout != torch.strided and obj.dense_dim()):

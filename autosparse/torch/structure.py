@@ -19,7 +19,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse._native import runtime_api
 from autosparse.config import get_options
-from autosparse.errors import StructureError
+from autosparse.errors import InputError, StructureError
 
 ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
@@ -178,6 +178,12 @@ class Rows:
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
         self.crow, self.col, self.n_rows, self.n_cols = crow, col, n_rows, n_cols
+        if crow.data_ptr() == 0 or (col.numel() and col.data_ptr() == 0):
+            raise InputError.refused(
+                "index arrays must lie in this computer's memory",
+                given=f"{type(crow).__name__} and {type(col).__name__}",
+                cure="plain torch tensors on the CPU",
+            )
         self._structure = structure_of(crow, col, n_rows, n_cols)
 
     @property

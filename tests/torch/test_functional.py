@@ -163,6 +163,38 @@ def test_mistakes_are_told_with_facts_and_a_cure():
         assert "Cure:" in str(caught.value)
 
 
+class Wrapped(torch.Tensor):
+    """A tensor around another one, without memory of its own (as torch_geometric.EdgeIndex)."""
+
+    @staticmethod
+    def __new__(cls, inner):
+        wrapper = torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype)
+        wrapper.inner = inner
+        return wrapper
+
+    def as_tensor(self):
+        return self.inner
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        plain = [a.inner if isinstance(a, cls) else a for a in args]
+        result = function(*plain, **(kwargs or {}))
+        return cls(result) if isinstance(result, torch.Tensor) else result
+
+
+def test_tensors_without_memory_are_unwrapped_or_refused():
+    edges = torch.tensor([[0, 0, 2], [1, 2, 0]])
+    X = numbers(3, 2)
+    assert_close(asp.csr(Wrapped(edges)) @ X, asp.csr(edges) @ X)
+    for call in (
+        lambda: asp.csr(edges) @ Wrapped(X),
+        lambda: asp.csr(edges) @ torch.empty(3, 2, device="meta"),
+        lambda: asp.csr(torch.empty(3, 3, device="meta")),
+    ):
+        with pytest.raises(InputError, match="Cure:"):
+            call()
+
+
 def test_broken_structures_are_refused_before_anything_is_written_by_them():
     crow, col = torch.tensor([0, 1, 2]), torch.tensor([0, 7])
     A = asp.csr(torch.sparse_csr_tensor(crow, col, torch.ones(2), (2, 3), check_invariants=False))
