@@ -90,8 +90,7 @@ ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args,
 TILE_CASES(CASE)
 #undef CASE
 
-/* All columns of C for rows [begin, end), tile after tile. */
-static void NAME(spmm_block)(const asp_args *args, int64_t begin, int64_t end)
+static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 {
     typedef void (*tile)(TILE_ARGUMENTS);
 #define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv)},
@@ -105,24 +104,6 @@ static void NAME(spmm_block)(const asp_args *args, int64_t begin, int64_t end)
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
         tiles[nv - 1][lanes < VL](args, begin, end, j, lanes);
         j += covered;
-    }
-}
-
-static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
-{
-    const I *indptr = args->indptr;
-    const int64_t row_bytes = args->n_vecs * WORDS * RBYTES;
-    if (row_bytes <= TILE_MOST * VL * RBYTES) {
-        NAME(spmm_block)(args, begin, end);
-        return;
-    }
-    /* With several tiles to a row, the rows of B that one tile has fetched should still be near for the next. */
-    const int64_t block_nonzeros = asp_max(1, BLOCK_BYTES / row_bytes);
-    while (begin < end) {
-        int64_t stop = begin + 1;
-        while (stop < end && indptr[stop + 1] - indptr[begin] <= block_nonzeros) stop++;
-        NAME(spmm_block)(args, begin, stop);
-        begin = stop;
     }
 }
 #undef SUMS

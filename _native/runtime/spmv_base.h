@@ -13,14 +13,12 @@ static void NAME(SPMV_PLAIN)(const asp_args *args, int64_t begin, int64_t end)
             asp_note_giant(args, i);
             continue;
         }
+        R sum[4] = {0, 0, 0, 0};
+        for (; k + 4 <= stop; k += 4)
+            ASP_UNROLL for (int q = 0; q < 4; q++) sum[q] += data[k + q] * x[indices[k + q]];
         R rest = 0;
-        if (stop - k >= 48) { /* shorter rows: one loop, whose end is mispredicted once */
-            R sum[4] = {0, 0, 0, 0};
-            for (; k + 4 <= stop; k += 4)
-                ASP_UNROLL for (int q = 0; q < 4; q++) sum[q] += data[k + q] * x[indices[k + q]];
-            rest = (sum[0] + sum[1]) + (sum[2] + sum[3]);
-        }
         for (; k < stop; k++) rest += data[k] * x[indices[k]];
+        rest += (sum[0] + sum[1]) + (sum[2] + sum[3]);
         y[i] = add ? y[i] + rest : rest;
     }
 }

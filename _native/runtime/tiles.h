@@ -7,6 +7,3 @@
 #define CASES_12(X) CASES_8(X) X(9) X(10) X(11) X(12)
 #define CASES_15(X) CASES_12(X) X(13) X(14) X(15)
 #define CASES_16(X) CASES_15(X) X(16)
-
-/* Rows of B used by the rows of A between two tiles. */
-enum { BLOCK_BYTES = 1 << 12 };
