@@ -181,6 +181,12 @@ class Operand:
             self._anchors = None  # the lease is one more reference that is ours
         return leased
 
+    def pin(self) -> None:
+        """Until `unpin` the arrays are read between products too: nothing to do where the operand owns them."""
+
+    def unpin(self) -> None:
+        """Undo one `pin`."""
+
     # -- the guard
 
     @property

@@ -20,6 +20,7 @@ from autosparse.engine.slot import FOREVER_NS, Slot
 from autosparse.engine.trials import KernelTrial
 from autosparse.errors import AutosparseError, FallbackWarning, warn_once
 from autosparse.log import event
+from autosparse.operand import Operand
 from autosparse.payoff import Account, Outlook
 from autosparse.plan import Plan
 from autosparse.planner import Deliberation
@@ -45,6 +46,7 @@ class Driver:
     pending: Work | Sample | Pause | None = None
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
+    operand: Callable[[], Operand | None] = lambda: None  # a weak reference
     history_key: str = ""
     n_counted: int = 0  # calls that the history knows of
     _counted_ns: int = 0
@@ -296,9 +298,12 @@ class Driver:
         """Let the background thread do the step."""
         self._in_background = True
         self._look_at(math.inf)
-        background.submit(lambda: self._do_aside(step))
+        operand = self.operand()
+        if operand is not None:
+            operand.pin()
+        background.submit(lambda: self._do_aside(step, operand))
 
-    def _do_aside(self, step: Work) -> None:
+    def _do_aside(self, step: Work, operand: Operand | None) -> None:
         try:
             with self._lock:
                 self._do(step)
@@ -306,4 +311,6 @@ class Driver:
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         finally:
+            if operand is not None:
+                operand.unpin()
             self._in_background = False

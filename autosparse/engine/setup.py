@@ -23,7 +23,7 @@ from autosparse.target import Target
 def driver_of(slot: Slot, operand: Operand) -> Driver:
     """The driver of `slot`'s tuning; a new one has read and hashed nothing yet."""
     if slot.driver is None:
-        driver = Driver(slot)
+        driver = Driver(slot, operand=weakref.ref(operand))
         driver.begin(deliberation_of(driver, operand))
         slot.driver = driver
     return slot.driver

@@ -102,7 +102,7 @@ def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor
     if A.nnz * (X.shape[1] if X.dim() == 2 else 1) < SMALL_PRODUCT:
         result = native.mm(A, values, X, transposed=transposed)
     else:
-        result = products.mm(A.structure, values, X, transposed=transposed)
+        result = products.mm(A, values, X, transposed=transposed)
     return result if result.dtype is dtype else result.to(dtype)
 
 
@@ -304,7 +304,7 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
     if reduce in EXTREMES:
         out, arg = native.extreme(A, values, dense, least=EXTREMES[reduce], with_arg=with_arg)
     else:
-        out = products.mm(A.structure, values, dense)
+        out = products.mm(A, values, dense)
         if reduce == "mean":
             out /= A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
     return out.to(dtype), A.arrays[1].new_empty(0) if arg is None else arg
@@ -341,7 +341,7 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
         if reduce == "mean":
             grad = grad / A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
         d_values = native.sddmm(A, grad, b) if wanted[0] else None
-        d_b = products.mm(A.structure, A.values, grad, transposed=True) if wanted[1] else None
+        d_b = products.mm(A, A.values, grad, transposed=True) if wanted[1] else None
     if d_values is None:
         return None, d_b
     d_a = A.with_values(d_values, a.shape)

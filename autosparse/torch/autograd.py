@@ -32,7 +32,7 @@ def product(rows: Rows, values: torch.Tensor, X: torch.Tensor, *, transposed: bo
     if wants_grad(values, X):
         result: torch.Tensor = Product.apply(rows, values, X, transposed)
         return result
-    return products.mm(rows.structure, native.whole(values), X, transposed=transposed)
+    return products.mm(rows, native.whole(values), X, transposed=transposed)
 
 
 def sampled(rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
@@ -55,7 +55,7 @@ class Product(torch.autograd.Function):
     def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
         ctx.rows, ctx.transposed = rows, transposed
         ctx.save_for_backward(values, X)
-        return products.mm(rows.structure, native.whole(values), X, transposed=transposed)
+        return products.mm(rows, native.whole(values), X, transposed=transposed)
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
@@ -128,7 +128,7 @@ class Mean(torch.autograd.Function):
     def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
         ctx.rows = rows
         ctx.save_for_backward(values, X)
-        return products.mm(rows.structure, native.whole(values), X).mul_(rows.inverse_lengths(X.dtype))
+        return products.mm(rows, native.whole(values), X).mul_(rows.inverse_lengths(X.dtype))
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:

@@ -1,7 +1,8 @@
 """Cell: a structure and live values as the executor's operand, so that plans, tuning, history and cache are shared.
 
-The memory is torch's: a cell keeps addresses only, valid while the product that set them runs (with background tuning
-it keeps the tensors too). Values are compared by fingerprint whenever a packed copy is about to be used.
+The memory is torch's: a cell keeps addresses only, valid while the product that set them runs. While tuning goes on
+in the background it reads memory of its own instead. Values are compared by fingerprint whenever a packed copy is about
+to be used.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import torch
@@ -17,11 +18,10 @@ from numpy.typing import NDArray
 
 from autosparse import executor
 from autosparse._native import runtime_api
-from autosparse.config import get_options
 from autosparse.operand import NativeRows, Operand
 from autosparse.pattern import Pattern
 from autosparse.torch import native
-from autosparse.torch.structure import VALUE_CODES, Structure, Transposed, ffi, lib, pointer
+from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
 AnyArray = NDArray[Any]  # index or value arrays
 
@@ -32,6 +32,8 @@ NUMPY_DTYPES: Final[dict[torch.dtype, np.dtype[Any]]] = {
     torch.complex128: np.dtype(np.complex128),
 }
 _INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.int32), np.dtype(np.int64))
+Arrays: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # crow, col
+Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
 SMALL_PRODUCT: Final = 1 << 18
 """Multiplications below which a product takes the default kernel directly: nothing could be gained, 10 µs lost."""
 
@@ -50,6 +52,30 @@ def _view(address: Any, n: int, dtype: np.dtype[Any]) -> AnyArray:
     return np.asarray(_Borrowed(address, n, dtype)) if n else np.empty(0, dtype)
 
 
+class Pinned:
+    """A copy of values, and the index arrays kept alive: what can be read between products."""
+
+    __slots__ = ("_arrays", "_memory", "_print", "address", "n_bytes")
+
+    def __init__(self, values: torch.Tensor, arrays: Arrays) -> None:
+        self._arrays = arrays
+        self.n_bytes = values.nbytes
+        self._memory = np.empty(self.n_bytes, np.uint8)
+        self.address: int = self._memory.ctypes.data
+        self._print: int | None = None
+        self.take(values)
+
+    def take(self, values: torch.Tensor) -> bool:
+        """Copy `values` unless they are what was copied last; whether they were copied."""
+        source = pointer(values)
+        now = lib.asp_xxh3_64(source, self.n_bytes, 0)
+        if now == self._print:
+            return False
+        ffi.memmove(ffi.from_buffer(self._memory), source, self.n_bytes)
+        self._print = now
+        return True
+
+
 class Cell(Operand):
     """Operand of ``A @ B`` over a `Structure` and values of one dtype; one product at a time holds `busy`."""
 
@@ -60,7 +86,10 @@ class Cell(Operand):
         self._structure = structure
         self._value_dtype = NUMPY_DTYPES[dtype]
         self._address = 0
-        self._held: Any = None  # tensors, while a background thread may read them
+        self._source: Source | None = None  # of the product that runs now
+        self._pinned: Pinned | None = None
+        self._n_pins = 0
+        self._pins_lock = threading.Lock()
         self._fingerprint = 0
         index = _INDEX_DTYPES[structure.index_code]
         self._index_views = (
@@ -72,13 +101,38 @@ class Cell(Operand):
         rows.indptr, rows.indices = (structure.crow,), (structure.col,)
         self.rows: NativeRows = rows
 
-    def point_at(self, values: torch.Tensor) -> None:
-        """Read these values from now on; the caller keeps them and the structure's arrays alive for the product."""
-        address = values.data_ptr()
+    def point_at(self, values: torch.Tensor, arrays: Arrays) -> None:
+        """Read these values until `let_go`; the caller keeps them and the index arrays alive so long."""
+        self._source = values, arrays
+        if self._pinned is not None:
+            if self._n_pins:
+                if self._pinned.take(values):
+                    self.values_version += 1  # after the copy: who packed half of it has the older number
+                return
+            self._pinned = None
+        self._read_at(values.data_ptr())
+
+    def let_go(self) -> None:
+        """The product is done: the tensors may be freed or written."""
+        self._source = None
+
+    def pin(self) -> None:
+        """Somebody reads the operand between products too, until `unpin`: from memory that the user cannot free."""
+        with self._pins_lock:
+            self._n_pins += 1
+        if self._pinned is None and self._source is not None:
+            self._pinned = Pinned(*self._source)
+            self._read_at(self._pinned.address)
+
+    def unpin(self) -> None:
+        """Undo one `pin`; the next product gives the memory back."""
+        with self._pins_lock:
+            self._n_pins -= 1
+
+    def _read_at(self, address: int) -> None:
         if address != self._address:
             self._address = address
             self.rows.data = (ffi.cast("void *", address),)
-        self._held = values if get_options().background else None
 
     # -- what the engine asks of an operand
 
@@ -140,6 +194,7 @@ class Gathered(Cell):
     def __init__(self, structure: Transposed, dtype: torch.dtype) -> None:
         super().__init__(structure, dtype)
         self._collected = torch.empty(structure.nnz, dtype=dtype)
+        self.rows.data = (pointer(self._collected),)
         self._source_print: int | None = None
 
     def collect(self, values: torch.Tensor) -> None:
@@ -155,7 +210,7 @@ class Gathered(Cell):
         )
         runtime_api.raise_for(status)
         self._source_print = now
-        self.point_at(self._collected)
+        self.values_version += 1  # after the writing, for a background thread that reads meanwhile
 
 
 def cell_of(structure: Structure | Transposed, dtype: torch.dtype) -> Cell:
@@ -168,18 +223,25 @@ def cell_of(structure: Structure | Transposed, dtype: torch.dtype) -> Cell:
 
 
 @contextmanager
-def held(structure: Structure, values: torch.Tensor, *, transposed: bool) -> Iterator[Cell]:
+def held(rows: Rows, values: torch.Tensor, *, transposed: bool) -> Iterator[Cell]:
     """The operand with the rows of A, or of Aᵀ when `transposed` (which is built), pointing at `values`; ours alone."""
+    structure = rows.structure
     cell = cell_of(structure.transposed() if transposed else structure, values.dtype)
     with cell.busy:
         if isinstance(cell, Gathered):
             cell.collect(values)
         else:
-            cell.point_at(values)
-        yield cell
+            cell.point_at(values, rows.arrays)
+        try:
+            yield cell
+        finally:
+            cell.let_go()
 
 
 def run(cell: Cell, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """The executor's product into `out`; the cell is the caller's alone (`busy`) and points at the values."""
-    executor.matmul(cell, B.detach().numpy(), transposed=False, out=out.numpy())
+    try:
+        executor.matmul(cell, B.detach().numpy(), transposed=False, out=out.numpy())
+    finally:
+        cell.let_go()
     return out

@@ -118,7 +118,7 @@ class Csr:
     def _as_operand(self) -> AbstractContextManager[Operand]:
         values = native.whole(self.values.detach())
         values = values.float() if values.dtype in functional.HALF else values
-        return cells.held(self.rows.structure, values, transposed=self._transposed)
+        return cells.held(self.rows, values, transposed=self._transposed)
 
     def __repr__(self) -> str:
         n, m = self.shape

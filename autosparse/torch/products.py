@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Protocol
 
 import torch
 
@@ -11,9 +12,21 @@ from autosparse.torch.cells import SMALL_PRODUCT, Gathered, cell_of, run
 from autosparse.torch.structure import Structure
 
 
-def mm(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+class Home(Protocol):
+    """A structure and the index arrays that it stands for: `Rows`, or entries of a sparse tensor."""
+
+    @property
+    def structure(self) -> Structure:
+        """What is remembered about the arrays."""
+
+    @property
+    def arrays(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(crow, col)."""
+
+
+def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
     """A B or Aᵀ B; values (nnz,) without gaps, B (k,) or (k, m) of the same dtype → (n,) or (n, m)."""
-    B = native.rows_of(B)
+    structure, B = home.structure, native.rows_of(B)
     if structure.nnz * (B.shape[1] if B.dim() == 2 else 1) < SMALL_PRODUCT or native.flags():
         return native.mm(structure, values, B, transposed=transposed)
     if transposed:
@@ -22,7 +35,7 @@ def mm(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transpose
     if not cell.busy.acquire(blocking=False):  # another thread multiplies with this structure
         return native.mm(structure, values, B)
     try:
-        cell.point_at(values)
+        cell.point_at(values, home.arrays)
         return run(cell, B, native.empty((structure.n_rows, *B.shape[1:]), B.dtype))
     finally:
         cell.busy.release()

@@ -187,6 +187,11 @@ class Rows:
         self._structure = structure_of(crow, col, n_rows, n_cols)
 
     @property
+    def arrays(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """(crow, col)."""
+        return self.crow, self.col
+
+    @property
     def structure(self) -> Structure:
         """The structure of these arrays, a new one after they were written."""
         if not self._structure.stands(self.crow, self.col):

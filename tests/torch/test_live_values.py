@@ -10,7 +10,7 @@ from autosparse import config
 from tests.torch.world import assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from autosparse.torch import structure  # isort: skip
+from autosparse.torch import cells, structure  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 N = 300  # N · N · 0.1 · WIDTH: enough for the executor
@@ -163,3 +163,62 @@ def test_extra_memory_bounds_the_built_transpose():
         known = structure.structure_of(S.crow_indices(), S.col_indices(), N, N)
         assert known.turned_when_it_pays() is None
         assert_close(S.t() @ G, S.to_dense().t() @ G)
+
+
+def test_background_tuning_outlives_the_matrices_it_looks_at():
+    B, G = numbers(N, 64), numbers(N, 64)
+    with config.options(background=True, overhead=1.0, effort="measure", budget_s=5.0):
+        for seed in range(6):
+            A = compressed(dense(N, N, 0.1, seed=seed))
+            D = A.to_dense()
+            for _ in range(12):
+                A.values().mul_(-1)
+                D = -D
+                fresh = torch.sparse_csr_tensor(A.crow_indices(), A.col_indices(), A.values().clone(), A.shape)
+                assert_close(fresh @ B, D @ B)
+                assert_close(A.t() @ G, D.t() @ G)
+            del A, fresh
+            gc.collect()
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_a_pinned_operand_reads_memory_that_stays_and_counts_its_writes(inference):
+    """What a background thread sees: never freed memory, and never two contents under one version."""
+    asp.forget_structures()
+    A = compressed(dense(N, N, 0.1))
+    D = A.to_dense()
+    v, B = A.values().clone(), numbers(N, 64)
+    known = structure.structure_of(A.crow_indices(), A.col_indices(), N, N)
+    cell = cells.cell_of(known, torch.float32)
+    with torch.inference_mode(inference), cells.held(asp.csr(A).rows, A.values(), transposed=False):
+        cell.pin()
+    arrays = cell.indptr.copy(), cell.indices.copy(), cell.data.copy()
+    before = cell.values_version
+    for sign in (-1, 1, -1):
+        A.values().mul_(-1)
+        assert_close(A @ B, sign * D @ B)
+        assert (cell.data == sign * arrays[2]).all()
+    assert cell.values_version >= before + 3
+    A @ B
+    same = cell.data.copy()
+    del A, D, B
+    gc.collect()
+    numbers(len(v)), numbers(len(v))  # what the allocator gives out again
+    assert not known.dead
+    assert (cell.indptr == arrays[0]).all()
+    assert (cell.indices == arrays[1]).all()
+    assert (cell.data == same).all()
+
+
+def test_an_operand_that_nobody_pins_any_more_reads_the_tensors_again():
+    A, B = compressed(dense(N, N, 0.1)), numbers(N, 64)
+    known = structure.structure_of(A.crow_indices(), A.col_indices(), N, N)
+    cell = cells.cell_of(known, torch.float32)
+    with cells.held(asp.csr(A).rows, A.values(), transposed=False):
+        cell.pin()
+    cell.unpin()
+    A @ B
+    assert cell.data.ctypes.data == A.values().data_ptr()
+    del A
+    gc.collect()
+    assert known.dead
