@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from autosparse._native import runtime_api
 from autosparse._native.packing import PackedOperand
@@ -13,6 +13,9 @@ from autosparse._native.slices import SIDES
 from autosparse._native.spec import KernelSpec
 
 from autosparse.errors import BuildError
+
+MAX_THREADS: Final = 1 << 30
+"""Of schedules that leave the number to the caller."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +60,14 @@ class BoundKernel:
     packed: PackedOperand
     _operand: Any = field(repr=False)  # cffi asp_operand *
     _chunk: int = field(init=False, repr=False)
+    _most_threads: int = field(init=False, repr=False)
     _address: int = field(init=False, repr=False)
     _call: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         schedule = self.kernel.spec.schedule
         object.__setattr__(self, "_chunk", schedule.chunk if schedule.partition == "dynamic" else 0)
+        object.__setattr__(self, "_most_threads", schedule.threads or MAX_THREADS)
         object.__setattr__(self, "_address", self.kernel.address)
         object.__setattr__(self, "_call", runtime_api.lib.asp_run_kernel)
 
@@ -75,6 +80,7 @@ class BoundKernel:
         Kernels without a column loop take one column (``n_cols == 1``) of adjacent elements. False: a result that
         padding may have spoilt is not finite, C must be computed again by a kernel without padding.
         """
+        n_threads = min(n_threads, self._most_threads)
         return not self._call(
             self._address, self._operand, B_address, ldb, C_address, ldc, n_cols, n_threads, self._chunk
         )

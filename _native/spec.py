@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from autosparse.schedule import SuperSchedule
+from autosparse.schedule import RUN_TIME, SuperSchedule
 from autosparse.target import VECTOR_BYTES
 
 VALUE_BYTES: Final[Mapping[str, int]] = {"float32": 4, "float64": 8}
@@ -123,7 +123,7 @@ class KernelSpec:
     def key(self) -> str:
         """32 hex digits over all that the code depends on: not the pattern, and no argument given at run time."""
         schedule = {field.name: getattr(self.schedule, field.name) for field in dataclasses.fields(self.schedule)}
-        for run_time in ("partition", "chunk"):
+        for run_time in RUN_TIME:
             del schedule[run_time]
         schedule["format"] = str(self.schedule.format.as_compiled())
         facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]

@@ -211,6 +211,11 @@ class ScheduleError(AutosparseError, ValueError):
         """Text that is no format or schedule."""
         return cls(f"cannot read {text!r}: expected {expected}")
 
+    @classmethod
+    def not_in_space(cls, parameter: str, value: object, known: object) -> ScheduleError:
+        """A schedule, value or code that a space of schedules does not have."""
+        return cls(f"{parameter} = {value!r} is not in this space of schedules: it has {known}")
+
 
 class InputFileError(AutosparseError, ValueError):
     """A file that should hold a sparse matrix and does not."""

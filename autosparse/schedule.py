@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autosparse.errors import ScheduleError
-from autosparse.formats import CSR, Format
+from autosparse.formats import CSR, MAX_SPLIT, Format
 
 PARTITIONS: Final = ("nnz", "dynamic")
+RUN_TIME: Final = ("partition", "chunk", "threads")
+"""Fields that no code depends on."""
 SCHEDULE_VERSION: Final = 1
 """Raise when the meaning of a field changes: kernels and plans of other versions are not reused."""
 
@@ -32,6 +34,7 @@ class SuperSchedule:
     parallel: str = "i1"  # coordinate of the parallel loop
     partition: str = "nnz"  # "nnz": static, equal nonzeros per thread; "dynamic": chunks handed out
     chunk: int = 32  # iterations of the parallel loop per hand-out, for "dynamic"
+    threads: int = 0  # most threads it is run on; 0: as many as the caller allows
     unroll: int = 1  # of the innermost loop over nonzeros
     prefetch: int = 0  # nonzeros ahead whose row of B is prefetched; 0: none
 
@@ -46,6 +49,11 @@ class SuperSchedule:
             return f"partition must be one of {PARTITIONS}, not {self.partition!r}"
         if min(self.chunk, self.unroll) < 1 or self.prefetch < 0:
             return f"chunk={self.chunk} and unroll={self.unroll} must be >= 1, prefetch={self.prefetch} >= 0"
+        if self.threads < 0:
+            return f"threads={self.threads} must be >= 0 (0: as many as the caller allows)"
+        bad = [f"{index}={size}" for index, size in self.dense_splits if not 1 <= size <= MAX_SPLIT]
+        if bad:
+            return f"dense splits must lie in 1..{MAX_SPLIT}: {', '.join(bad)}"
         dense = {f"{index}1" for index, _ in self.dense_splits} | {f"{index}0" for index, _ in self.dense_splits}
         wanted = set(self.format.order) | dense
         if set(self.loop_order) != wanted or len(self.loop_order) != len(wanted):
@@ -57,6 +65,11 @@ class SuperSchedule:
     def dense_split(self, index: str) -> int:
         """Compile-time tile of the dense index (0 when the operation has none)."""
         return dict(self.dense_splits).get(index, 0)
+
+    def as_compiled(self) -> SuperSchedule:
+        """The schedule as code sees it: fields that are arguments at run time are normal. Equal ones share a kernel."""
+        run_time: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(self) if one.name in RUN_TIME}
+        return dataclasses.replace(self, format=self.format.as_compiled(), **run_time)
 
     def to_json(self) -> str:
         """Canonical text; `from_json` inverts it."""

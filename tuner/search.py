@@ -16,6 +16,7 @@ from autosparse.tuner import space
 from autosparse.tuner.measure import Race, RaceRule
 from autosparse.tuner.model import CostModel
 from autosparse.tuner.prices import Prices
+from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
 from autosparse.config import Effort
@@ -63,7 +64,7 @@ class Search:
     effort: Effort
     make_trial: TrialFactory
     model: Callable[[], CostModel]  # called inside the step "rank": gathering facts takes time
-    supports: space.Supports
+    supports: Supports
     prices: Prices
     style: SearchStyle = BLOCKING
     start: SuperSchedule | None = None  # from a weaker record: tried first

@@ -10,17 +10,16 @@ import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.template import Supports
 
 from autosparse.formats import Format
 from autosparse.problem import Problem
 from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
-
-Supports = Callable[[str, SuperSchedule], "str | None"]  # reason why a backend cannot lower it, or None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +108,26 @@ def schedule(
     operation: str, family: str, size: Mapping[str, int], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
     """The member of `family` with these sizes, column tile (0: a vector) and axes (fields of SuperSchedule)."""
-    row = FAMILIES[family]
+    return member(operation, FAMILIES[family], size, tile=tile, index_bits=index_bits, **axes)
+
+
+def format_of(row: Family, size: Mapping[str, int], index_bits: int = 32) -> Format:
+    """The format of the member of `row` with these sizes."""
     settings = [setting.format(**size) for setting in row.splits]
     if index_bits != 32:
         settings.append(f"bits={index_bits}")
+    return Format.parse(" | ".join([row.levels, *settings]))
+
+
+def member(
+    operation: str, row: Family, size: Mapping[str, int], *, tile: int = 0, index_bits: int = 32, **axes: Any
+) -> SuperSchedule:
+    """The member of `row` with these sizes, column tile (0: no dense index) and axes (fields of SuperSchedule)."""
     has_columns = tile > 0
     loops = tuple(name for name in row.loops if has_columns or name != "j1") + (("j0",) if has_columns else ())
     return SuperSchedule(
         operation=operation,
-        format=Format.parse(" | ".join([row.levels, *settings])),
+        format=format_of(row, size, index_bits),
         loop_order=loops,
         dense_splits=(("j", tile),) if has_columns else (),
         parallel=row.parallel,

@@ -55,6 +55,7 @@ def schedule(plan: Plan) -> str:
         *tiles,
         f"parallel {chosen.parallel} by {chosen.partition}",
         *([f"chunk {chosen.chunk}"] if chosen.partition == "dynamic" else []),
+        *([f"at most {chosen.threads} threads"] if chosen.threads else []),
         *([f"unroll {chosen.unroll}"] if chosen.unroll > 1 else []),
         *([f"prefetch {chosen.prefetch} ahead"] if chosen.prefetch else []),
     ]

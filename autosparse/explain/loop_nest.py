@@ -63,6 +63,7 @@ def schedule_name(schedule: SuperSchedule | None) -> str:
         f"unroll {schedule.unroll}" if schedule.unroll > 1 else "",
         f"prefetch {schedule.prefetch}" if schedule.prefetch else "",
         f"dynamic {schedule.chunk}" if schedule.partition == "dynamic" else "",
+        f"threads {schedule.threads}" if schedule.threads else "",
     ]
     return "; ".join([format_name(schedule.format), *filter(None, notes)])
 
@@ -121,6 +122,7 @@ def _remark(schedule: SuperSchedule, name: str) -> str:
     fetched = fetched.format(schedule.prefetch)
     remarks = [
         shares[schedule.partition] if name == schedule.parallel else "",
+        f"at most {schedule.threads} threads" if name == schedule.parallel and schedule.threads else "",
         "vectors, held in registers" if name in {f"{index}0" for index, _ in schedule.dense_splits} else "",
         f"unrolled {schedule.unroll} times" if is_entries and schedule.unroll > 1 else "",
         f"{fetched} ahead" if is_entries and schedule.prefetch else "",

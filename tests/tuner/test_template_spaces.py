@@ -1,0 +1,134 @@
+"""Laws of the spaces as templates: only legal schedules come out, one code each, and steps stay inside."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from autosparse.tuner.own_space import own_space
+from autosparse.tuner.template import Categorical, Permutation, TemplateSpace
+from autosparse.tuner.waco_space import TEMPLATES, waco_space
+
+from autosparse.errors import ScheduleError
+from autosparse.schedule import SuperSchedule
+
+SPACES = [make(algorithm) for algorithm in TEMPLATES for make in (waco_space, own_space)]
+everywhere = pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
+
+
+def samples(space: TemplateSpace, n: int = 60, seed: int = 0) -> list[SuperSchedule]:
+    rng = np.random.default_rng(seed)
+    return [space.sample(rng) for _ in range(n)]
+
+
+@everywhere
+def test_a_code_is_inverted_and_lies_within_its_parameters(space: TemplateSpace) -> None:
+    for made in samples(space):
+        code = space.encode(made)
+        assert space.decode(code) == made
+        assert len(code) == len(space.parameters)
+        for parameter, one in zip(space.parameters, code, strict=True):
+            if isinstance(parameter, Categorical):
+                assert 0 <= one < parameter.size
+            else:
+                assert sorted(one) == list(range(len(parameter.items)))
+
+
+@everywhere
+def test_codes_tell_schedules_apart_and_samples_repeat_with_their_seed(space: TemplateSpace) -> None:
+    made = samples(space, 200)
+    assert len({space.encode(one) for one in made}) == len(set(made)) > 100
+    assert made == samples(space, 200)
+
+
+@everywhere
+def test_schedules_survive_json(space: TemplateSpace) -> None:
+    for made in samples(space):
+        assert SuperSchedule.from_json(made.to_json()) == made
+        assert made.operation == space.operation
+
+
+@everywhere
+def test_neighbours_are_others_in_the_space_and_mostly_mutual(space: TemplateSpace) -> None:
+    for made in samples(space, 8):
+        beside = list(space.neighbours(made))
+        assert made not in beside
+        assert len(set(beside)) == len(beside) >= 3
+        assert all(space.contains(one) for one in beside)
+        # A step that ends a split forgets where the inner loop was: only such steps are not undone in one.
+        mutual = [one for one in beside if made in set(space.neighbours(one))]
+        assert len(mutual) >= len(beside) / 2
+
+
+@everywhere
+def test_what_is_not_supported_is_not_sampled(space: TemplateSpace) -> None:
+    def supports(operation: str, one: SuperSchedule) -> str | None:
+        assert operation == space.operation
+        return None if one.threads == 1 else "one thread, please"
+
+    rng = np.random.default_rng(1)
+    made = [space.sample(rng, supports) for _ in range(20)]
+    assert {one.threads for one in made} == {1}
+    assert {one.threads for one in space.neighbours(made[0], supports)} == {1}
+    with pytest.raises(ScheduleError, match="none of them supported"):
+        space.sample(rng, lambda operation, one: "never")
+
+
+def test_foreign_schedules_values_and_codes_are_refused_with_the_facts() -> None:
+    spmv, spmm = waco_space("spmv"), waco_space("spmm")
+    foreign = spmm.sample(np.random.default_rng(0))
+    assert not spmv.contains(foreign)
+    assert not own_space("spmv").contains(foreign)
+    with pytest.raises(ScheduleError, match="not in this space"):
+        spmv.encode(foreign)
+    code = spmv.encode(spmv.sample(np.random.default_rng(0)))
+    with pytest.raises(ScheduleError, match="isplit"):
+        spmv.decode((16, *code[1:]))
+    with pytest.raises(ScheduleError, match="spgemm"):
+        waco_space("spgemm")
+
+
+def test_the_template_is_the_papers() -> None:
+    """Table 3 for matrix-vector products, and the number of its points."""
+    space = waco_space("spmv", threads=(24, 48))
+    table = {parameter.name: parameter for parameter in space.parameters}
+    powers = tuple(1 << at for at in range(16))
+    assert table["isplit"] == Categorical("isplit", powers)
+    assert powers[-1] == 32768
+    assert table["order"] == Permutation("order", ("i1", "i0", "k1", "k0"))
+    assert table["level_order"] == Permutation("level_order", ("i1", "i0", "k1", "k0"))
+    assert table["paridx"].values == ("i1", "i0")
+    assert table["parnum"].values == (24, 48)
+    assert table["parchunk"].values == (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    formats = [name for name in table if name.startswith("format")]
+    assert all(table[name].values == ("C", "U") for name in formats)
+    assert space.size == 16**2 * 24 * 2 * 2 * 9 * 24 * 2**4
+
+
+def test_the_four_algorithms_of_fig_10_are_reached_by_splits_of_one() -> None:
+    """C[i1], C[i1,i0] and so on: coordinates of indices that are not split have neither loop nor level."""
+    seen = {tuple(sorted(made.loop_order)) for made in samples(waco_space("spmv"), 4000)}
+    inner = [name for name, n in itertools.product(("i0", "k0"), (0, 1)) if n]
+    expected = {
+        tuple(sorted(("i1", "k1", *kept))) for n in range(len(inner) + 1) for kept in itertools.combinations(inner, n)
+    }
+    assert seen == expected
+
+
+@pytest.mark.parametrize("algorithm", TEMPLATES)
+def test_concordant_draws_are_as_the_published_ones(algorithm: str) -> None:
+    """Loops in the order of levels, outer before inner, j0 last (see the module's docstring)."""
+    space = waco_space(algorithm, concordant=1.0)
+    for made in samples(space, 100):
+        loops = [name for name in made.loop_order if name[0] != "j"]
+        assert tuple(loops) == made.format.order
+        assert all(loops.index(f"{name[0]}1") < loops.index(name) for name in loops if name.endswith("0"))
+        assert "j0" not in made.loop_order or made.loop_order[-1] == "j0" or made.dense_split("j") == 1
+
+
+def test_every_level_order_is_reached() -> None:
+    made = samples(waco_space("spmv", concordant=0.0), 6000)
+    orders = {one.format.order for one in made if len(one.format.levels) == 4}
+    assert len(orders) == math.factorial(4)

@@ -1,0 +1,168 @@
+"""Our own space as a template: ``own_space("spmv" | "spmm" | "sddmm" | "mttkrp")``, families of formats times axes.
+
+The families are rows of data (`tuner.space`, and here for operations beside matmul); a schedule's parameters are its
+family, the sizes that the family has, the column tile, the index width, and the axes of the compute schedule. A size
+that a family does not have is 0 in its code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner import space
+from autosparse.tuner.space import Family
+from autosparse.tuner.template import Categorical, Parameter, TemplateSpace, Values
+
+from autosparse.errors import ScheduleError
+from autosparse.formats import Format
+from autosparse.schedule import SuperSchedule
+from autosparse.target import Target
+
+SIZE_NAMES: Final = {"r": "rows", "c": "columns", "k": "panel", "sigma": "sigma"}
+"""Parameters of the sizes of families."""
+NORMAL_CHUNK: Final = 32
+"""Of schedules that hand out no chunks."""
+
+SDDMM_FAMILIES: Final = (
+    Family("csr", "i1:U,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    Family("dcsr", "i1:C,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    Family(
+        "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "k1", "i0", "j1"), "i1", tuple({"r": r} for r in (2, 4, 8)),
+    ),
+    Family(
+        "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "k1", "i0", "k0", "j1"), "i1",
+        tuple({"r": r, "c": c} for r in (2, 4) for c in (2, 4)),
+    ),
+    Family(
+        "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "k0", "j1"), "i1",
+        tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
+    ),
+)  # fmt: skip
+"""Formats for O[i,k] = A[i,k] * X[i,j] Y[k,j]."""
+
+MTTKRP_FAMILIES: Final = (
+    Family("csf", "i1:U,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("dcsf", "i1:C,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("csf-ilk", "i1:U,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    Family("dcsf-ilk", "i1:C,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    Family(
+        "csf-blocks", "i1:U,k1:C,l1:C,l0:U", ("l={c}",), ("i1", "j1", "k1", "l1", "l0"), "i1", ({"c": 2}, {"c": 4}),
+    ),
+    Family(
+        "l-panels", "l1:U,i1:C,k1:C,l0:C", ("l={k}",), ("l1", "i1", "j1", "k1", "l0"), "i1",
+        tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
+    ),
+)  # fmt: skip
+"""Formats for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
+
+TABLES: Final[Mapping[str, tuple[str, Sequence[Family], tuple[int, ...]]]] = {
+    "spmv": ("matmul", tuple(space.FAMILIES.values()), (0,)),
+    "spmm": (
+        "matmul",
+        tuple(row for row in space.FAMILIES.values() if "j1" in row.loops),
+        space.TILES,
+    ),
+    "sddmm": ("sddmm", SDDMM_FAMILIES, space.TILES),
+    "mttkrp": ("mttkrp", MTTKRP_FAMILIES, (4, 8, 16, 32, 64)),
+}
+"""Per algorithm: the operation, its families, the tiles of the dense index (0: there is none)."""
+
+
+class OwnSpace(TemplateSpace):
+    """Every member of the families of one algorithm."""
+
+    def __init__(self, algorithm: str, *, threads: tuple[int, ...]) -> None:
+        if algorithm not in TABLES:
+            raise ScheduleError.not_in_space("algorithm", algorithm, tuple(TABLES))
+        self.operation, families, self._tiles = TABLES[algorithm]
+        self.name = f"own-{algorithm}"
+        self._families = {row.name: row for row in families}
+        sizes = {
+            name: tuple(sorted({0} | {size[key] for row in families for size in row.sizes if key in size}))
+            for key, name in SIZE_NAMES.items()
+        }
+        self.parameters: tuple[Parameter, ...] = (
+            Categorical("family", tuple(self._families), is_ladder=False),
+            *(Categorical(name, values) for name, values in sizes.items()),
+            Categorical("tile", self._tiles),
+            Categorical("bits", (16, 32)),
+            Categorical("unroll", space.UNROLL),
+            Categorical("prefetch", tuple(sorted({*space.PREFETCH, *space.SLOT_PREFETCH}))),
+            Categorical("partition", ("nnz", "dynamic"), is_ladder=False),
+            Categorical("parchunk", space.CHUNKS),
+            Categorical("parnum", threads),
+        )
+
+    def draw(self, rng: np.random.Generator) -> Values:
+        """Families alike, then their sizes alike, then the axes; sliced families take the values that suit them."""
+        values: dict[str, Any] = {parameter.name: parameter.draw(rng) for parameter in self.parameters}
+        row = self._families[values["family"]]
+        size = row.sizes[int(rng.integers(len(row.sizes)))]
+        values |= {name: size.get(key, 0) for key, name in SIZE_NAMES.items()}
+        if "sigma" in size:
+            values["bits"] = 16
+            values["unroll"] = int(rng.choice(space.UNROLL[:3]))
+            values["prefetch"] = int(rng.choice(space.SLOT_PREFETCH))
+        else:
+            values["prefetch"] = int(rng.choice(space.PREFETCH))
+        return values
+
+    def schedule_of(self, values: Values) -> SuperSchedule:
+        """The member of the family; ScheduleError when the family has no such sizes."""
+        row = self._families[values["family"]]
+        size = {key: values[name] for key, name in SIZE_NAMES.items() if values[name]}
+        if size not in row.sizes:
+            raise ScheduleError.not_in_space(f"sizes of {row.name}", size, row.sizes)
+        is_dynamic = values["partition"] == "dynamic"
+        return space.member(
+            self.operation,
+            row,
+            size,
+            tile=values["tile"],
+            index_bits=values["bits"],
+            unroll=values["unroll"],
+            prefetch=values["prefetch"],
+            partition=values["partition"],
+            chunk=values["parchunk"] if is_dynamic else NORMAL_CHUNK,
+            threads=values["parnum"],
+        )
+
+    def values_of(self, schedule: SuperSchedule) -> Values:
+        """The family is known by its levels."""
+        fmt = schedule.format
+        row = next((row for row in self._families.values() if row.levels == ",".join(map(str, fmt.levels))), None)
+        if row is None:
+            raise ScheduleError.not_in_space("format", str(fmt), tuple(self._families))
+        found = _sizes_of(row, fmt)
+        return {
+            "family": row.name,
+            **{name: found.get(key, 0) for key, name in SIZE_NAMES.items()},
+            "tile": schedule.dense_split("j"),
+            "bits": fmt.index_bits,
+            "unroll": schedule.unroll,
+            "prefetch": schedule.prefetch,
+            "partition": schedule.partition,
+            "parchunk": schedule.chunk,
+            "parnum": schedule.threads,
+        }
+
+
+def _sizes_of(row: Family, fmt: Format) -> Mapping[str, int]:
+    """The sizes of `row` that give `fmt`."""
+    for size in row.sizes:
+        if space.format_of(row, size, fmt.index_bits) == fmt:
+            return size
+    raise ScheduleError.not_in_space(f"format of {row.name}", str(fmt), row.sizes)
+
+
+def own_space(algorithm: str, *, threads: tuple[int, ...] | None = None) -> OwnSpace:
+    """Our space of "spmv", "spmm", "sddmm" or "mttkrp". `threads`: default 0 (what the caller allows), then 1, 2, 4 ...
+
+    up to this machine's cores.
+    """
+    if threads is None:
+        n_cores = Target.host().n_cores
+        threads = (0, *(1 << bit for bit in range(n_cores.bit_length()) if 1 << bit < n_cores))
+    return OwnSpace(algorithm, threads=threads)
