@@ -81,6 +81,8 @@ def _vector_axis(nest: Nest, inside: Sequence[Coordinate]) -> str | None:
         if coordinate.index in nest.expression.dense_indices:
             return coordinate.name if _adjacent(nest, coordinate) else None
     last = nest.levels[-1].coordinate
+    if nest.expression.sampled:  # results are scattered
+        return None
     return last.name if last in inside and _adjacent(nest, last) else None
 
 

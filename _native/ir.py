@@ -122,6 +122,7 @@ class ForStored:
     """The entries that a compressed level stores below its parent; binds its coordinate and position.
 
     `unroll` entries per step go to as many copies of the accumulators; `vector`: they are the lanes of one register.
+    `jam`: each entry has a result of its own; those of one step are computed together, in one run of the body.
     `prefetch` entries ahead, the dense rows that will be read are fetched.
     """
 
@@ -132,11 +133,13 @@ class ForStored:
     unroll: int = 1
     vector: bool = False
     prefetch: int = 0
+    jam: bool = False
 
     def __str__(self) -> str:
         name = self.level.name
         parent = self.level.parent_position
-        notes = f"  # unroll {self.unroll}{' as lanes' if self.vector else ''}" if self.unroll > 1 else ""
+        how = " as lanes" if self.vector else " jammed" if self.jam else ""
+        notes = f"  # unroll {self.unroll}{how}" if self.unroll > 1 else ""
         notes += f"  # prefetch {self.prefetch} ahead" if self.prefetch else ""
         return f"{_mark(self.parallel)}for p_{name} in {name}_pos[{parent}]..: {name} = {name}_crd[p_{name}]{notes}"
 
@@ -179,17 +182,26 @@ class Block:
     """``output += sparse * dense...`` for the constant extents of `coordinates` at once (none: for one entry).
 
     `levels` are uncompressed levels located inside. A reduction index past the end of its operand is clamped (the
-    stored value there is a padded zero), an output index past the end is computed and not stored.
+    stored value there is a padded zero), an output index past the end is computed and not stored. Operands named in
+    `later` are left out: a workspace around multiplies by them.
     """
 
     coordinates: tuple[Coordinate, ...]  # outermost first; of extent `split`, or the tile's width for a dense index
     vector: str | None  # coordinate that becomes vector lanes
     levels: tuple[StoredLevel, ...]
     expression: IndexExpression
+    later: tuple[str, ...] = ()
+
+    @property
+    def factors(self) -> tuple[Access, ...]:
+        """What is multiplied here."""
+        every = (self.expression.sparse, *self.expression.dense)
+        return tuple(access for access in every if access.tensor not in self.later)
 
     def __str__(self) -> str:
         loops = ",".join(c.name for c in self.coordinates) or "-"
-        return f"block [{loops}] lanes {self.vector or '-'}: {self.expression}"
+        what = " * ".join(map(str, self.factors)) or "1"
+        return f"block [{loops}] lanes {self.vector or '-'}: {self.expression.output} += {what}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +211,13 @@ class Workspace:
     `init` is "zero" (the body is the whole sum), "load" (the output holds a part of it), or "first": zero while all of
     `first` are 0, else load. `check`: values with padding may multiply an infinite dense value by a stored zero, so
     storing reports values that are not finite.
+
+    `factors` do not depend on what the body sums over: sums start at zero, and each is multiplied by them when the body
+    is done, then added to what the output held. A workspace of `depth` > 0 lies in one of depth - 1 and adds its
+    products to that one's sums. Each cell has `ways` accumulators, which the vectors of one block take in turn.
+
+    Where the output is sampled, cell (i, k) is the entry at its position: its result is stored where the operand's
+    `origin` says, multiplied by the value there; positions without an entry are left out.
     """
 
     output: Access
@@ -208,11 +227,16 @@ class Workspace:
     first: tuple[str, ...]
     check: bool
     body: tuple[Node, ...]
+    factors: tuple[Access, ...] = ()
+    depth: int = 0
+    ways: int = 1
 
     def __str__(self) -> str:
         init = "zero" if self.init == "zero" else "load" if self.init == "load" else f"load unless first {self.first}"
-        copies = f" x {self.copies}" if self.copies > 1 else ""
-        return f"accumulate {self.output}{copies} ({init}{', check finite' if self.check else ''}):"
+        copies = (f" x {self.copies}" if self.copies > 1 else "") + (f" x {self.ways} ways" if self.ways > 1 else "")
+        what = f"part {self.depth} of {self.output}" if self.depth else str(self.output)
+        times = f", times {' * '.join(map(str, self.factors))}" if self.factors else ""
+        return f"accumulate {what}{copies} ({init}{', check finite' if self.check else ''}{times}):"
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +292,7 @@ class Program:
     expression: IndexExpression
     levels: tuple[StoredLevel, ...]
     body: tuple[Node, ...]
+    private: bool = False  # the parallel loop, outermost, sums: each part of it adds to an output of its own
 
     @property
     def needs_sorted(self) -> bool:
@@ -281,7 +306,9 @@ class Program:
 
     def __str__(self) -> str:
         levels = ",".join(f"{level.name}:{level.kind}" for level in self.levels)
-        return "\n".join([f"{self.expression}    # {self.expression.sparse.tensor}: {levels}", *_lines(self.body, 0)])
+        notes = "; outputs of their own for threads" if self.private else ""
+        head = f"{self.expression}    # {self.expression.sparse.tensor}: {levels}{notes}"
+        return "\n".join([head, *_lines(self.body, 0)])
 
 
 def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:

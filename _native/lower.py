@@ -4,7 +4,8 @@ At each loop the sparse operand's levels are asked how its coordinate can be rea
 next unresolved level, the level iterates (concordant: WACO §3.1). If its level lies deeper, the loop runs over the
 dense extent (discordant), and the level is resolved later, by locate (U) or search (C), once its parents are.
 The innermost loops of constant extent become one register block; accumulators are placed right inside the last loop
-over an output coordinate outside the block.
+over an output coordinate outside the block. A factor that no loop further inside changes is taken out of their sum: a
+workspace of its own holds the sum, and multiplies it once (for MTTKRP the factoring of SPLATT, Smith et al. 2015).
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Final
 
 from autosparse._native.block import (
     MAX_ACCUMULATORS,
+    MAX_UPDATES,
     Nest,
     block_accumulators,
     block_updates,
@@ -38,13 +40,16 @@ from autosparse._native.ir import (
     walk,
 )
 from autosparse._native.lower_slices import lower_slices, reason_unsupported
-from autosparse._native.spec import EXPRESSIONS, KernelSpec, expression_of
+from autosparse._native.spec import EXPRESSIONS, Access, IndexExpression, KernelSpec, expression_of, variant_of
 
 from autosparse.errors import ScheduleError
 from autosparse.schedule import SuperSchedule
 
 MAX_TAIL_UPDATES: Final = 160
 """Most multiply-adds, as vector instructions, of the tiles for the last columns when each number of vectors has one."""
+
+MIN_CHAINS: Final = 4
+"""Fewest accumulators of a sum along vectors: multiply-adds that follow each other wait four cycles."""
 
 MIN_GATHER_LANES: Final = 4
 """Fewest accumulators for which the entries of a row become vector lanes."""
@@ -54,19 +59,34 @@ def supports(operation: str, schedule: SuperSchedule) -> str | None:
     """Why `schedule` cannot be lowered for `operation`, or None when it can. A legal schedule is taken for granted."""
     if operation != schedule.operation or operation not in EXPRESSIONS:
         return f"operation {operation!r} has no index expression (known: {', '.join(EXPRESSIONS)})"
-    expression = EXPRESSIONS[operation]
     stored = {name[:-1] for name in schedule.format.order}
-    if stored != set(expression.sparse.indices):
-        return f"format {schedule.format} stores {sorted(stored)}, but {expression.sparse} is wanted"
+    expression = variant_of(operation, stored)
+    if expression is None:
+        wanted = " or ".join(str(variant.sparse) for variant in EXPRESSIONS[operation])
+        return f"format {schedule.format} stores {sorted(stored)}, but {wanted} is wanted"
     foreign = sorted(index for index, _ in schedule.dense_splits if index not in expression.dense_indices)
     if foreign:
         return f"{', '.join(foreign)} is no dense index of {expression}"
-    if schedule.parallel[:-1] not in expression.output.indices:
-        return f"the loop over {schedule.parallel} sums: threads would add to the same results"
-    tiled = {name for name in schedule.loop_order if name[:-1] in expression.dense_indices and name.endswith("0")}
-    if schedule.parallel in tiled:
-        return f"{schedule.parallel} runs inside a column tile: it is no loop for threads"
-    return reason_unsupported(schedule) if schedule.format.is_sliced else None
+    if schedule.format.is_sliced:
+        return reason_unsupported(schedule)
+    return _reason_unsupported_threads(expression, schedule)
+
+
+def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSchedule) -> str | None:
+    parallel = schedule.parallel
+    if parallel[:-1] in expression.dense_indices and parallel.endswith("0"):
+        return f"{parallel} runs inside a column tile: it is no loop for threads"
+    if not _sums_over(parallel, expression):
+        return None
+    if parallel[:-1] in expression.dense_indices:
+        return f"the loop over {parallel} sums: threads would add to the same results"
+    if parallel != schedule.loop_order[0]:
+        return f"the loop over {parallel} sums: threads have results of their own only where it is the outermost loop"
+    return None
+
+
+def _sums_over(coordinate: str, expression: IndexExpression) -> bool:
+    return coordinate[:-1] not in expression.output.indices
 
 
 def lower(spec: KernelSpec) -> Program:
@@ -77,8 +97,8 @@ def lower(spec: KernelSpec) -> Program:
     if spec.schedule.format.is_sliced:
         return lower_slices(spec)
     nest = _nest_of(spec)
-    body = _Lowering(nest, spec.schedule).program_body()
-    return Program(nest.expression, nest.levels, body)
+    lowering = _Lowering(nest, spec.schedule)
+    return Program(nest.expression, nest.levels, lowering.program_body(), lowering.private)
 
 
 def _nest_of(spec: KernelSpec) -> Nest:
@@ -103,10 +123,12 @@ class _State:
     depth: int = 0  # first level without a position
     visits_all: bool = True  # every iteration of the loops so far happens, whatever is stored
     open: bool = False  # inside the workspace
+    later: tuple[str, ...] = ()  # operands that the workspaces around multiply by
+    n_parts: int = 0  # workspaces around, but for the output's
 
 
 class _Lowering:
-    """One lowering: the nest, its block, and the place of the workspace."""
+    """One lowering: the nest, its block, and the places of the workspaces."""
 
     def __init__(self, nest: Nest, schedule: SuperSchedule) -> None:
         self.nest = nest
@@ -116,7 +138,9 @@ class _Lowering:
         output_loops = [d for d in range(self.n_loops) if nest.is_output(nest.order[d])]
         self.workspace_at = output_loops[-1] + 1 if output_loops else 0
         self.copies = self._copies()
-        self.padded = nest.levels[-1].kind == "U"
+        self.padded = nest.levels[-1].kind == "U" and not nest.expression.sampled
+        self.private = _sums_over(schedule.parallel, nest.expression)
+        self.spoilt = False  # a factor may meet an empty sum
         self.init = "zero"
 
     def program_body(self) -> tuple[Node, ...]:
@@ -124,12 +148,29 @@ class _Lowering:
         body = self._loops(0, _State())
         return (Zero(self.nest.expression.output), *body) if self.init == "load" else body
 
+    def _sums_inside(self, d: int) -> frozenset[str]:
+        """Indices that loops from the d-th inwards, or the block, sum over."""
+        inside = (*self.nest.order[d : self.n_loops], *self.block.coordinates)
+        return frozenset(c.index for c in inside if not self.nest.is_output(c))
+
+    def _factors(self, d: int, state: _State) -> tuple[Access, ...]:
+        """Operands that the sum of the loops from the d-th inwards can be multiplied by, once."""
+        expression, summed = self.nest.expression, self._sums_inside(d)
+        if not summed and not expression.sampled:
+            return ()
+        every = (expression.sparse, *expression.dense) if summed else (expression.sparse,)
+        free = (access for access in every if summed.isdisjoint(access.indices))
+        return tuple(access for access in free if access.tensor not in state.later)
+
     def _copies(self) -> int:
         """Accumulator copies that `unroll` asks for, as far as registers and the shape of the nest allow."""
         last = self.nest.order[self.n_loops - 1] if self.n_loops else None
         level = self.nest.level_of(last.name) if last else None
         if level is None or level.kind != "C" or self.workspace_at >= self.n_loops:
             return 1
+        return self._most_copies()
+
+    def _most_copies(self) -> int:
         copies = self.schedule.unroll
         while copies > 1 and copies * block_accumulators(self.block, self.nest.max_lanes) > MAX_ACCUMULATORS:
             copies //= 2
@@ -139,8 +180,11 @@ class _Lowering:
         """Nodes for the loops from the d-th inwards."""
         if d == self.workspace_at and not state.open:
             return (self._workspace(d, state),)
+        factors = self._factors(d, state) if state.open else ()
+        if factors:
+            return (self._part(d, state, factors),)
         if d == self.n_loops:
-            return (self.block,)
+            return (replace(self.block, later=state.later),)
         coordinate = self.nest.order[d]
         level = self.nest.level_of(coordinate.name)
         if level is None:
@@ -171,24 +215,26 @@ class _Lowering:
         inner = f"{coordinate.index}0"
         parallel = coordinate.name == self.schedule.parallel
         if coordinate.is_outer and any(c.name == inner for c in self.block.coordinates):
-            widths, partial = self._widths(coordinate)
+            widths, partial = self._widths(coordinate, inside=state.open)
             return ForTiles(coordinate, widths, self._bind(d, coordinate, state), parallel, partial)
         extent = Extent(coordinate, coordinate.partner in state.bound)
         return ForDense(coordinate, extent, self._bind(d, coordinate, state), parallel)
 
-    def _widths(self, coordinate: Coordinate) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Widths of whole tiles, and of masked ones for the rest.
+    def _widths(self, coordinate: Coordinate, *, inside: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Widths of whole tiles, and of masked ones for the rest; `inside`: of the workspace, which is summed over.
 
-        Without masks: every smaller power of two, any rest is a sum of these. With masks one tile serves any rest, by
-        as many vectors as that needs; of wide blocks only powers of two are written, to bound the text.
+        Without masks: every smaller power of two, any rest is a sum of these; inside only those of whole vectors, and
+        one. With masks one tile serves any rest, by as many vectors as that needs; of wide blocks only powers of two
+        are written, to bound the text.
         """
         tile, max_lanes = coordinate.split, self.nest.max_lanes
         lanes = lanes_of(tile, max_lanes)
         if self.block.vector != f"{coordinate.index}0" or lanes not in self.nest.masked_lanes:
             powers = tuple(1 << bit for bit in reversed(range(tile.bit_length())) if 1 << bit < tile)
-            return (tile, *powers), ()
+            return (tile, *(width for width in powers if not inside or width >= lanes or width == 1)), ()
         n_vectors = tile // lanes
-        length = self.copies * block_updates(self.block, max_lanes) * (n_vectors + 1) // 2
+        copies = self._jammed() if self.nest.expression.sampled else self.copies
+        length = copies * block_updates(self.block, max_lanes) * (n_vectors + 1) // 2
         every = range(1, n_vectors + 1)
         counts = every if length <= MAX_TAIL_UPDATES else [n for n in every if n & (n - 1) == 0 or n == n_vectors]
         return (tile,), tuple(lanes * n for n in counts)
@@ -211,26 +257,86 @@ class _Lowering:
         parallel = coordinate.name == self.schedule.parallel
         weights = self._weights(level) if parallel else None
         innermost = len(body) == 1 and isinstance(body[0], Block) and state.open
+        if self.nest.expression.sampled:
+            alone = len(body) == 1 and isinstance(body[0], Workspace)
+            jam = self._jammed() if alone else 1
+            prefetch = self.schedule.prefetch if alone and not parallel else 0
+            return ForStored(level, body, parallel, weights, jam, prefetch=prefetch, jam=jam > 1)
         unroll = self.copies if innermost else 1
-        vector = unroll >= MIN_GATHER_LANES and unroll & (unroll - 1) == 0 and self._gathers(coordinate)
+        vector = (
+            unroll >= MIN_GATHER_LANES and unroll & (unroll - 1) == 0 and not state.later and self._gathers(coordinate)
+        )
         prefetch = self.schedule.prefetch if innermost else 0
         return ForStored(level, body, parallel, weights, unroll, vector, prefetch)
+
+    def _jammed(self) -> int:
+        """Entries computed together where results are one per entry: of the innermost loop over a compressed level."""
+        last = self.nest.order[self.workspace_at - 1]
+        level = self.nest.level_of(last.name)
+        if level is None or level.kind != "C" or last.name == self.schedule.parallel:
+            return 1
+        copies, updates = self._most_copies(), block_updates(self.block, self.nest.max_lanes)
+        while copies > 1 and copies * updates > MAX_UPDATES:
+            copies //= 2
+        return copies
 
     def _gathers(self, coordinate: Coordinate) -> bool:
         """Whether stored coordinates are offsets into a dense vector: entries can be lanes."""
         is_offset = coordinate.split == 1 or not coordinate.is_outer
-        return is_offset and not self.block.coordinates and not self.nest.expression.dense_indices
+        expression = self.nest.expression
+        return is_offset and not self.block.coordinates and not expression.dense_indices and len(expression.dense) == 1
 
     def _weights(self, level: StoredLevel) -> StoredLevel | None:
         below = self.nest.levels[level.depth + 1 : level.depth + 2]
         return below[0] if below and below[0].kind == "C" else None
 
     def _workspace(self, d: int, state: _State) -> Node:
-        outer = self.nest.order[:d]
-        sums = tuple(c.name for c in outer if not self.nest.is_output(c))
-        self.init = "load" if not state.visits_all else "first" if sums else "zero"
-        body = self._loops(d, replace(state, open=True))
-        innermost = any(isinstance(node, ForStored) and node.unroll > 1 for node in walk(body))
-        copies = self.copies if innermost else 1
+        """The accumulators of the output, and the loops that they sum over."""
+        nest = self.nest
+        sums = tuple(c.name for c in nest.order[:d] if not nest.is_output(c))
+        parts = not state.visits_all and not nest.expression.sampled
+        self.init = "load" if parts or self.private else "first" if sums else "zero"
+        body, factors = self._inside(d, state)
         first = sums if self.init == "first" else ()
-        return Workspace(self.nest.expression.output, self.block, copies, self.init, first, self.padded, body)
+        check, copies, ways = self.padded or self.spoilt, self._copies_for(body), self._ways(body)
+        return Workspace(nest.expression.output, self.block, copies, self.init, first, check, body, factors, 0, ways)
+
+    def _part(self, d: int, state: _State, factors: tuple[Access, ...]) -> Node:
+        """Accumulators for a sum that `factors` multiply."""
+        depth = state.n_parts + 1
+        body, _ = self._inside(d, replace(state, n_parts=depth))
+        copies = self._copies_for(body)
+        return Workspace(self.nest.expression.output, self.block, copies, "zero", (), False, body, factors, depth)
+
+    def _inside(self, d: int, state: _State) -> tuple[tuple[Node, ...], tuple[Access, ...]]:
+        """What a workspace around the loops from the d-th inwards holds, and its factors."""
+        factors = self._factors(d, state)
+        later = (*state.later, *(access.tensor for access in factors))
+        body = self._loops(d, replace(state, open=True, later=later))
+        if factors and not self.nest.expression.sampled and not self._is_fed(body, state):
+            self.spoilt = True  # an infinite factor times the sum of nothing is not zero
+        return body, factors
+
+    def _is_fed(self, body: tuple[Node, ...], state: _State) -> bool:
+        """Whether every run of `body` is sure to meet a stored entry."""
+        levels = self.nest.levels
+        resolved = {level.name for level in levels[: state.depth]}
+        loose = {level.name for level in levels} & state.bound - resolved
+        is_listed = state.depth > 0 and levels[state.depth - 1].kind == "C"
+        return is_listed and not loose and not any(isinstance(node, Search | Guard) for node in walk(body))
+
+    def _copies_for(self, body: tuple[Node, ...]) -> int:
+        """Copies of the accumulators of the workspace right around the innermost loop."""
+        nodes = tuple(walk(body))
+        unrolled = any(isinstance(node, ForStored) and node.unroll > 1 for node in nodes)
+        return self.copies if unrolled and not any(isinstance(node, Workspace) for node in nodes) else 1
+
+    def _ways(self, body: tuple[Node, ...]) -> int:
+        """Accumulators per cell, so that sums along a vector's axis do not wait for each other."""
+        nest, block = self.nest, self.block
+        axis = next((c for c in block.coordinates if c.name == block.vector), None)
+        if not nest.expression.sampled or axis is None:
+            return 1
+        n_vectors = axis.split // lanes_of(axis.split, nest.max_lanes)
+        at_once = block_accumulators(block, nest.max_lanes) * self._jammed()
+        return max(1, min(n_vectors, MIN_CHAINS // at_once))

@@ -19,6 +19,8 @@ UNROLL: Final = (1, 2, 4)
 def reason_unsupported(schedule: SuperSchedule) -> str | None:
     """Why a schedule with a sliced format cannot be lowered, or None."""
     fmt = schedule.format
+    if schedule.operation != "matmul":
+        return f"slices are lowered for matmul, not for {schedule.operation}"
     if ",".join(map(str, fmt.levels)) not in LEVELS:
         return f"of sliced formats only {' and '.join(LEVELS)} can be lowered"
     if fmt.split("i") not in LANES or schedule.unroll not in UNROLL:

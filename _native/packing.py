@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from autosparse._native import native_packers, slices
 from autosparse._native.levels import LEVELS, Entries, coordinate_dtype
+from autosparse._native.stored import StoredLevels, extents_of, is_inside, whole_of
 from numpy.typing import NDArray
 
 from autosparse.errors import PackError
@@ -26,7 +27,7 @@ MAX_POSITIONS: Final = 1 << 62
 
 
 @dataclass(eq=False)
-class PackedOperand:
+class PackedOperand(StoredLevels):
     """op(A) in a format: `pos` and `crd` arrays by coordinate of the compressed levels, and the values.
 
     Written once; `refresh` overwrites values in place (callers see to it that no product runs meanwhile).
@@ -48,41 +49,14 @@ class PackedOperand:
         return {"i": n_cols, "k": n_rows} if self.transposed else {"i": n_rows, "k": n_cols}
 
     @property
-    def splits(self) -> dict[str, int]:
-        """Split size of each index."""
-        return {index: self.fmt.split(index) for index in self.sizes}
-
-    @property
-    def last_level(self) -> str:
-        """Coordinate of the innermost level, whose positions number the values."""
-        return self.fmt.order[-1]
-
-    @property
     def arrays(self) -> tuple[Array, ...]:
         """All arrays, values last."""
         return (*self.pos.values(), *self.crd.values(), self.values)
 
     @property
-    def n_positions(self) -> tuple[int, ...]:
-        """Positions of each level."""
-        extents, counts = _extents(self.fmt, self.sizes), [1]
-        for level in self.fmt.levels:
-            name = level.coordinate
-            counts.append(int(self.pos[name][-1]) if name in self.pos else counts[-1] * extents[name])
-        return tuple(counts[1:])
-
-    @property
     def nbytes(self) -> int:
         """Bytes taken beside the user's own arrays."""
         return 0 if self.live else sum(array.nbytes for array in self.arrays)
-
-    def is_sorted(self, coordinate: str) -> bool:
-        """Whether each fiber of a compressed level lists its coordinates in nondecreasing order (looked at once)."""
-        if coordinate not in self._sorted:
-            pos, crd = self.pos[coordinate], self.crd[coordinate][: int(self.pos[coordinate][-1])]
-            falls = np.flatnonzero(crd[1:] < crd[:-1]) + 1
-            self._sorted[coordinate] = bool(np.isin(falls, pos).all())
-        return self._sorted[coordinate]
 
     def refresh(self, values: Array) -> None:
         """Take new values of the same pattern (in A's own order); live operands refer to them."""
@@ -98,37 +72,18 @@ class PackedOperand:
 
         Inside a row, entries come in the order in which the format stores them.
         """
-        coordinates, positions = slices.walk(self) if self.fmt.is_sliced else self._walk()
+        coordinates, positions = slices.walk(self) if self.fmt.is_sliced else self.walk()
         values = self.values[positions]
         if self.fmt.has_padding:
-            kept = (values != 0) & _inside(coordinates, self.fmt, self.sizes)
+            kept = (values != 0) & is_inside(coordinates, self.fmt, self.sizes)
             values = values[kept]
             coordinates = {name: array[kept] for name, array in coordinates.items()}
-        rows, columns = (_whole(coordinates, index, self.fmt) for index in ("i", "k"))
+        rows, columns = (whole_of(coordinates, index, self.fmt) for index in ("i", "k"))
         order = np.argsort(rows, kind="stable")
         index_dtype = self.pattern.indptr.dtype
         indptr = np.zeros(self.sizes["i"] + 1, dtype=index_dtype)
         np.cumsum(np.bincount(rows, minlength=self.sizes["i"]), out=indptr[1:])
         return indptr, columns[order].astype(index_dtype), values[order]
-
-    def _walk(self) -> tuple[dict[str, Array], Array]:
-        """Coordinates of every position of the last level, and those positions."""
-        extents = _extents(self.fmt, self.sizes)
-        coordinates: dict[str, Array] = {}
-        positions = np.zeros(1, dtype=np.int64)
-        for level in self.fmt.levels:
-            name = level.coordinate
-            if level.kind is LevelKind.UNCOMPRESSED:
-                n = extents[name]
-                coordinates = {known: np.repeat(array, n) for known, array in coordinates.items()}
-                coordinates[name] = np.tile(np.arange(n), positions.size)
-                positions = np.repeat(positions, n) * n + coordinates[name]
-            else:
-                lengths = np.diff(self.pos[name]).astype(np.int64)
-                coordinates = {known: np.repeat(array, lengths) for known, array in coordinates.items()}
-                positions = np.arange(int(self.pos[name][-1]))
-                coordinates[name] = self.crd[name][: positions.size].astype(np.int64)
-        return coordinates, positions
 
 
 def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
@@ -137,7 +92,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
         return 0
     if fmt.is_sliced:
         return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
-    extents = _extents(fmt, _sizes(pattern, transposed))
+    extents = extents_of(fmt, _sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
     total, n_positions = 0, 1
@@ -157,7 +112,7 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
         return None
     if fmt.is_sliced:
         return slices.reason_unfit(pattern, fmt)
-    extents = _extents(fmt, _sizes(pattern, transposed))
+    extents = extents_of(fmt, _sizes(pattern, transposed))
     limit = int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1
     for level in fmt.levels:
         if level.kind is LevelKind.COMPRESSED and extents[level.coordinate] > limit:
@@ -186,7 +141,7 @@ def pack_generic(
     nnz = pattern.nnz
     coordinates = _coordinates(pattern, fmt, transposed=transposed)
     order = _storage_order(fmt, coordinates)
-    extents = _extents(fmt, _sizes(pattern, transposed))
+    extents = extents_of(fmt, _sizes(pattern, transposed))
     entries = Entries(np.zeros(nnz, dtype=np.int64), 1)
     pos: dict[str, Array] = {}
     crd: dict[str, Array] = {}
@@ -209,14 +164,6 @@ def pack_generic(
 def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:
     n_rows, n_cols = pattern.shape
     return {"i": n_cols, "k": n_rows} if transposed else {"i": n_rows, "k": n_cols}
-
-
-def _extents(fmt: Format, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Extent of each coordinate: blocks of the outer, split size of the inner."""
-    return {
-        name: -(-sizes[name[:-1]] // fmt.split(name[:-1])) if name.endswith("1") else fmt.split(name[:-1])
-        for name in fmt.order
-    }
 
 
 def _coordinates(pattern: Pattern, fmt: Format, *, transposed: bool) -> dict[str, Array]:
@@ -257,12 +204,3 @@ def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transpo
 
 def _is_block_prefix(levels: tuple[Level, ...], depth: int) -> bool:
     return depth == 1 and {level.coordinate for level in levels[:2]} == {"i1", "k1"}
-
-
-def _whole(coordinates: Mapping[str, Array], index: str, fmt: Format) -> Array:
-    split = fmt.split(index)
-    return coordinates[f"{index}1"] * split + coordinates[f"{index}0"] if split > 1 else coordinates[f"{index}1"]
-
-
-def _inside(coordinates: Mapping[str, Array], fmt: Format, sizes: Mapping[str, int]) -> Array:
-    return np.logical_and(_whole(coordinates, "i", fmt) < sizes["i"], _whole(coordinates, "k", fmt) < sizes["k"])

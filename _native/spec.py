@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from autosparse.errors import ScheduleError
 from autosparse.schedule import RUN_TIME, SuperSchedule
 from autosparse.target import VECTOR_BYTES
 
@@ -39,11 +40,15 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class IndexExpression:
-    """``output += sparse * dense[0] * dense[1] ...``, summed over the indices that the output does not have."""
+    """``output += sparse * dense[0] * dense[1] ...``, summed over the indices that the output does not have.
+
+    `sampled`: the output is sparse and has the entries of the sparse operand, one result each (SDDMM).
+    """
 
     output: Access
     sparse: Access
     dense: tuple[Access, ...]
+    sampled: bool = False
 
     @property
     def indices(self) -> tuple[str, ...]:
@@ -59,21 +64,51 @@ class IndexExpression:
     def without(self, missing: frozenset[str]) -> IndexExpression:
         """The expression when the indices in `missing` have extent 1 (SpMV is SpMM without j)."""
         dense = tuple(access.without(missing) for access in self.dense)
-        return IndexExpression(self.output.without(missing), self.sparse, dense)
+        return IndexExpression(self.output.without(missing), self.sparse, dense, self.sampled)
 
     def __str__(self) -> str:
         return f"{self.output} += {' * '.join(map(str, (self.sparse, *self.dense)))}"
 
 
-EXPRESSIONS: Final[Mapping[str, IndexExpression]] = {
-    "matmul": IndexExpression(Access("C", ("i", "j")), Access("A", ("i", "k")), (Access("B", ("k", "j")),)),
+TENSOR_INDICES: Final = ("i", "k", "l", "m", "n", "o")
+"""Indices of a sparse operand: the output's rows, then the others in the order of its modes; ``j`` counts columns."""
+
+FACTORS: Final = ("B", "C", "D", "E", "F")
+"""Dense operands of MTTKRP, by the index of their rows: ``k``, ``l``, ..."""
+
+
+def _mttkrp(order: int) -> IndexExpression:
+    stored = TENSOR_INDICES[:order]
+    factors = tuple(Access(name, (index, "j")) for name, index in zip(FACTORS, stored[1:], strict=False))
+    return IndexExpression(Access("M", ("i", "j")), Access("T", stored), factors)
+
+
+EXPRESSIONS: Final[Mapping[str, tuple[IndexExpression, ...]]] = {
+    "matmul": (IndexExpression(Access("C", ("i", "j")), Access("A", ("i", "k")), (Access("B", ("k", "j")),)),),
+    "sddmm": (
+        IndexExpression(
+            Access("O", ("i", "k")),
+            Access("A", ("i", "k")),
+            (Access("X", ("i", "j")), Access("Y", ("k", "j"))),
+            sampled=True,
+        ),
+    ),
+    "mttkrp": tuple(_mttkrp(order) for order in range(3, len(TENSOR_INDICES) + 1)),
 }
-"""Index expression of each operation that can be lowered; a new operation is a row."""
+"""Index expressions of each operation that can be lowered, by order of the sparse operand; an operation is a row."""
+
+
+def variant_of(operation: str, stored: Collection[str]) -> IndexExpression | None:
+    """The expression of `operation` whose sparse operand has the indices `stored`; None when there is none."""
+    variants = EXPRESSIONS.get(operation, ())
+    return next((variant for variant in variants if set(variant.sparse.indices) == set(stored)), None)
 
 
 def expression_of(schedule: SuperSchedule) -> IndexExpression:
     """The expression that `schedule` computes: dense indices without a loop are dropped (one column: SpMV)."""
-    expression = EXPRESSIONS[schedule.operation]
+    expression = variant_of(schedule.operation, {name[:-1] for name in schedule.format.order})
+    if expression is None:
+        raise ScheduleError.illegal(schedule.to_json(), f"no {schedule.operation} of {schedule.format}")
     looped = {coordinate[:-1] for coordinate in schedule.loop_order}
     return expression.without(frozenset(expression.dense_indices) - looped)
 

@@ -1,0 +1,93 @@
+"""StoredLevels: what a packed operand knows of its levels: extents, positions, order, and a walk over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.formats import Format, LevelKind
+
+Array = NDArray[Any]  # indices of any supported dtype
+
+
+class StoredLevels:
+    """Arrays of the compressed levels of a format by coordinate: `pos` delimits, `crd` lists."""
+
+    fmt: Format
+    pos: Mapping[str, Array]
+    crd: Mapping[str, Array]
+    _sorted: dict[str, bool]
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Extents of the sparse operand's indices, the output's rows first."""
+        raise NotImplementedError
+
+    @property
+    def splits(self) -> dict[str, int]:
+        """Split size of each index."""
+        return {index: self.fmt.split(index) for index in self.sizes}
+
+    @property
+    def last_level(self) -> str:
+        """Coordinate of the innermost level, whose positions number the values."""
+        return self.fmt.order[-1]
+
+    @property
+    def n_positions(self) -> tuple[int, ...]:
+        """Positions of each level."""
+        extents, counts = extents_of(self.fmt, self.sizes), [1]
+        for level in self.fmt.levels:
+            name = level.coordinate
+            counts.append(int(self.pos[name][-1]) if name in self.pos else counts[-1] * extents[name])
+        return tuple(counts[1:])
+
+    def is_sorted(self, coordinate: str) -> bool:
+        """Whether each fiber of a compressed level lists its coordinates in nondecreasing order (looked at once)."""
+        if coordinate not in self._sorted:
+            pos, crd = self.pos[coordinate], self.crd[coordinate][: int(self.pos[coordinate][-1])]
+            falls = np.flatnonzero(crd[1:] < crd[:-1]) + 1
+            self._sorted[coordinate] = bool(np.isin(falls, pos).all())
+        return self._sorted[coordinate]
+
+    def walk(self) -> tuple[dict[str, Array], Array]:
+        """Coordinates of every position of the last level, padding included, and those positions."""
+        extents = extents_of(self.fmt, self.sizes)
+        coordinates: dict[str, Array] = {}
+        positions = np.zeros(1, dtype=np.int64)
+        for level in self.fmt.levels:
+            name = level.coordinate
+            if level.kind is LevelKind.UNCOMPRESSED:
+                n = extents[name]
+                coordinates = {known: np.repeat(array, n) for known, array in coordinates.items()}
+                coordinates[name] = np.tile(np.arange(n), positions.size)
+                positions = np.repeat(positions, n) * n + coordinates[name]
+            else:
+                lengths = np.diff(self.pos[name]).astype(np.int64)
+                # Parents come in the order of their positions.
+                coordinates = {known: np.repeat(array, lengths) for known, array in coordinates.items()}
+                positions = np.arange(int(self.pos[name][-1]))
+                coordinates[name] = self.crd[name][: positions.size].astype(np.int64)
+        return coordinates, positions
+
+
+def extents_of(fmt: Format, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Extent of each coordinate: blocks of the outer, split size of the inner."""
+    return {
+        name: -(-sizes[name[:-1]] // fmt.split(name[:-1])) if name.endswith("1") else fmt.split(name[:-1])
+        for name in fmt.order
+    }
+
+
+def whole_of(coordinates: Mapping[str, Array], index: str, fmt: Format) -> Array:
+    """Values of an index from those of its coordinates."""
+    split = fmt.split(index)
+    return coordinates[f"{index}1"] * split + coordinates[f"{index}0"] if split > 1 else coordinates[f"{index}1"]
+
+
+def is_inside(coordinates: Mapping[str, Array], fmt: Format, sizes: Mapping[str, int]) -> Array:
+    """Which positions lie inside the operand: those of blocks at its edges may not."""
+    return np.logical_and.reduce([whole_of(coordinates, index, fmt) < size for index, size in sizes.items()])
