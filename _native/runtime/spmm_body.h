@@ -4,44 +4,89 @@
  * when the row is done.
  */
 
-/* sum += A[i] B for the nonzeros [k, stop) of one row; with `fetch`, rows of B named later are fetched meanwhile. */
+/* Sets of sums: narrow tiles have too few sums to hide the latency of a fused multiply-add. */
+#if WORDS == 2
+#define SETS(nv) 1
+#else
+#define SETS(nv) ((nv) == 1 ? 4 : (nv) <= 4 ? 2 : 1)
+#endif
+
+/* Where row `index` of B begins. The address is made once: as part of each load's it would cost an operation each. */
+ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
+{
+    const R *row = B + index * ldb;
+#ifdef __GNUC__
+    __asm__("" : "+r"(row));
+#endif
+    return row;
+}
+
+/* sum += a row of B times a. */
 #if WORDS == 2
 #define SUMS sum, imaginary
-ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const asp_args *args, int64_t k,
-                              int64_t stop, const R *B, int64_t ldb, VM mask, V *sum, V *imaginary)
+ASP_INLINE void NAME(add_entry)(const int nv, const int masked, const R *b, const R *a, VM mask, V *sum, V *imaginary)
 #else
 #define SUMS sum
-ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const asp_args *args, int64_t k,
-                              int64_t stop, const R *B, int64_t ldb, VM mask, V *sum)
+ASP_INLINE void NAME(add_entry)(const int nv, const int masked, const R *b, const R *a, VM mask, V *sum)
 #endif
 {
-    const I *indices = args->indices;
-    const R *data = args->data;
-    const int64_t ahead = args->prefetch;
-    for (; k < stop; k++) {
-        const R *b = B + indices[k] * ldb;
-        if (fetch) {
-            const char *later = (const char *)(B + indices[k + ahead] * ldb);
-            ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL) __builtin_prefetch(later + v * VL * RBYTES);
-        }
-        const V a = v_set1(data[k * WORDS]);
-        ASP_UNROLL for (int v = 0; v < nv; v++)
-        {
-            const V x = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
-            sum[v] = v_fma(a, x, sum[v]);
+    const V real = v_set1(a[0]);
+    ASP_UNROLL for (int v = 0; v < nv; v++)
+    {
+        const V x = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
+        sum[v] = v_fma(real, x, sum[v]);
 #if WORDS == 2
-            imaginary[v] = v_fma(v_set1(data[k * 2 + 1]), x, imaginary[v]);
+        imaginary[v] = v_fma(v_set1(a[1]), x, imaginary[v]);
 #endif
-        }
     }
+}
+
+ASP_INLINE void NAME(fetch_row)(const int nv, const R *b)
+{
+    ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL)
+        __builtin_prefetch((const char *)b + v * VL * RBYTES);
+}
+
+/* sum += A[i] B for the nonzeros [k, stop) of one row; rows of B named `ahead` nonzeros later are fetched meanwhile
+ * (0: none). Of several sets of sums the first is what the others were added to. */
+#if WORDS == 2
+ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const I *indices, const R *data,
+                              int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, VM mask, V *sum,
+                              V *imaginary)
+#else
+ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const I *indices, const R *data,
+                              int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, VM mask, V *sum)
+#endif
+{
+#if WORDS == 1
+    const int sets = SETS(nv);
+    for (; sets > 1 && k + sets <= stop; k += sets)
+        ASP_UNROLL for (int s = 0; s < sets; s++)
+        {
+            if (fetch) NAME(fetch_row)(nv, B + indices[k + s + ahead] * ldb);
+            NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k + s], ldb), data + k + s, mask, sum + s * nv);
+        }
+#endif
+    for (; k < stop; k++) {
+        if (fetch) NAME(fetch_row)(nv, B + indices[k + ahead] * ldb);
+        NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k], ldb), data + k * WORDS, mask, SUMS);
+    }
+#if WORDS == 1
+    ASP_UNROLL for (int v = nv; v < nv * sets; v++) sum[v % nv] = sum[v % nv] + sum[v];
+#endif
 }
 
 /* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless masked). */
 ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args, int64_t begin, int64_t end, int64_t j,
                            int lanes)
 {
-    const I *indptr = args->indptr;
-    const R *B = (const R *)args->B + j;
+    /* Copies: a store to C could change what args points at, as far as the compiler knows. */
+    const I *indptr = args->indptr, *indices = args->indices;
+    const R *data = args->data, *B = (const R *)args->B + j;
+    const int accumulate = args->accumulate;
+#if WORDS == 1
+    const int stream = args->stream && !masked;
+#endif
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
@@ -54,23 +99,23 @@ ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args,
             continue;
         }
         V sum[TILE_MOST];
-        ASP_UNROLL for (int v = 0; v < nv; v++) sum[v] = v_zero();
+        ASP_UNROLL for (int v = 0; v < TILE_MOST; v++) sum[v] = v_zero();
 #if WORDS == 2
         V imaginary[TILE_MOST];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
-        if (prefetch && stop <= prefetch_end) NAME(add_row)(nv, masked, 1, args, k, stop, B, ldb, mask, SUMS);
-        else NAME(add_row)(nv, masked, 0, args, k, stop, B, ldb, mask, SUMS);
+        if (prefetch && stop <= prefetch_end) NAME(add_row)(nv, masked, 1, indices, data, prefetch, k, stop, B, ldb, mask, SUMS);
+        else NAME(add_row)(nv, masked, 0, indices, data, 0, k, stop, B, ldb, mask, SUMS);
         R *c = C + i * ldc;
 #if WORDS == 2
-        NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, args->accumulate);
+        NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, accumulate);
 #else
-        if (args->accumulate) {
+        if (accumulate) {
             const V one = v_set1(1);
             ASP_UNROLL for (int v = 0; v < nv; v++)
                 sum[v] = v_fma(one, masked && v == nv - 1 ? v_loadm(c + v * VL, mask) : v_load(c + v * VL), sum[v]);
         }
-        if (args->stream && !masked) {
+        if (stream) {
             ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
             continue;
         }
@@ -107,3 +152,4 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     }
 }
 #undef SUMS
+#undef SETS
