@@ -118,6 +118,13 @@ def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     return handler.empty(shape, dtype)
 
 
+def copied(array: NDArray[Any]) -> NDArray[Any]:
+    """A contiguous copy of `array` in such memory."""
+    copy = empty_output(array.shape, array.dtype)
+    np.copyto(copy, array)
+    return copy
+
+
 def pool_state() -> dict[str, int]:
     """Bytes and blocks of freed results now kept, and how often one was used again."""
     if _get_handler() is None:

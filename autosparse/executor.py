@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.engine.slot import Call, Slot, slot_for
+from autosparse.engine.calls import Call, MatmulCall, SampledCall
+from autosparse.engine.slot import Slot, slot_for
 from autosparse.operand import NativeRows, Operand
+from autosparse.ops.dense import by_rows, row_step
 
 if TYPE_CHECKING:
     from autosparse.engine.trials import KernelTrial
@@ -54,7 +56,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         slot = slot_for(operand, rows, n_vecs, transposed)
     trial = slot.turn
     start_ns = perf_counter_ns()
-    if trial is None or not trial.run(operand, _call(rows, B, out)):
+    if trial is None or not trial.run(operand, _call(rows, B, out, transposed)):
         trial = _without(trial, operand)
         kernel = _lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm
         code = kernel(
@@ -76,7 +78,45 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     return out
 
 
-def _call(rows: NativeRows, B: AnyArray, out: AnyArray) -> Call:
+def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = None) -> AnyArray:
+    """Values of M ∘ (X @ Yᵀ) in the order of M's entries, (nnz,); X (n_major, k), Y (n_minor, k) of M's dtype.
+
+    Rows of X and Y that cannot be read in place are copied. `out`, when given, is (nnz,), contiguous, of M's dtype, and
+    shares no memory with the operands.
+    """
+    rows = operand.rows or operand.validate()
+    n_vecs = X.shape[1]
+    engine = operand.engine
+    slot = engine.hot.get((n_vecs, "sddmm")) if engine is not None else None
+    if slot is None or slot.options is not get_options() or slot.dtype is not rows.dtype:
+        slot = slot_for(operand, rows, n_vecs, False, operation="sddmm")
+    X, Y = by_rows(X, threads=slot.threads), by_rows(Y, threads=slot.threads)
+    if out is None:
+        out = _empty((operand.nnz,), rows.dtype)
+    call = SampledCall(rows, _address_of(X), row_step(X), _address_of(Y), row_step(Y), _address_of(out), n_vecs, (X, Y))
+    _serve(slot, operand, call)
+    return out
+
+
+def _serve(slot: Slot, operand: Operand, call: Call) -> None:
+    """Let the tuned kernel compute, or the default one; then tuning may go on."""
+    trial = slot.turn
+    start_ns = perf_counter_ns()
+    if trial is None or not trial.run(operand, call):
+        trial = _without(trial, operand)
+        if code := call.by_default(slot.threads or _lib.asp_max_threads(), slot.flags):
+            raise MemoryError(f"{slot.operation} needs more memory than there is (code {code})")
+    took_ns = perf_counter_ns() - start_ns
+    slot.n_calls += 1
+    slot.product_ns += took_ns
+    if trial is not None:
+        slot.n_tuned += 1
+        slot.tuned_ns += took_ns
+    if slot.product_ns >= slot.next_look_ns:
+        _look(slot, operand, call.n_vecs, trial, took_ns)
+
+
+def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> MatmulCall:
     """The product as tuned kernels take it: vectors of adjacent elements, else row-major."""
     n_vecs = 1 if B.ndim == 1 else B.shape[1]
     if n_vecs == 1 and B.strides[0] != B.itemsize:
@@ -84,7 +124,7 @@ def _call(rows: NativeRows, B: AnyArray, out: AnyArray) -> Call:
     ldb, ldc = (1, out.strides[0] // out.itemsize) if n_vecs == 1 else (B.strides[0], out.strides[0])
     if n_vecs > 1:
         ldb, ldc = ldb // B.itemsize, ldc // out.itemsize
-    return Call(rows, _address_of(B), ldb, _address_of(out), ldc, n_vecs, B)
+    return MatmulCall(rows, _address_of(B), ldb, _address_of(out), ldc, n_vecs, transposed, B)
 
 
 def _empty(shape: tuple[int, ...], dtype: Any) -> AnyArray:

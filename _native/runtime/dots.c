@@ -14,7 +14,7 @@ typedef struct {
 
 typedef struct {
     const char *const *x, *const *y;
-    const void *in;
+    const void *in, *times;
     void *out;
     int64_t n, K, step; /* step: values from result to result */
     double alpha, beta;
@@ -93,6 +93,7 @@ static void compute(const g_sddmm *s, g_block *block, g_dots_fn run)
         for (int64_t k = 0; k < s->K || k == 0; k += panel) {
             move(block, &place, (h * s->head_step + k) * width);
             dots.K = asp_min(s->K - k, panel);
+            dots.times = s->times && k + panel >= s->K ? (const char *)s->times + at : NULL;
             run(&dots);
             dots.in = dots.out; /* further panels add to the first */
             dots.beta = 1;

@@ -1,4 +1,4 @@
-/* out[q * step] = alpha * <x[q], y[q]> + beta * in[q * step] for q < n: see dots.c. n_full = K / W. */
+/* out[q * step] = (alpha * <x[q], y[q]> + beta * in[q * step]) * times[q] for q < n: see dots.c. n_full = K / W. */
 
 #define AT(p) ((const R *)(p))
 
@@ -59,7 +59,7 @@ ASP_INLINE R NAME(dot_short)(const R *x, const R *y, int64_t K)
 /* n_full is a constant in every caller but one. */
 ASP_INLINE void NAME(dots_some)(const g_dots *d, int64_t n_full)
 {
-    const R *in = d->in, alpha = (R)d->alpha, beta = (R)d->beta;
+    const R *in = d->in, *times = d->times, alpha = (R)d->alpha, beta = (R)d->beta;
     R *out = d->out;
     const int64_t step = d->step;
     int64_t q = 0;
@@ -70,6 +70,7 @@ ASP_INLINE void NAME(dots_some)(const g_dots *d, int64_t n_full)
         dots *= alpha;
         if (step == 1) {
             if (in) dots += beta * LOAD4(in + q);
+            if (times) dots *= LOAD4(times + q);
             STORE4(out + q, dots);
         } else {
             for (int64_t l = 0; l < 4; ++l) {
@@ -79,8 +80,9 @@ ASP_INLINE void NAME(dots_some)(const g_dots *d, int64_t n_full)
         }
     }
     for (; q < d->n; ++q) {
-        const R value = alpha * NAME(dot1)(AT(d->x[q]), AT(d->y[q]), n_full, d->K);
-        out[q * step] = in ? value + beta * in[q * step] : value;
+        R value = alpha * NAME(dot1)(AT(d->x[q]), AT(d->y[q]), n_full, d->K);
+        if (in) value += beta * in[q * step];
+        out[q * step] = times ? value * times[q] : value;
     }
 }
 
@@ -94,11 +96,12 @@ G_WIDTH(4)
 /* Less than a vector: one by one. */
 static void NAME(dots_short)(const g_dots *d)
 {
-    const R *in = d->in;
+    const R *in = d->in, *times = d->times;
     R *out = d->out;
     for (int64_t q = 0; q < d->n; ++q) {
-        const R value = (R)d->alpha * NAME(dot_short)(AT(d->x[q]), AT(d->y[q]), d->K);
-        out[q * d->step] = in ? value + (R)d->beta * in[q * d->step] : value;
+        R value = (R)d->alpha * NAME(dot_short)(AT(d->x[q]), AT(d->y[q]), d->K);
+        if (in) value += (R)d->beta * in[q * d->step];
+        out[q * d->step] = times ? value * times[q] : value;
     }
 }
 

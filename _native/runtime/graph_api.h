@@ -10,6 +10,9 @@ typedef struct {
 int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
               const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
               void *out, int n_threads);
+int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                     const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, const void *vals, void *out,
+                     int n_threads);
 int asp_row_softmax(int dtype, int itype, int64_t n_rows, const void *indptr, int64_t nnz, int64_t n_heads,
                     const void *in, const void *y, void *out, int n_threads);
 int asp_heads_mm(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices, const void *perm,

@@ -44,9 +44,10 @@ G_DEFINE_ROW_OF(int64_t, int64_t)
 
 
 /* Operands of the dot products: X (n_rows x K) and Y (n_cols x K) by rows, heads `head_step` apart, results
- * out[p * n_heads + h] = alpha * dot + beta * in[...]; no `in` means beta = 0. */
+ * out[p * n_heads + h] = (alpha * dot + beta * in[...]) * times[p]; no `in` means beta = 0, no `times` (it asks for one
+ * head) means 1. */
 typedef struct {
-    const void *indptr, *indices, *X, *Y, *in;
+    const void *indptr, *indices, *X, *Y, *in, *times;
     void *out;
     int64_t n_rows, n_cols, nnz, K, ldx, ldy, n_heads, head_step;
     double alpha, beta;

@@ -53,6 +53,13 @@ static const g_range_fn sddmm_complex_table[2][2] = {
     {sddmm_complex_double_int32_t, sddmm_complex_double_int64_t},
 };
 
+static void share(g_range_fn work, const g_sddmm *args, int64_t width, double step_ns, int n_threads)
+{
+    const double serial_ns = (double)args->nnz * (double)(width + 16) * step_ns;
+    const int64_t least = 1 + (int64_t)(1e4 / (serial_ns / (double)(args->nnz + 1) + 1e-3));
+    g_for_items(work, args, args->nnz, least, serial_ns, n_threads);
+}
+
 /* dtype 0 f32, 1 f64, 2 c64, 3 c128; itype 0 int32, 1 int64; `scale` holds alpha and beta as (re, im) pairs; `in` may
  * be NULL (beta not used) or equal to out. n_threads is a bound, 0: all. Returns 0, or -1 for a dtype it does not know. */
 int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
@@ -65,8 +72,19 @@ int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *
                           .alpha = scale[0], .alpha_im = scale[1], .beta = scale[2], .beta_im = scale[3],
                           .dtype = dtype, .itype = itype};
     const g_range_fn work = dtype < 2 ? sddmm_real : sddmm_complex_table[dtype - 2][itype];
-    const double serial_ns = (double)nnz * (double)(K * n_heads + 16) * (dtype < 2 ? 0.06 : 0.5);
-    const int64_t least = 1 + (int64_t)(1e4 / (serial_ns / (double)(nnz + 1) + 1e-3));
-    g_for_items(work, &args, nnz, least, serial_ns, n_threads);
+    share(work, &args, K * n_heads, dtype < 2 ? 0.06 : 0.5, n_threads);
+    return 0;
+}
+
+/* out[p] = vals[p] * <X[i,:], Y[j,:]> for each stored entry p = (i, j); real values (dtype 0, 1), otherwise as above. */
+int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                     const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, const void *vals, void *out,
+                     int n_threads)
+{
+    if (dtype < 0 || dtype > 1 || itype < 0 || itype > 1) return -1;
+    const g_sddmm args = {.indptr = indptr, .indices = indices, .X = X, .Y = Y, .times = vals, .out = out,
+                          .n_rows = n_rows, .n_cols = n_cols, .nnz = asp_index_at(itype, indptr, n_rows), .K = K,
+                          .ldx = ldx, .ldy = ldy, .n_heads = 1, .head_step = K, .alpha = 1, .dtype = dtype, .itype = itype};
+    share(sddmm_real, &args, K, 0.06, n_threads);
     return 0;
 }

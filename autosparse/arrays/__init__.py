@@ -8,3 +8,4 @@ from autosparse.arrays.family import csc_matrix as csc_matrix
 from autosparse.arrays.family import csr_array as csr_array
 from autosparse.arrays.family import csr_matrix as csr_matrix
 from autosparse.arrays.functions import matmul as matmul
+from autosparse.arrays.sampled import sddmm as sddmm

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse._sputils import upcast_char
 
 from autosparse import executor, guard
+from autosparse._native import memory
 from autosparse.arrays import sparse_product
 from autosparse.errors import ShapeError
 from autosparse.operand import DATA, INDICES, INDPTR, Operand
@@ -183,6 +184,18 @@ class AutoSparseMatrix:
     def to_scipy(self) -> Any:
         """`base` as a method."""
         return self.base
+
+    def _with_values(self, values: AnyArray) -> Any:
+        """A matrix of this class with the pattern of this one, in index arrays of its own, and these values."""
+        cell, nnz = self._cell, values.size
+        twin = object.__new__(type(self))
+        twin._cell = Operand()
+        for field, array in ((INDPTR, cell.peek(INDPTR)), (INDICES, cell.peek(INDICES)[:nnz])):
+            twin._cell.rebind(field, memory.copied(array))
+        twin._cell.rebind(DATA, values)
+        _attributes(twin).update(_TRANSPOSE_STATE, _shape=self._shape)
+        twin._settle()
+        return twin
 
     # -- tuning
 

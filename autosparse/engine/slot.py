@@ -26,22 +26,9 @@ FIRST_IMPORT_S: Final = 0.06
 """... once per process, with loading the modules of tuning."""
 
 
-@dataclass(slots=True)
-class Call:
-    """One product as the kernels see it: row-major B and C by address, widths in entries."""
-
-    rows: NativeRows
-    source: int  # address of B
-    ldb: int
-    target: int  # address of C
-    ldc: int
-    n_vecs: int
-    kept: Any = None  # B itself, where the address would not keep it alive
-
-
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One problem, (transposed, columns bucket, dtype), under one set of options.
+    """One problem, (operation, transposed, columns bucket, dtype), under one set of options.
 
     Counts may lose an increment when threads collide, which costs nothing.
     """
@@ -59,6 +46,7 @@ class Slot:
     n_tuned: int = 0  # products that a tuned kernel computed, and their time
     tuned_ns: int = 0
     driver: Driver | None = None  # tuning, from the first look on
+    operation: str = "matmul"
 
 
 class Engine:
@@ -67,7 +55,7 @@ class Engine:
     __slots__ = ("__weakref__", "hot", "shelf", "slots")
 
     def __init__(self) -> None:
-        self.hot: dict[tuple[int, bool], Slot] = {}  # (columns, transposed) -> the slot used last
+        self.hot: dict[tuple[int, bool | str], Slot] = {}  # (columns, transposed or operation) -> the slot used last
         self.slots: dict[tuple[Any, ...], Slot] = {}
         self.shelf = Shelf()
         ENGINES.add(self)
@@ -90,19 +78,21 @@ def engine_of(operand: Operand) -> Engine:
     return engine
 
 
-def slot_for(operand: Operand, rows: NativeRows, n_vecs: int, transposed: bool) -> Slot:
+def slot_for(operand: Operand, rows: NativeRows, n_vecs: int, transposed: bool, *, operation: str = "matmul") -> Slot:
     """The slot of this problem under the options in force; becomes the hot one."""
     options, engine = get_options(), engine_of(operand)
     assert rows.dtype is not None
-    key = (columns_bucket(n_vecs), transposed, rows.dtype.char, *_decisive(options))
+    key = (operation, columns_bucket(n_vecs), transposed, rows.dtype.char, *_decisive(options))
     slot = engine.slots.get(key)
     if slot is None:
         flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
-        look_ns = _first_look_ns(options)
-        slot = Slot(options, transposed, rows.dtype, max(1, n_vecs), options.threads or 0, flags, look_ns)
+        look_ns = _first_look_ns(options) if operation == "matmul" else float("inf")
+        slot = Slot(
+            options, transposed, rows.dtype, max(1, n_vecs), options.threads or 0, flags, look_ns, operation=operation
+        )
         slot = engine.slots.setdefault(key, slot)
     slot.options, slot.dtype = options, rows.dtype
-    engine.hot[n_vecs, transposed] = slot
+    engine.hot[n_vecs, transposed if operation == "matmul" else operation] = slot
     return slot
 
 

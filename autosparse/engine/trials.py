@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from autosparse import _native, cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
+from autosparse.engine.calls import Call, MatmulCall
 from autosparse.engine.experience import Experience
 from autosparse.engine.shelf import Packing, Shelf
-from autosparse.engine.slot import Call
 from autosparse.errors import BuildError, FallbackWarning, PackError, RecordError, StructureError, warn_once
 from autosparse.log import event
 from autosparse.operand import NativeRows, Operand
@@ -178,12 +178,12 @@ class KernelTrial:
         Raises StructureError like the default kernel when the structure was broken since.
         """
         bound, packing = self._bound, self.packing
-        if bound is None or (call.n_vecs == 1 and call.ldc != 1):  # kernels of vectors write adjacent elements
+        if bound is None or not call.suits_generated:
             return False
         if packing is None:
             if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
                 return False
-            return self._compute(self._bound, call)
+            return call.by(self._bound, self.bench.n_threads())
         operand.refresh()
         if operand.structure_version != self.bench.structure_version:
             return False
@@ -191,13 +191,9 @@ class KernelTrial:
             return False
         packing.enter()
         try:
-            return self._compute(bound, call)
+            return call.by(bound, self.bench.n_threads())
         finally:
             packing.leave()
-
-    def _compute(self, bound: Any, call: Call) -> bool:
-        exact = bound.run(call.source, call.ldb, call.target, call.ldc, call.n_vecs, self.bench.n_threads())
-        return exact is not False
 
     def _bind_live(self, operand: Operand, rows: NativeRows) -> bool:
         """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
@@ -335,9 +331,12 @@ class Bench:
         rows = operand.rows or operand.validate()
         B, C = self._operands()
         n_vecs = self.problem.n_dense_cols
-        call = Call(rows, runtime_api.address_of(B), n_vecs, runtime_api.address_of(C), n_vecs, n_vecs, (B, C))
+        call = MatmulCall(
+            rows, runtime_api.address_of(B), n_vecs, runtime_api.address_of(C), n_vecs, n_vecs,
+            self.problem.transposed, (B, C),
+        )  # fmt: skip
         if trial.schedule is None:
-            return lambda: compute_default(call, self.problem.transposed, self.n_threads(), self.flags)
+            return lambda: call.by_default(self.n_threads(), self.flags)
         return (lambda: trial.run(operand, call)) if trial.run(operand, call) else None
 
     @property
@@ -357,14 +356,3 @@ class Bench:
     def release(self) -> None:
         """Give the dense operands' memory back: timing is over."""
         self._dense = None
-
-
-def compute_default(call: Call, transposed: bool, n_threads: int, flags: int) -> int:
-    """C by the kernel that was compiled at install; its status."""
-    rows, cast = call.rows, runtime_api.ffi.cast
-    kernel = runtime_api.lib.asp_csr_t_mm if transposed else runtime_api.lib.asp_csr_mm
-    status: int = kernel(
-        rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], rows.data[0],
-        cast("void *", call.source), call.ldb, cast("void *", call.target), call.ldc, call.n_vecs, n_threads, flags,
-    )  # fmt: skip
-    return status

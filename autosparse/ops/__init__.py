@@ -7,7 +7,8 @@ from typing import Final
 
 from autosparse.ops.base import Operation
 from autosparse.ops.matmul import MATMUL
+from autosparse.ops.sddmm import SDDMM
 
-OPS: Final[Mapping[str, Operation]] = {row.name: row for row in (MATMUL,)}
+OPS: Final[Mapping[str, Operation]] = {row.name: row for row in (MATMUL, SDDMM)}
 
 __all__ = ["OPS", "Operation"]

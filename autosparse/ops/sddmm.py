@@ -1,58 +1,84 @@
-"""S[i,j] = A[i,j] * sum_k X[i,k] * Y[k,j] at the stored entries (i, j) of A: X and Y dense, S with A's structure.
+"""S[i,k] = A[i,k] * sum_j X[i,j] * Y[k,j] at the stored entries (i, k) of A: X and Y dense by rows, S with A's pattern.
 
-Only the sampled dot products are computed; duplicates of A are entries of their own.
+Only the sampled dot products are computed; duplicates and explicit zeros of A are entries of their own. Users pass the
+second dense operand as Yᵀ, of shape (j, k): what is named Y here has its rows (WACO §5, TACO).
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.ops.base import Operation
+from autosparse.ops.dense import by_rows, has_rows, row_step
 from autosparse.pattern import Pattern
 
 AnyArray = NDArray[Any]  # of one native dtype
 
+FEW: Final = 4
+"""Rows per entry from which an operand that has to be copied is copied only where entries need it."""
+BLOCK_BYTES: Final = 1 << 24
+"""Gathered rows that `dots` holds at a time."""
 
-def sample(pattern: Pattern, X: AnyArray, Y_rows: AnyArray, *, threads: int = 0) -> AnyArray:
-    """<X[i, :], Y_rows[j, :]> for each stored (i, j), without conjugation; X (n_rows, K), Y_rows (n_cols, K) → (nnz,).
 
-    X and Y_rows of one native dtype; rows are copied unless their entries are adjacent.
+def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0) -> AnyArray:
+    """<X[i, :], Y[k, :]> for each stored (i, k), without conjugation; X (n_rows, K), Y (n_cols, K) → (nnz,).
+
+    X and Y of one native dtype; rows are copied unless their entries are adjacent.
     """
-    X, Y_rows = _by_rows(X), _by_rows(Y_rows)
-    if X.shape[0] != pattern.n_rows or Y_rows.shape != (pattern.n_cols, X.shape[1]) or X.dtype != Y_rows.dtype:
-        raise ValueError(
-            f"pattern {pattern.shape}, X {X.shape} {X.dtype} and Y {Y_rows.shape} {Y_rows.dtype} do not fit"
-        )
+    if X.shape[0] != pattern.n_rows or Y.shape != (pattern.n_cols, X.shape[1]) or X.dtype != Y.dtype:
+        raise ValueError(f"pattern {pattern.shape}, X {X.shape} {X.dtype} and Y {Y.shape} {Y.dtype} do not fit")
+    X, Y = by_rows(X, threads=threads), by_rows(Y, threads=threads)
     pointer, nnz = runtime_api.pointer, pattern.nnz
-    dots = np.empty(nnz, dtype=X.dtype)
+    values = np.empty(nnz, dtype=X.dtype)
     scale = runtime_api.ffi.new("double[4]", [1.0, 0.0, 0.0, 0.0])
     status = runtime_api.lib.asp_sddmm(
         runtime_api.DTYPE_CODES[X.dtype.name], runtime_api.INDEX_CODES[pattern.index_dtype], *pattern.shape,
-        pointer(pattern.indptr), pointer(pattern.indices), nnz, pointer(X), _step(X), pointer(Y_rows), _step(Y_rows),
-        X.shape[1], 1, scale, runtime_api.ffi.NULL, pointer(dots), threads,
+        pointer(pattern.indptr), pointer(pattern.indices), nnz, pointer(X), row_step(X), pointer(Y), row_step(Y),
+        X.shape[1], 1, scale, runtime_api.ffi.NULL, pointer(values), threads,
     )  # fmt: skip
     runtime_api.raise_for(status)
-    return dots
+    return values
 
 
-def _by_rows(array: AnyArray) -> AnyArray:
-    """`array` with adjacent entries in each row, aligned."""
-    adjacent = array.shape[1] <= 1 or array.strides[1] == array.itemsize
-    if adjacent and array.flags.aligned and array.strides[0] % array.itemsize == 0:
-        return array
-    return np.ascontiguousarray(array)
+def with_few_rows(pattern: Pattern, X: AnyArray, Y: AnyArray) -> tuple[Pattern, AnyArray, AnyArray]:
+    """The same problem with only those rows of X and Y that entries name, where copying all rows would cost more."""
+    nnz = pattern.nnz
+    if not has_rows(X) and FEW * nnz <= pattern.n_rows:
+        rows = np.flatnonzero(pattern.row_lengths)
+        starts = np.append(pattern.indptr[:-1][rows], pattern.indptr[-1:])
+        pattern, X = Pattern(rows.size, pattern.n_cols, starts, pattern.indices), np.take(X, rows, axis=0)
+    if not has_rows(Y) and FEW * nnz <= pattern.n_cols:
+        Y = np.take(Y, pattern.indices[:nnz], axis=0)
+        pattern = Pattern(pattern.n_rows, nnz, pattern.indptr, np.arange(nnz, dtype=pattern.indptr.dtype))
+    return pattern, X, Y
 
 
-def _step(array: AnyArray) -> int:
-    return array.strides[0] // array.itemsize
+def dots(pattern: Pattern, X: AnyArray, Y: AnyArray) -> AnyArray:
+    """`sample` by NumPy, in any dtype: pairs of rows are gathered, some at a time."""
+    rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
+    columns = pattern.indices[: pattern.nnz]
+    values: AnyArray = np.empty(pattern.nnz, dtype=np.result_type(X, Y))
+    step = max(1, BLOCK_BYTES // max(1, X.shape[1] * X.itemsize))
+    for at in range(0, pattern.nnz, step):
+        part = slice(at, at + step)
+        values[part] = np.einsum("pj,pj->p", X[rows[part]], Y[columns[part]])
+    return values
 
 
 def reference(pattern: Pattern, data: AnyArray, X: AnyArray, Y: AnyArray) -> AnyArray:
-    """Values of S by NumPy: every product of a pair of rows is gathered first."""
-    rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
-    columns = pattern.indices[: pattern.nnz]
-    values: AnyArray = data[: pattern.nnz] * np.einsum("pk,pk->p", X[rows], Y.T[columns])
+    """Values of S by NumPy; Y by rows, as kernels take it."""
+    values: AnyArray = data[: pattern.nnz] * dots(pattern, X, Y)
     return values
+
+
+SDDMM: Final = Operation(
+    name="sddmm",
+    expression="S[i,k] = A[i,k] * X[i,j] * Y[k,j]",
+    dense_index="j",
+    reference=reference,
+    gain_prior={1: 0.05, 16: 0.10, 128: 0.10},
+)

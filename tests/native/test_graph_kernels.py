@@ -76,7 +76,7 @@ def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
         X, Y = numbers((pattern.n_rows, width), dtype, 1), numbers((width, pattern.n_cols), dtype, 2)
         ones = np.ones(pattern.nnz, dtype)
         got = sddmm.sample(pattern, X, Y.T, threads=2)
-        np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y), rtol=0, atol=TOLERANCE[dtype] * width)
+        np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y.T), rtol=0, atol=TOLERANCE[dtype] * width)
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])

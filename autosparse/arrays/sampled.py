@@ -1,0 +1,135 @@
+"""`sddmm(A, X, Y)`: the product of two dense matrices where a sparse one has entries."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+
+from autosparse import executor
+from autosparse._native import runtime_api
+from autosparse.arrays import construct
+from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.config import get_options
+from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
+from autosparse.operand import Operand, check_structure
+from autosparse.ops import sddmm as operation
+from autosparse.ops.dense import has_rows
+from autosparse.pattern import Pattern
+
+AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
+
+_REAL: Final = "fd"
+"""Characters of the dtypes whose kernels multiply by A's values themselves, and can be tuned."""
+_NATIVE: Final = "fdFD"
+"""... and of all that have kernels."""
+
+
+def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
+    """S = A ∘ (X @ Y): A's pattern, A[i, j] * <X[i, :], Y[:, j]> at each stored entry; X (m, k), Y (k, n), any strides.
+
+    A: any (m, n) matrix that `csr` takes. S is of A's class (csr_array for what is none of ours), with index arrays of
+    its own; explicit zeros and duplicates stay entries of their own, in A's order. Its dtype is NumPy's promotion of
+    all three; real and complex ones are computed by our kernels, others by NumPy. X and the transpose of Y are read in
+    place where their rows are contiguous (Y in Fortran order), and copied once per call otherwise.
+
+    `out`: array of A.nnz entries for the values of S, in the order of ``A.data``; then `out` is returned and nothing
+    is allocated. Raises ShapeError (ValueError), InputTypeError, DtypeError (TypeError), LayoutError (ValueError), and
+    what `csr` raises.
+    """
+    if not isinstance(A, AutoSparseMatrix):
+        A = construct.csc(A) if sps.issparse(A) and A.format == "csc" else construct.csr(A)
+    X, Y = _dense("X", X), _dense("Y", Y)
+    _check_shapes(A.shape, X, Y)
+    cell = A._cell
+    dtype = np.result_type(A.dtype, X.dtype, Y.dtype)
+    if out is not None:
+        _check_out(out, cell.nnz, dtype)
+    # The stored rows are A's rows, or A's columns: then S.T = A.T ∘ (Y.T @ X.T) is computed on the same entries.
+    of_rows, of_columns = (Y.T, X) if A._transposed else (X, Y.T)
+    values = _values(cell, of_rows, of_columns, dtype, out)
+    if out is None:
+        return A._with_values(values)
+    if values is not out:
+        out[...] = values
+    return out
+
+
+def _dense(name: str, array: Any) -> AnyArray:
+    """`array` as an ndarray of two dimensions."""
+    if sps.issparse(array):
+        cure = f"pass {name}.toarray(), or multiply sparse operands with @"
+        raise InputTypeError.refused(f"sddmm: {name} must be dense", given=construct.describe(array), cure=cure)
+    dense = np.asarray(array)
+    if dense.ndim != 2:
+        cure = f"two-dimensional {name}; vectors x and y as x[:, None] and y[None, :]"
+        raise ShapeError.unfit("sddmm", wanted=cure, **{name: dense.shape})
+    return dense
+
+
+def _check_shapes(shape: tuple[int, ...], X: AnyArray, Y: AnyArray) -> None:
+    """ShapeError unless A (m, n), X (m, k) and Y (k, n) fit."""
+    if len(shape) != 2:
+        raise ShapeError.unfit("sddmm", wanted="a two-dimensional A", A=shape)
+    (m, n), (x_rows, k), (y_rows, y_columns) = shape, X.shape, Y.shape
+    if x_rows != m:
+        raise ShapeError.unfit("sddmm", wanted=f"X with a row for each of the {m} rows of A", A=shape, X=X.shape)
+    if y_columns != n:
+        wanted = f"Y with a column for each of the {n} columns of A" + (" (Y.T has them)" if y_rows == n else "")
+        raise ShapeError.unfit("sddmm", wanted=wanted, A=shape, Y=Y.shape)
+    if y_rows != k:
+        raise ShapeError.unfit("sddmm", wanted=f"Y with a row for each of the {k} columns of X", X=X.shape, Y=Y.shape)
+
+
+def _check_out(out: Any, nnz: int, dtype: np.dtype[Any]) -> None:
+    if not isinstance(out, np.ndarray):
+        cure = "out=np.empty(A.nnz, dtype=...)"
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=construct.describe(out), cure=cure)
+    if out.shape != (nnz,):
+        raise ShapeError.out(wanted=(nnz,), got=out.shape)
+    if out.dtype != dtype:
+        raise DtypeError.out(wanted=dtype, got=out.dtype)
+    if not out.flags.writeable:
+        raise LayoutError.out_readonly()
+
+
+def _values(cell: Operand, X: AnyArray, Y: AnyArray, dtype: np.dtype[Any], out: AnyArray | None) -> AnyArray:
+    """Values of S in the order of the stored entries; in `out` where that can be written as they are computed."""
+    rows = cell.rows or cell.validate()
+    # X @ Y of integers or booleans is not one of floats, whatever A is.
+    is_inexact = X.dtype is dtype or np.result_type(X, Y).kind in "fc"
+    if not (is_inexact and dtype.char in _NATIVE and dtype.isnative and runtime_api.available):
+        return operation.reference(_checked_pattern(cell), cell.peek(2), X, Y)
+    X, Y = X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
+    if rows.dtype is not None and rows.dtype == dtype and dtype.char in _REAL and not _is_sparser(cell, X, Y):
+        return executor.sddmm(cell, X, Y, out=out if out is not None and _is_apart(out, cell, X, Y) else None)
+    pattern, X, Y = operation.with_few_rows(_checked_pattern(cell), X, Y)
+    values = operation.sample(pattern, X, Y, threads=get_options().threads or 0)
+    values *= cell.peek(2)[: pattern.nnz]
+    return values
+
+
+def _is_sparser(cell: Operand, X: AnyArray, Y: AnyArray) -> bool:
+    """Whether `with_few_rows` would leave something out."""
+    few = operation.FEW * cell.nnz
+    return (few <= cell.n_major and not has_rows(X)) or (few <= cell.n_minor and not has_rows(Y))
+
+
+def _checked_pattern(cell: Operand) -> Pattern:
+    """The structure, within bounds and in arrays that kernels take, whatever the dtype of the values."""
+    if cell.rows is not None and cell.rows.dtype is not None:
+        return Pattern(cell.n_major, cell.n_minor, cell.peek(0), cell.peek(1)[: cell.nnz])
+    indptr, indices = cell.peek(0), cell.peek(1)
+    check_structure(indptr, indices, (cell.n_major, cell.n_minor))
+    index_dtype = np.result_type(indptr, indices, np.int32)
+    parts = (np.ascontiguousarray(part, dtype=index_dtype) for part in (indptr, indices[: int(indptr[-1])]))
+    return Pattern(cell.n_major, cell.n_minor, *parts)
+
+
+def _is_apart(out: AnyArray, cell: Operand, X: AnyArray, Y: AnyArray) -> bool:
+    """Whether values can be written to `out` while operands are still read."""
+    return out.flags.c_contiguous and out.flags.aligned and not any(
+        np.may_share_memory(out, part) for part in (X, Y, *map(cell.peek, range(3)))
+    )  # fmt: skip
