@@ -66,7 +66,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
     else:
         return None
     values = A.values()
-    if values.dim() != 1 or crow.dim() != 1 or not A.is_cpu:
+    if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or not A.is_cpu:
         return None
     if not (crow.is_contiguous() and col.is_contiguous()):
         crow, col = crow.contiguous(), col.contiguous()

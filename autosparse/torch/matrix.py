@@ -185,12 +185,16 @@ def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | N
 
 
 def _from_compressed_rows(A: torch.Tensor) -> Csr:
-    return Csr(Rows(A.crow_indices().contiguous(), A.col_indices().contiguous(), *A.shape), A.values())
+    return Csr(_rows(A.crow_indices(), A.col_indices(), *A.shape), A.values())
 
 
 def _from_compressed_columns(A: torch.Tensor) -> Csr:
     n, m = A.shape
-    return Csr(Rows(A.ccol_indices().contiguous(), A.row_indices().contiguous(), m, n), A.values(), transposed=True)
+    return Csr(_rows(A.ccol_indices(), A.row_indices(), m, n), A.values(), transposed=True)
+
+
+def _rows(crow: torch.Tensor, col: torch.Tensor, n: int, m: int) -> Rows:
+    return Rows(crow.to(col.dtype).contiguous(), col.contiguous(), n, m)
 
 
 def _from_other(A: torch.Tensor) -> Csr:

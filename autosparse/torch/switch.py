@@ -30,7 +30,7 @@ PREFIXES: Final = {"SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "aut
 """Names of PyTorch's own kernels in `aten.originals`, by dispatch key."""
 
 _lock = threading.RLock()
-_libraries: list[Any] = []  # torch.library.Library, innermost last; each overrides the one before
+_libraries: list[tuple[Any, frozenset[str]]] = []  # (torch.library.Library or None, its kernels), innermost last
 
 
 def install(*, sparse_gradients: bool = False) -> None:
@@ -49,14 +49,14 @@ def uninstall() -> None:
     """Undo the last `install`; nothing happens where there is none."""
     with _lock:
         if _libraries:
-            library = _libraries.pop()
+            library, _ = _libraries.pop()
             if library is not None:
                 library._destroy()
 
 
 def installed() -> bool:
     """Whether PyTorch's sparse products go through autosparse."""
-    return any(library is not None for library in _libraries)
+    return any(library is not None for library, _ in _libraries)
 
 
 @contextmanager
@@ -69,21 +69,22 @@ def override(*, sparse_gradients: bool = False) -> Iterator[None]:
         uninstall()
 
 
-def _register(sparse_gradients: bool) -> Any:
-    """A new library of kernels, or None when there is nothing to register (a nested call, no runtime)."""
+def _register(sparse_gradients: bool) -> tuple[Any, frozenset[str]]:
+    """A new library and its kernels' names; None when there is nothing to register (a nested call, no runtime)."""
     if not runtime_api.available:
         warn_once(FallbackWarning, "torch", "autosparse has no C runtime: PyTorch computes every sparse product itself")
-        return None
+        return None, frozenset()
     tables = ({} if installed() else dict(TABLES)) | (SPARSE_GRADIENTS if sparse_gradients else {})
     if not tables:
-        return None
+        return None, frozenset()
+    ours = frozenset[str]().union(*(names for _, names in _libraries))
     library = torch.library.Library("aten", "IMPL")
     for key, table in tables.items():
         for operator, kernel in table.items():
             name = PREFIXES[key] + operator
-            if name not in aten.originals:
+            if name not in ours:  # anew each time: another library may have put its own in place, or taken it away
                 aten.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
             with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
                 warnings.simplefilter("ignore", UserWarning)
                 library.impl(operator, run_as_is(kernel), key, with_keyset=True)
-    return library
+    return library, frozenset(PREFIXES[key] + operator for key, table in tables.items() for operator in table)

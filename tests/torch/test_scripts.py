@@ -58,6 +58,22 @@ def test_graph_network_benchmark_compares_loss_curves(folder):
         assert all(gap < 1e-4 for gap in record["loss_gap"].values())
 
 
+def test_comparison_with_pytorchs_own_tests_tells_right_from_wrong(tmp_path):
+    """On two tests in the form of PyTorch's: equal under the override, noticed when products are wrong."""
+    script, file = Path(__file__).with_name("upstream.py"), tmp_path / "test_small.py"
+    file.write_text(
+        "import torch\n"
+        "def test_mm():\n    A = torch.eye(3)\n    assert torch.equal(A.to_sparse_csr() @ A, A)\n"
+        "def test_mm_that_pytorch_fails():\n    assert not torch.ones(1)\n"
+        "def test_other():\n    assert False\n"
+    )
+    text = run_script(script, file)
+    assert "override: 2 tests, 1 passed, 1 failed" in text
+    assert "mm 1" in text
+    assert "0 tests differ" in text
+    assert "1 tests differ" in run_script(script, file, "--control")
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_run(name, tmp_path):

@@ -1,0 +1,124 @@
+"""PyTorch's own tests of sparse CSR tensors, with and without the override: the same tests must pass.
+
+    python tests/torch/upstream.py ~/pytorch/test/test_sparse_csr.py
+    python tests/torch/upstream.py ~/pytorch/test/test_sparse_csr.py --all
+    python tests/torch/upstream.py ~/pytorch/test/test_sparse_csr.py --control
+
+The file comes from a checkout of PyTorch that fits the installed version (with `expecttest` installed), or is a port of
+it to another device that runs on the CPU, such as test/xpu/test_sparse_csr_xpu.py of intel/torch-xpu-ops. It is run
+twice, each time in a process of its own. `--control` makes our products wrong by 1 in the last element: tests that
+fail then are those that look at our answers. Exit status 0: equal (with --control: some fail).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+PRODUCTS = "(addmm or addmv or matmul or mm or mv or sampled or autograd or mul or baddbmm) and not Triton"
+MODE, OUT = "AUTOSPARSE_UPSTREAM_MODE", "AUTOSPARSE_UPSTREAM_OUT"
+KERNELS = {"native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",)}
+WRONG = ("mm", "sddmm")  # what --control spoils
+
+
+class Outcomes:
+    """Pytest plugin: the outcome of every test, and how many calls our kernels served, as JSON."""
+
+    def __init__(self, mode: str, path: Path) -> None:
+        self.path = path
+        self.outcomes: dict[str, str] = {}
+        self.calls: Counter[str] = Counter()
+        if mode != "stock":
+            import autosparse.torch
+
+            self._count(spoil=mode == "control")
+            autosparse.torch.install()
+
+    def _count(self, *, spoil: bool) -> None:
+        from autosparse.torch import native, products
+
+        for home, names in ((native, KERNELS["native"]), (products, KERNELS["products"])):
+            for name in names:
+                setattr(home, name, self._counting(getattr(home, name), name, spoil=spoil and name in WRONG))
+
+    def _counting(self, function, name, *, spoil):
+        def call(*args, **kwargs):
+            result = function(*args, **kwargs)
+            self.calls[name] += 1
+            if spoil and result.numel():
+                result.view(-1)[-1] += 1
+            return result
+
+        return call
+
+    def pytest_runtest_logreport(self, report) -> None:
+        """Failures of set-up and tear-down count too."""
+        if report.when == "call" or report.outcome != "passed":
+            kind = "xfailed" if hasattr(report, "wasxfail") and report.skipped else report.outcome
+            self.outcomes[report.nodeid.split("::", 1)[-1]] = kind
+
+    def pytest_sessionfinish(self) -> None:
+        """Tell the parent."""
+        self.path.write_text(json.dumps({"outcomes": self.outcomes, "calls": self.calls}))
+
+
+def pytest_configure(config) -> None:
+    """Entry of the plugin, in the child process."""
+    if MODE in os.environ:
+        config.pluginmanager.register(Outcomes(os.environ[MODE], Path(os.environ[OUT])), "upstream-outcomes")
+
+
+def run(file: Path, mode: str, selection: str) -> dict[str, dict[str, str]]:
+    """Outcomes and calls of one process."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "outcomes.json"
+        here = str(Path(__file__).resolve().parent)
+        paths = os.pathsep.join(filter(None, (here, str(file.parent), os.environ.get("PYTHONPATH"))))
+        environment = os.environ | {
+            "PYTHONPATH": paths, "PYTORCH_TESTING_DEVICE_ONLY_FOR": "cpu", MODE: mode, OUT: str(out),
+        }  # fmt: skip
+        command = [
+            sys.executable, "-m", "pytest", "-q", "-p", "upstream", "-p", "no:cacheprovider", "-p", "no:randomly",
+            "-c", os.devnull, "--rootdir", str(file.parent), "--tb=no", "--no-header", "-W", "ignore", "-k", selection,
+            str(file),
+        ]  # fmt: skip
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+        if not out.exists():
+            raise SystemExit(f"pytest did not run:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+        found: dict[str, dict[str, str]] = json.loads(out.read_text())
+        return found
+
+
+def main() -> int:
+    """Run, compare, tell."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("file", type=Path, help="test_sparse_csr.py of a checkout of PyTorch, or a port of it")
+    parser.add_argument("--all", action="store_true", help="every test but Triton's, not only products")
+    parser.add_argument("--control", action="store_true", help="with wrong products: how many tests notice")
+    args = parser.parse_args()
+    selection = "not Triton" if args.all else PRODUCTS
+    file = args.file.resolve()
+    stock = run(file, "stock", selection)
+    ours = run(file, "control" if args.control else "override", selection)
+    for name, found in (("stock", stock), ("with wrong products" if args.control else "override", ours)):
+        counts = Counter(found["outcomes"].values())
+        print(f"{name}: {len(found['outcomes'])} tests, " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+    print("calls of our kernels: " + ", ".join(f"{name} {n}" for name, n in sorted(ours["calls"].items())))
+    names = stock["outcomes"].keys() | ours["outcomes"].keys()
+    differ = sorted(n for n in names if stock["outcomes"].get(n) != ours["outcomes"].get(n))
+    print(f"{len(differ)} tests differ" + (":" if differ and not args.control else ""))
+    if args.control:
+        return int(not differ)
+    for name in differ:
+        print(f"  {name}: {stock['outcomes'].get(name)} -> {ours['outcomes'].get(name)}")
+    return int(bool(differ))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
