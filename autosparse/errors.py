@@ -245,6 +245,11 @@ class MissingExtraError(AutosparseError, ImportError):
         """`purpose` needs `package`, which the extra `extra` installs."""
         return cls(f"{purpose} needs {package}, which is not installed.\n  Cure: pip install 'autosparse[{extra}]'")
 
+    @classmethod
+    def by_hand(cls, package: str, *, purpose: str, how: str) -> MissingExtraError:
+        """`purpose` needs `package`, which no extra can install: `how` says what to do."""
+        return cls(f"{purpose} needs {package}, which is not installed.\n  Cure: {how}.")
+
 
 class BuildError(AutosparseError, RuntimeError):
     """A kernel could not be compiled or loaded. Products never raise this: they fall back (see FallbackWarning)."""

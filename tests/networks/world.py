@@ -1,0 +1,40 @@
+"""Cells, features and a plain convolution to compare with."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed (extra: train)")
+
+from autosparse.tuner.coordinates import Coordinates  # noqa: E402
+from autosparse.tuner.networks.lattice import Lattice  # noqa: E402
+
+DENSE_CONVOLUTIONS = {1: torch.nn.functional.conv1d, 2: torch.nn.functional.conv2d, 3: torch.nn.functional.conv3d}
+
+
+def cells(n, extents, seed=0):
+    """`n` random cells, some of them repeated, in no order: (n, D)."""
+    rng = np.random.default_rng(seed)
+    return np.stack([rng.integers(0, extent, n) for extent in extents], axis=1)
+
+
+def lattice(n, extents, seed=0):
+    return Lattice.of(cells(n, extents, seed), extents)
+
+
+def pattern(n=400, extents=(60, 50), seed=0):
+    return Coordinates.of(extents, list(cells(n, extents, seed).T))
+
+
+def dense_convolution(grid, values, kernel, kernel_size, stride):
+    """What a convolution of the whole grid, zeros included, gives on the coarser cells: (n coarser, channels)."""
+    at = grid.coordinates
+    n_dims, n_in = at.shape[1], values.shape[1]
+    extents = [int(extent) + 1 for extent in at.max(dim=0).values]
+    image = torch.zeros(*extents, n_in).index_put(tuple(at.T), values).movedim(-1, 0)[None]
+    weight = kernel.view(*[kernel_size] * n_dims, n_in, -1).permute(n_dims + 1, n_dims, *reversed(range(n_dims)))
+    before = kernel_size // 2 if kernel_size % 2 else 0
+    image = torch.nn.functional.pad(image, [before, kernel_size] * n_dims)
+    out = DENSE_CONVOLUTIONS[n_dims](image, weight, stride=stride)[0].movedim(0, -1)
+    return out[tuple(torch.unique(at // stride, dim=0).T)]

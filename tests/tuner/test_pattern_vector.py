@@ -1,0 +1,44 @@
+"""The statistics of a pattern as a vector: its length, its invariances, and what it tells apart."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autosparse.tuner.coordinates import Coordinates
+from autosparse.tuner.generators import FAMILIES, generate
+from autosparse.tuner.pattern_vector import VECTOR_WIDTHS, matrix_vector, pattern_vector
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_has_finite_statistics_of_moderate_size(family):
+    made = generate(family, nnz=20_000, seed=5)
+    vector = pattern_vector(made)
+    assert vector.shape == (VECTOR_WIDTHS[len(made.shape)],)
+    assert vector.dtype == np.float32
+    assert np.abs(vector).max() < 8
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 9), (1, 1, 1), (2, 5, 3)])
+@pytest.mark.parametrize("n", [0, 1])
+def test_tiny_patterns_have_statistics_too(shape, n):
+    vector = pattern_vector(Coordinates.of(shape, [np.zeros(n, np.int64)] * len(shape)))
+    assert np.isfinite(vector).all()
+
+
+def test_matrices_and_coordinates_agree():
+    made = generate("rmat", nnz=20_000, seed=5)
+    np.testing.assert_array_equal(matrix_vector(made.to_pattern()), pattern_vector(made))
+
+
+def test_orders_without_statistics_are_refused():
+    with pytest.raises(ValueError, match="4 dimensions"):
+        pattern_vector(Coordinates.of((2, 2, 2, 2), [np.zeros(1, np.int64)] * 4))
+
+
+def test_counting_some_columns_only_gives_nearly_the_same_shares(monkeypatch):
+    from autosparse.tuner import pattern_vector as module
+
+    made = generate("mesh", nnz=60_000, seed=5)
+    exact = pattern_vector(made)
+    monkeypatch.setattr(module, "MAX_COUNTED", 6_000)
+    np.testing.assert_allclose(pattern_vector(made), exact, atol=0.1)

@@ -1,0 +1,90 @@
+"""The learned cost model (WACO §4.1, Fig. 6): feature extractor, program embedder, runtime predictor.
+
+The extractor runs once per pattern, the embedder once per program; only the predictor runs for every pair, so a search
+over embedded programs needs nothing else. Lower numbers are faster; they rank, they are no seconds (§4.1.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import numpy as np
+import torch
+from autosparse.tuner.networks.baselines import DenseConv, HumanFeature, Statistics
+from autosparse.tuner.networks.embedder import ProgramEmbedder
+from autosparse.tuner.networks.extractor import EMBEDDING, Extractor, Observed
+from autosparse.tuner.networks.waconet import MinkowskiNet, WACONet
+from numpy.typing import NDArray
+
+from autosparse.errors import OptionError
+
+EXTRACTORS: Final[Mapping[str, Callable[[int, str], Extractor]]] = {
+    "waconet": WACONet,
+    "minkowski": MinkowskiNet,
+    "dense": lambda dimension, backend: DenseConv(dimension),
+    "human": lambda dimension, backend: HumanFeature(dimension),
+    "statistics": lambda dimension, backend: Statistics(dimension),
+}
+"""Name on the command line -> extractor of patterns of a dimension, with a backend for sparse convolution."""
+
+
+def make_extractor(name: str, dimension: int, backend: str = "own") -> Extractor:
+    """A row of `EXTRACTORS`."""
+    if name not in EXTRACTORS:
+        raise OptionError.bad_value("extractor", name, domain=f"one of {', '.join(EXTRACTORS)}", source="argument")
+    return EXTRACTORS[name](dimension, backend)
+
+
+class CostModel(torch.nn.Module):
+    """(pattern, programs) -> predicted cost of each program."""
+
+    def __init__(self, extractor: Extractor, program: ProgramEmbedder) -> None:
+        super().__init__()
+        self.extractor, self.program = extractor, program
+        self.final = torch.nn.Sequential(
+            torch.nn.Linear(2 * EMBEDDING, 128),
+            torch.nn.ReLU(),
+            torch.nn.Linear(128, 64),
+            torch.nn.ReLU(),
+            torch.nn.Linear(64, 1),
+        )
+
+    def forward(self, observed: Observed, codes: torch.Tensor) -> torch.Tensor:
+        """Costs of the programs `codes` (rows of `flat_codes`) on one pattern, (n,)."""
+        return self.predict(self.extractor(observed), self.program(codes))
+
+    def predict(self, pattern: torch.Tensor, programs: torch.Tensor) -> torch.Tensor:
+        """Costs from an embedded pattern (1, EMBEDDING) and embedded programs (n, EMBEDDING): (n,)."""
+        costs: torch.Tensor = self.final(torch.cat([pattern.expand(len(programs), -1), programs], dim=1))
+        return costs.squeeze(1)
+
+    def weights(self) -> dict[str, NDArray[np.float32]]:
+        """All weights by the authors' names: ``layer1.0.kernel``, ``isplit.weight``, ``final.4.bias``, ..."""
+        names = self._names()
+        assert len(set(names.values())) == len(names), "two weights have one name"
+        return {names[name]: tensor.detach().cpu().numpy() for name, tensor in self.state_dict().items()}
+
+    def load_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
+        """Take `weights` as `weights()` gives them; KeyError or ValueError when names or shapes are other than ours."""
+        names = {short: name for name, short in self._names().items()}
+        if set(names) != set(weights):
+            wrong = sorted(set(names) ^ set(weights))
+            raise KeyError(f"weights of another model: {len(wrong)} names are only on one side: {', '.join(wrong[:8])}")
+        for name, value in weights.items():
+            wanted = tuple(self.state_dict()[names[name]].shape)
+            if value.shape != wanted:
+                raise ValueError(f"{name} has shape {value.shape}, but this model has {wanted} there")
+        self.load_state_dict({names[name]: torch.from_numpy(np.array(value)) for name, value in weights.items()})
+
+    def _names(self) -> dict[str, str]:
+        """Name in the module -> name in files: without the part it belongs to, tables by their parameter."""
+        prefixes = {"extractor.": "", "program.schedule_": "schedule_", "final.": "final."}
+        for at, parameter in enumerate(self.program.parameters_read):
+            prefixes[f"program.tables.{at}."] = f"{parameter.name}."
+        return {
+            name: short + name.removeprefix(prefix)
+            for name in self.state_dict()
+            for prefix, short in prefixes.items()
+            if name.startswith(prefix)
+        }

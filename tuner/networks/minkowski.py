@@ -1,0 +1,61 @@
+"""Sparse convolution by MinkowskiEngine (Choy et al. 2019), which WACO's authors used.
+
+Coordinates above 2^24 may be wrong there: it divides them in single precision.
+"""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import importlib
+from typing import Any, Final
+
+import torch
+from autosparse.tuner.networks.lattice import Lattice
+
+from autosparse.errors import MissingExtraError
+
+HOW: Final = 'build it as docs/training.md says, or use backend="own", which computes the same'
+
+
+def _load() -> Any:  # Any: a module without types
+    # MinkowskiEngine 0.5.4 looks for the name that Python 3.10 removed.
+    collections.Sequence = collections.abc.Sequence  # type: ignore[attr-defined]
+    try:
+        return importlib.import_module("MinkowskiEngine")
+    except ImportError as error:
+        raise MissingExtraError.by_hand("MinkowskiEngine", purpose='backend="minkowski"', how=HOW) from error
+
+
+class MinkowskiBackend:
+    """Layers of MinkowskiEngine. Output cells of a strided layer come in an order of its own."""
+
+    def __init__(self) -> None:
+        self._engine = _load()
+
+    def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
+        """See Backend."""
+        layer: torch.nn.Module = self._engine.MinkowskiConvolution(
+            n_in, n_out, kernel_size=kernel_size, stride=stride, dimension=dimension
+        )
+        return layer
+
+    def rectifier(self) -> torch.nn.Module:
+        """See Backend."""
+        layer: torch.nn.Module = self._engine.MinkowskiReLU()
+        return layer
+
+    def features(self, lattice: Lattice, values: torch.Tensor) -> Any:
+        """See Backend."""
+        cells = lattice.coordinates.int()
+        batch = cells.new_zeros(len(cells), 1)
+        return self._engine.SparseTensor(features=values, coordinates=torch.cat([batch, cells], dim=1))
+
+    def add(self, one: Any, other: Any) -> Any:
+        """See Backend."""
+        return one + other
+
+    def global_average(self, features: Any) -> torch.Tensor:
+        """See Backend."""
+        values: torch.Tensor = features.F
+        return values.mean(dim=0, keepdim=True)

@@ -1,0 +1,65 @@
+"""The weights that WACO's authors published: which parameters their program embedders read, and how to load them.
+
+They were trained on a Xeon E5-2680 v3 with 48 threads and rank the schedules of that machine; the inputs ``feature.0``
+were standardised by numbers of their training set that are not published. So they are a test of the architecture, not
+a tuner. Their loops and levels have one common order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.embedder import ProgramEmbedder
+from autosparse.tuner.networks.waconet import WACONet
+from autosparse.tuner.template import Categorical, Parameter, Permutation
+
+from autosparse.errors import OptionError
+
+
+def _powers(name: str, n_values: int) -> Categorical:
+    return Categorical(name, tuple(1 << power for power in range(n_values)))
+
+
+def _levels(*coordinates: str) -> tuple[Categorical, ...]:
+    return tuple(Categorical(f"format{name}", ("C", "U"), is_ladder=False) for name in coordinates)
+
+
+_MATRIX_LOOPS: Final = ("i1", "i0", "k1", "k0", "j1", "j0")
+
+PUBLISHED: Final[Mapping[str, tuple[Parameter, ...]]] = {
+    "SpMV": (
+        _powers("isplit", 17), _powers("ksplit", 17),
+        Permutation("order", ("i1", "i0", "k1", "k0")),
+        *_levels("i1", "i0", "k1", "k0"), _powers("parchunk", 9),
+    ),
+    "SpMM": (
+        _powers("isplit", 17), _powers("ksplit", 17), _powers("jsplit", 8),
+        Permutation("order", _MATRIX_LOOPS),
+        *_levels("i1", "i0", "k1", "k0"), _powers("parchunk", 9),
+    ),
+    "SDDMM": (
+        _powers("isplit", 17), _powers("jsplit", 17), _powers("ksplit", 8),
+        Permutation("order", _MATRIX_LOOPS),
+        *_levels("i1", "i0", "j1", "j0"), Categorical("paridx", _MATRIX_LOOPS, is_ladder=False), _powers("parchunk", 6),
+    ),
+}  # fmt: skip
+"""Parameters in the order in which ``schedule_embedding`` reads them, by the name of the file."""
+
+
+def published_model(algorithm: str, *, backend: str = "own") -> CostModel:
+    """The network of one published file, with random weights."""
+    if algorithm not in PUBLISHED:
+        raise OptionError.bad_value("algorithm", algorithm, domain=f"one of {', '.join(PUBLISHED)}", source="argument")
+    return CostModel(WACONet(2, backend), ProgramEmbedder(PUBLISHED[algorithm], plain_permutations=True))
+
+
+def read_published(path: Path, *, backend: str = "own") -> CostModel:
+    """The network in ``SpMV.npz``, ``SpMM.npz`` or ``SDDMM.npz``: arrays by the authors' names."""
+    model = published_model(path.stem, backend=backend)
+    with np.load(path, allow_pickle=False) as file:
+        model.load_weights({name: file[name] for name in file.files})
+    return model.eval()
