@@ -1,0 +1,93 @@
+"""`collect --out DIR`: measure sampled schedules on many patterns: the data that cost models are trained on."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from autosparse import log
+from autosparse.cli import show
+from autosparse.cli.errors import CommandError
+from autosparse.cli.operands import add_common, chosen_options
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `collect`."""
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the measurements are kept")
+    parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns (.npz, index.csv)")
+    parser.add_argument("--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="spmv,spmm32,spmm256")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="stop after so long")
+    parser.add_argument("--patterns", type=int, metavar="N", help="stop after so many patterns")
+    parser.add_argument("--schedules", type=int, default=64, metavar="N", help="schedules of each pattern (64)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of patterns and schedules")
+    parser.add_argument("--duty", action="store_true", help="measure only while the machine is quiet")
+    parser.add_argument("--merge", type=Path, metavar="DIR", help="collect nothing: merge what --out holds into DIR")
+    add_common(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Collect until time or patterns end, or merge."""
+    from autosparse.tuner.collect.operations import OPS
+
+    ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
+    unknown = [name for name in ops if name not in OPS]
+    if unknown or not ops:
+        raise CommandError(f"no such operation: {', '.join(unknown) or 'none named'}", cure=f"some of {', '.join(OPS)}")
+    if arguments.matrices is not None and not arguments.matrices.is_dir():
+        raise CommandError(f"there is no folder {str(arguments.matrices)!r}", cure="a folder of .npz files, or none")
+    if arguments.merge is not None:
+        return _merge(arguments.out, arguments.merge, ops)
+    with chosen_options(arguments):
+        return _collect(arguments, [OPS[name] for name in ops])
+
+
+def _merge(source: Path, target: Path, ops: list[str]) -> int:
+    from autosparse.tuner.collect.files import merge, read_folder
+
+    for op in ops:
+        path = target / f"{op}.npz"
+        found = list(read_folder(source, op))
+        if not found:
+            print(f"{op}: nothing")
+            continue
+        n_pairs = merge(found, path)
+        n_times = sum(len(one.schedules) for one in found)
+        print(f"{op}: {n_pairs:,} patterns, {n_times:,} times, {path.stat().st_size / 1e6:.2f} MB in {path}")
+    return 0
+
+
+def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
+    from autosparse._native import supports
+    from autosparse.engine.collecting import bench_for, machine_facts, statistics_model
+    from autosparse.tuner.collect.collector import Collector, Order
+    from autosparse.tuner.collect.recipes import recipes
+
+    order = Order(
+        out=arguments.out,
+        ops=ops,
+        dtype=arguments.dtype or "float32",
+        folder=arguments.matrices,
+        seed=arguments.seed,
+        n_schedules=arguments.schedules,
+        n_patterns=arguments.patterns,
+        seconds=arguments.seconds,
+        duty=arguments.duty,
+    )
+    collector = Collector(
+        order, lambda pattern, op: bench_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
+    )
+    progress = log.progress_line()
+    n_times = 0
+    for step in collector.run(recipes(arguments.matrices, n_dims=2, seed=arguments.seed)):
+        n_times += step.n_times
+        left = show.seconds(step.left_s) if step.left_s < float("inf") else "as long as you let it"
+        done = 0.0 if step.left_s == float("inf") else step.elapsed_s / max(1e-9, step.elapsed_s + step.left_s)
+        progress(min(0.999, done), f"{step.n_pairs:,} patterns, {n_times:,} times, {left} left")
+        print(
+            f"{step.op.name:<8} {step.recipe.kind:<9} {Path(step.recipe.source).stem[:28]:<28} {step.nnz:>10,} nnz "
+            f"{step.n_times:>4} times in {show.seconds(step.took_s):>8}, best {step.best_ratio:5.2f} of the default",
+            flush=True,
+        )
+    print(f"{n_times:,} new times in {arguments.out}")
+    return 0

@@ -1,0 +1,151 @@
+"""Workbenches for data collection: any pattern, any operation that has kernels, on this machine."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import _native, cache
+from autosparse._native import runtime_api
+from autosparse._native.c_build import code_digest
+from autosparse._version import __version__
+from autosparse.config import get_options, options
+from autosparse.engine.experience import experience_of
+from autosparse.engine.setup import target_of
+from autosparse.engine.shelf import Shelf
+from autosparse.engine.trials import Bench, KernelTrial
+from autosparse.formats import Format
+from autosparse.operand import DATA, INDICES, INDPTR, Operand
+from autosparse.problem import Problem
+from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
+from autosparse.target import Target
+from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.coordinates import Coordinates
+from autosparse.tuner.model import CostModel, TrafficModel
+from autosparse.tuner.space import space_signature
+from autosparse.tuner.statistics import pattern_facts
+from autosparse.tuner.trial import Trial
+
+COLLECTING_MEMORY: Final = 12.0
+"""Bytes of the packed operands of one heat, relative to the CSR matrix."""
+MAX_ITERATIONS: Final = 20e9
+"""Loop iterations beyond which a product is not begun: some loop orders search cells that a pattern does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingBench:
+    """A Bench that refuses products which would take minutes."""
+
+    bench: Bench
+
+    @property
+    def problem(self) -> Problem:
+        """What is computed."""
+        return self.bench.problem
+
+    def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
+        """A trial of `schedule`."""
+        return self.bench(schedule)
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """Why no kernel can be made of `schedule`, or None."""
+        return self.bench.supports(operation, schedule)
+
+    def build(self, trials: Sequence[Trial]) -> None:
+        """Make kernels."""
+        self.bench.build(trials)
+
+    def runner(self, trial: Trial) -> Callable[[], object] | None:
+        """One product to time, or None."""
+        if isinstance(trial, KernelTrial) and trial.schedule is not None and trial.packing is not None:
+            width = max(1, self.problem.n_dense_cols // (trial.schedule.dense_split("j") or 1))
+            if n_iterations(trial.schedule, trial.packing.packed) * width > MAX_ITERATIONS:
+                return None
+        return self.bench.runner(trial)
+
+
+def n_iterations(schedule: SuperSchedule, packed: Any) -> float:  # Any: autosparse._native.PackedOperand
+    """About how many iterations the loops over the sparse operand make, innermost bodies and searches.
+
+    A loop that comes after the loops of all levels outside its own walks stored positions; one that comes before them
+    walks its whole extent, and the levels skipped are searched later.
+    """
+    fmt = schedule.format
+    extents = _extents(fmt, packed.sizes)
+    positions = dict(zip(fmt.order, packed.n_positions, strict=True))
+    total = 1.0
+    looped: set[str] = set()
+    for name in schedule.loop_order:
+        if name not in extents:
+            continue
+        depth = fmt.order.index(name)
+        parents = fmt.order[:depth]
+        outer = positions[parents[-1]] if parents else 1
+        walks_positions = looped == set(parents)
+        total *= positions[name] / max(1, outer) if walks_positions else extents[name]
+        looped.add(name)
+    return total
+
+
+def _extents(fmt: Format, sizes: Mapping[str, int]) -> dict[str, int]:
+    found = {}
+    for name in fmt.order:
+        index, split = name[0], fmt.split(name[0])
+        found[name] = split if name[1] == "0" else -(-sizes[index] // split)
+    return found
+
+
+@contextmanager
+def bench_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingBench]:
+    """The workbench of `op` on `pattern`, with random values; memory is given back at the end."""
+    operand = _operand(pattern, dtype)
+    with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):
+        settings = get_options()
+        store = cache.open_store(settings)
+        target = target_of(settings)
+        problem = Problem(
+            operation=op.operation, pattern=operand.pattern, transposed=False, n_dense_cols=op.n_dense_cols,
+            dtype=dtype, threads=settings.threads or runtime_api.max_threads(), deterministic=False, target=target,
+        )  # fmt: skip
+        bench = Bench(
+            problem=problem, operand=weakref.ref(operand), options=settings, store=store,
+            experience=experience_of(store, target), shelf=Shelf(), structure_version=operand.structure_version,
+        )  # fmt: skip
+        try:
+            yield CollectingBench(bench)
+        finally:
+            bench.release()
+
+
+def _operand(pattern: Coordinates, dtype: str) -> Operand:
+    """An operand of random values that nobody else can reach: were it shared, each product would look for writes."""
+    operand, rows = Operand(), pattern.to_pattern()
+    operand.rebind(INDPTR, rows.indptr)
+    operand.rebind(INDICES, rows.indices)
+    operand.rebind(DATA, np.random.default_rng(0).standard_normal(rows.nnz).astype(dtype))
+    operand.settle(rows.n_rows, rows.n_cols)
+    del rows
+    operand.validate()
+    return operand
+
+
+def machine_facts() -> dict[str, Any]:
+    """What a time depends on beside pattern and schedule: goes into every record."""
+    return {
+        **asdict(Target.host()),
+        "library": __version__,
+        "schedule_version": SCHEDULE_VERSION,
+        "space": space_signature(),
+        "code": code_digest(),
+        "compiler": _native.compiler_id(get_options().compiler),
+    }
+
+
+def statistics_model(problem: Problem) -> CostModel:
+    """The statistics tier's model of one problem."""
+    return TrafficModel(pattern_facts(problem.pattern, transposed=problem.transposed))

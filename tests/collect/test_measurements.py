@@ -1,0 +1,297 @@
+"""Heats, files and the collector: with kernels made of arithmetic, then with real ones through the command line."""
+
+from __future__ import annotations
+
+import math
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from autosparse.tuner import space
+from autosparse.tuner.collect import collector as collecting
+from autosparse.tuner.collect import files
+from autosparse.tuner.collect.duty import Load, wait_for_quiet
+from autosparse.tuner.collect.heats import Heats
+from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
+from autosparse.tuner.generators import generate
+from autosparse.tuner.model import TrafficModel
+from autosparse.tuner.statistics import pattern_facts
+
+from autosparse import _native, cli
+from autosparse.errors import RecordError
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+from autosparse.target import Target
+from tests.tuner.fakes import FakeClock, FakeTrial
+
+PATTERN = generate("mesh", nnz=3_000, seed=1)
+
+
+def problem_of(op) -> Problem:
+    return Problem(
+        operation="matmul",
+        pattern=PATTERN.to_pattern(),
+        transposed=False,
+        n_dense_cols=op.n_dense_cols,
+        dtype="float32",
+        threads=2,
+        deterministic=False,
+        target=Target.host(),
+    )
+
+
+def true_ratio(schedule: SuperSchedule) -> float:
+    """A made-up time, relative to the default kernel's: different for each schedule, some far too slow."""
+    return 0.2 + int(schedule.stable_hash()[:4], 16) / 6_000
+
+
+@dataclass
+class FakeBench:
+    """Kernels of arithmetic; those whose hash begins with 0 do not fit."""
+
+    problem: Problem
+    clock: FakeClock = field(default_factory=FakeClock)
+    default_s: float = 1e-2
+    trials: list = field(default_factory=list)
+
+    def __call__(self, schedule):
+        ratio = 1.0 if schedule is None else true_ratio(schedule)
+        fails = schedule is not None and schedule.stable_hash()[0] == "0"
+        trial = FakeTrial(schedule, self.clock, ratio * self.default_s, pack_fails=fails)
+        trial.drop = lambda: setattr(trial, "packed", False)
+        self.trials.append(trial)
+        return trial
+
+    def supports(self, operation, schedule):
+        return _native.supports(operation, schedule)
+
+    def build(self, trials):
+        for trial in trials:
+            trial.build()
+
+    def runner(self, trial):
+        return lambda: self.clock.spend(trial.true_s)
+
+
+def heats_on(bench) -> Heats:
+    return Heats(bench, clock=bench.clock)
+
+
+def some_schedules(n: int) -> list[SuperSchedule]:
+    whole = space.everything(problem_of(OPS["spmv"]), _native.supports)
+    return [whole[at] for at in np.random.default_rng(0).permutation(len(whole))[:n]]
+
+
+def test_ratios_are_true_and_losers_leave_early():
+    bench = FakeBench(problem_of(OPS["spmv"]))
+    heats = heats_on(bench)
+    heats.run(some_schedules(40))
+    assert len(heats.timings) == 40
+    for one in heats.timings:
+        if one.status == files.REFUSED:
+            assert one.schedule.stable_hash()[0] == "0"
+            assert math.isnan(one.ratio)
+            continue
+        assert one.ratio == pytest.approx(true_ratio(one.schedule), rel=1e-6)
+        assert one.seconds == pytest.approx(one.ratio * bench.default_s, rel=1e-6)
+        assert (one.status == files.MEASURED) == (one.n_rounds == 7)
+    censored = [one for one in heats.timings if one.status == files.CENSORED]
+    measured = [one for one in heats.timings if one.status == files.MEASURED]
+    assert censored, "some are far slower than the best of their heat"
+    assert measured
+    assert all(one.n_rounds < 7 for one in censored)
+    assert min(one.ratio for one in censored) > min(one.ratio for one in measured)
+    assert not any(trial.packed for trial in bench.trials), "everything was dropped"
+
+
+def test_no_heat_begins_late():
+    heats = heats_on(FakeBench(problem_of(OPS["spmv"])))
+    heats.run(some_schedules(40), until_s=0.0)
+    assert heats.timings == []
+
+
+def test_crowded_trials_run_in_a_heat_of_their_own():
+    bench = FakeBench(problem_of(OPS["spmv"]))
+    schedules = [one for one in some_schedules(40) if one.stable_hash()[0] != "0"][:6]
+    n_packed = []
+
+    class Narrow(FakeBench):
+        def __call__(self, schedule):
+            trial = super().__call__(schedule)
+            trial.room = lambda one: sum(other.packed for other in self.trials) < 3 or n_packed.append(1)
+            return trial
+
+    bench = Narrow(problem_of(OPS["spmv"]))
+    heats = heats_on(bench)
+    heats.run(schedules)
+    assert n_packed, "some did not fit beside the others"
+    assert sorted(one.schedule.stable_hash() for one in heats.timings) == sorted(s.stable_hash() for s in schedules)
+    assert all(one.status != files.REFUSED for one in heats.timings)
+
+
+def measurements(op="spmv") -> files.Measurements:
+    heats = heats_on(FakeBench(problem_of(OPS[op])))
+    heats.run(some_schedules(13))
+    columns, heat_columns = heats.columns()
+    recipe = {"kind": "generated", "source": "mesh", "group": "g", "n_dims": 2, "nnz": 3_000, "seed": 1}
+    facts = {"op": op, "recipe": recipe, "machine": {"cpu": "this one"}, "nnz": PATTERN.nnz}
+    return files.Measurements(facts, [one.schedule.to_json() for one in heats.timings], columns, heat_columns)
+
+
+def assert_same(a: files.Measurements, b: files.Measurements) -> None:
+    assert a.facts == b.facts
+    assert list(a.schedules) == list(b.schedules)
+    for mine, theirs in ((a.columns, b.columns), (a.heats, b.heats)):
+        assert all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
+
+
+def test_files_give_back_what_was_written(tmp_path):
+    found = measurements()
+    files.write(tmp_path / "a.npz", found)
+    again = files.read(tmp_path / "a.npz")
+    assert_same(found, again)
+    assert again.super_schedules() == [SuperSchedule.from_json(text) for text in found.schedules]
+    assert again.recipe == Recipe(**found.facts["recipe"])
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_merging_loses_nothing_and_depends_on_no_order(tmp_path):
+    one, two = measurements(), measurements()
+    two.facts["recipe"]["seed"] = 2
+    assert files.merge([one, two], tmp_path / "m.npz") == 2
+    for found, expected in zip(files.read_merged(tmp_path / "m.npz"), (one, two), strict=True):
+        assert_same(found, expected)
+    files.merge([two, one], tmp_path / "n.npz")
+    for a, b in zip(files.read_merged(tmp_path / "m.npz"), files.read_merged(tmp_path / "n.npz"), strict=True):
+        assert_same(a, b)
+
+
+def test_folders_are_read_whole_without_broken_files(tmp_path):
+    files.merge([measurements()], tmp_path / "spmv.npz")
+    files.write(tmp_path / "spmv" / "x.npz", measurements())
+    (tmp_path / "spmv" / "broken.npz").write_bytes(b"PK not really")
+    assert len(list(files.read_folder(tmp_path, "spmv"))) == 2
+    assert list(files.read_folder(tmp_path, "spmm32")) == []
+
+
+def test_other_schemas_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "FILE_SCHEMA", 99)
+    files.write(tmp_path / "a.npz", measurements())
+    monkeypatch.undo()
+    with pytest.raises(RecordError, match="schema 99"):
+        files.read(tmp_path / "a.npz")
+
+
+# -- sampling
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_draws_are_distinct_supported_and_seeded(op):
+    problem = problem_of(op)
+    model = TrafficModel(pattern_facts(problem.pattern))
+
+    def draw(seed):
+        rng = np.random.default_rng(seed)
+        return first_draw(problem, _native.supports, model, rng=rng, shares=Shares.of(48))
+
+    drawn = draw(0)
+    assert len(set(drawn)) == len(drawn)
+    assert 30 <= len(drawn) <= 48
+    assert all(_native.supports("matmul", one) is None for one in drawn)
+    assert drawn == draw(0)
+    assert drawn != draw(1)
+    near = neighbourhood(problem, _native.supports, drawn[:3], drawn, n=8, rng=np.random.default_rng(0))
+    assert len(near) == 8
+    assert not set(near) & set(drawn)
+
+
+# -- the collector
+
+
+def order_of(tmp_path, **changes) -> collecting.Order:
+    return collecting.Order(out=tmp_path, ops=[OPS["spmv"], OPS["spmm32"]], n_schedules=16, **changes)
+
+
+RECIPES = [
+    Recipe(kind="generated", source=family, group=f"g:{family}", nnz=2_000, seed=3)
+    for family in ("mesh", "rmat", "kkt")
+]
+
+
+def collector_of(order) -> collecting.Collector:
+    @contextmanager
+    def bench(pattern, op):
+        yield FakeBench(problem_of(op))
+
+    return collecting.Collector(
+        order, bench, lambda problem: TrafficModel(pattern_facts(problem.pattern)), {"cpu": "fake"}, _native.supports
+    )
+
+
+def test_what_is_done_is_not_done_again(tmp_path):
+    steps = []
+    for step in collector_of(order_of(tmp_path)).run(RECIPES):
+        steps.append(step)
+        if len(steps) == 3:
+            break  # killed here
+    done = {path: path.read_bytes() for path in tmp_path.rglob("*.npz")}
+    assert len(done) == 3
+    rest = list(collector_of(order_of(tmp_path)).run(RECIPES))
+    assert len(rest) == 3
+    assert rest[-1].n_found == 3
+    assert all(path.read_bytes() == data for path, data in done.items())
+    assert len(list(tmp_path.rglob("*.npz"))) == 6
+    assert list(collector_of(order_of(tmp_path)).run(RECIPES)) == []
+
+
+def test_a_time_limit_ends_it_and_what_is_left_is_told(tmp_path):
+    assert list(collector_of(order_of(tmp_path, seconds=0.0)).run(RECIPES)) == []
+    steps = list(collector_of(order_of(tmp_path, n_patterns=2)).run(RECIPES))
+    assert len(steps) == 4
+    assert steps[-1].left_s == 0.0
+
+
+def test_patterns_that_cannot_be_made_are_left_out(tmp_path):
+    gone = Recipe(kind="real", source="gone.npz", group="gone")
+    assert len(list(collector_of(order_of(tmp_path)).run([gone, *RECIPES]))) == 6
+
+
+def test_load_of_others_is_never_negative():
+    before = Load.now()
+    if before is None:
+        pytest.skip("this system does not tell its load")
+    assert Load.now().others_since(before) >= 0.0
+
+
+def test_waiting_for_quiet_ends_with_the_time():
+    ticks = iter(range(10))
+    assert not wait_for_quiet(most_load=-1.0, until_s=3.0, clock=lambda: next(ticks), look_s=0.0) or Load.now() is None
+
+
+def test_command_collects_resumes_and_merges(tmp_path, capsys):
+    """Real kernels, tiny patterns: collect, again (nothing new), merge, read."""
+    out, merged = tmp_path / "out", tmp_path / "merged"
+    command = ["collect", "--out", str(out), "--ops", "spmv", "--patterns", "1", "--schedules", "8", "--seed", "11"]
+    assert cli.main(command) == 0
+    (path,) = (out / "spmv").glob("*.npz")
+    found = files.read(path)
+    assert found.facts["machine"]["cpu"] == Target.host().cpu
+    assert found.facts["threads"] >= 1
+    assert np.isfinite(found["ratio"][found["status"] != files.REFUSED]).all()
+    assert (found["status"] == files.MEASURED).any()
+    assert found.recipe.make(None).to_pattern().sparsity_hash == found.facts["sparsity_hash"]
+    capsys.readouterr()
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out.startswith("0 new times")
+    assert cli.main(["collect", "--out", str(out), "--ops", "spmv", "--merge", str(merged)]) == 0
+    (again,) = files.read_folder(merged, "spmv")
+    assert_same(found, again)
+
+
+@pytest.mark.parametrize("bad", [["--ops", "nonsense"], ["--ops", ","], ["--matrices", "/no/such/folder"]])
+def test_command_refuses_what_it_cannot_do(tmp_path, bad, capsys):
+    assert cli.main(["collect", "--out", str(tmp_path), *bad]) == 1
+    assert "Cure" in capsys.readouterr().err

@@ -1,0 +1,193 @@
+"""The collector: recipe by recipe, operation by operation, until time or recipes end. What is done is never redone."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from autosparse.tuner.collect.duty import Load, wait_for_quiet
+from autosparse.tuner.collect.files import MEASURED, Measurements, write
+from autosparse.tuner.collect.heats import QUIET_LOAD, Heats, Workbench
+from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
+from autosparse.tuner.coordinates import Coordinates
+from autosparse.tuner.model import CostModel
+from autosparse.tuner.pool import KernelPool
+from autosparse.tuner.template import Supports
+from autosparse.tuner.waco_space import waco_space
+
+from autosparse.log import event
+from autosparse.problem import Problem
+
+N_BEST: Final = 3
+"""Whose neighbours are tried at the end."""
+DUTY_PATIENCE: Final = 2
+"""A heat that others disturbed is run again so often, on duty."""
+
+
+class MakeBench(Protocol):
+    """Opens the workbench of one operation on one pattern; leaving the context frees what it holds."""
+
+    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of Workbench
+        """The workbench."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be collected."""
+
+    out: Path
+    ops: Sequence[Op]
+    dtype: str = "float32"
+    folder: Path | None = None  # of real matrices
+    seed: int = 0
+    n_schedules: int = 64
+    n_template_kernels: int = 400
+    n_patterns: int | None = None  # stop after so many recipes (those found done included)
+    seconds: float = float("inf")
+    pair_s: float = 30.0  # no new heat of one (pattern, operation) after this
+    duty: bool = False  # wait until the machine is quiet; repeat what others disturbed
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What the collector has just done, for whoever draws progress."""
+
+    op: Op
+    recipe: Recipe
+    nnz: int
+    n_times: int
+    took_s: float
+    n_pairs: int  # done by this run
+    n_found: int  # done before
+    elapsed_s: float
+    left_s: float  # until the order ends, as far as can be told
+    best_ratio: float
+
+
+@dataclass(slots=True)
+class Collector:
+    """Runs an Order. `make_bench` and `model_of` bring kernels and the statistics tier's model."""
+
+    order: Order
+    make_bench: MakeBench
+    model_of: Callable[[Problem], CostModel]
+    machine: Mapping[str, Any]
+    supports: Supports  # what kernels can be made of
+    clock: Callable[[], float] = time.monotonic
+    _began_s: float = 0.0
+    _n_pairs: int = 0
+    _n_found: int = 0
+    _pools: dict[str, KernelPool] = field(default_factory=dict)
+
+    def run(self, recipes: Iterable[Recipe]) -> Iterator[Step]:
+        """One Step per (pattern, operation) measured."""
+        self._began_s = self.clock()
+        for at, recipe in enumerate(itertools.islice(recipes, self.order.n_patterns)):
+            if self._is_late():
+                return
+            waiting = [op for op in self.order.ops if op.n_dims == recipe.n_dims and not self._is_done(recipe, op)]
+            self._n_found += sum(op.n_dims == recipe.n_dims for op in self.order.ops) - len(waiting)
+            if not waiting:
+                continue
+            try:
+                pattern = recipe.make(self.order.folder)
+            except (OSError, ValueError, KeyError) as err:
+                event("tune", f"a pattern is left out: {err}", source=recipe.source)
+                continue
+            for op in waiting:
+                if self._is_late():
+                    return
+                if op.fits(pattern.shape, self.order.dtype) and pattern.nnz:
+                    yield self._measure(recipe, pattern, op, at)
+
+    def _is_late(self) -> bool:
+        return self.clock() - self._began_s >= self.order.seconds
+
+    def path_of(self, recipe: Recipe, op: Op) -> Path:
+        """Where the measurements of `recipe` go."""
+        source = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(recipe.source).stem)[:40]
+        return self.order.out / op.name / f"{recipe.kind}-{source}-{recipe.digest()}.npz"
+
+    def _is_done(self, recipe: Recipe, op: Op) -> bool:
+        return self.path_of(recipe, op).exists()
+
+    def _measure(self, recipe: Recipe, pattern: Coordinates, op: Op, at: int) -> Step:
+        start_s = self.clock()
+        with self.make_bench(pattern, op) as bench:
+            heats = self._heats(bench)
+            until_s = heats.clock() + self.order.pair_s
+            rng = np.random.default_rng([self.order.seed, int(recipe.digest(), 16), len(op.name), op.n_dense_cols])
+            shares = Shares.of(self.order.n_schedules)
+            problem = bench.problem
+            pool = self._pool(op)
+            drawn = first_draw(
+                problem, bench.supports, self.model_of(problem), rng=rng, shares=shares, template=pool.sample
+            )
+            heats.run(drawn, until_s=until_s)
+            near = neighbourhood(
+                problem, bench.supports, heats.best(N_BEST), drawn, n=shares.neighbours, rng=rng, spaces=[pool.space]
+            )
+            heats.run(near, until_s=until_s)
+            self._write(recipe, pattern, op, heats, problem)
+        took_s = self.clock() - start_s
+        self._n_pairs += 1
+        best = min((one.ratio for one in heats.timings if one.status == MEASURED), default=float("nan"))
+        return Step(
+            op=op, recipe=recipe, nnz=pattern.nnz, n_times=len(heats.timings), took_s=took_s, n_pairs=self._n_pairs,
+            n_found=self._n_found, elapsed_s=self.clock() - self._began_s, left_s=self._left_s(at), best_ratio=best,
+        )  # fmt: skip
+
+    def _pool(self, op: Op) -> KernelPool:
+        """Kernels of WACO's template, the same for every pattern: compiling one takes longer than measuring it."""
+        if op.algorithm not in self._pools:
+            space = waco_space(op.algorithm)
+            self._pools[op.algorithm] = KernelPool(
+                space, self.order.n_template_kernels, seed=self.order.seed, supports=self.supports
+            )
+        return self._pools[op.algorithm]
+
+    def _heats(self, bench: Workbench) -> Heats:
+        if not self.order.duty:
+            return Heats(bench)
+
+        def wait() -> None:
+            wait_for_quiet(most_load=QUIET_LOAD, until_s=self._began_s + self.order.seconds, clock=self.clock)
+
+        return Heats(bench, patience=DUTY_PATIENCE if Load.now() else 0, before_heat=wait)
+
+    def _left_s(self, at: int) -> float:
+        """Seconds until the order ends: by its time, or by the mean time of a recipe so far."""
+        spent_s = self.clock() - self._began_s
+        by_time_s = self.order.seconds - spent_s
+        if self.order.n_patterns is None:
+            return max(0.0, by_time_s)
+        n_left = self.order.n_patterns - at - 1
+        return max(0.0, min(by_time_s, n_left * len(self.order.ops) * spent_s / max(1, self._n_pairs)))
+
+    def _write(self, recipe: Recipe, pattern: Coordinates, op: Op, heats: Heats, problem: Problem) -> None:
+        columns, heat_columns = heats.columns()
+        facts = {
+            "op": op.name,
+            "operation": op.operation,
+            "n_dense_cols": op.n_dense_cols,
+            "dtype": self.order.dtype,
+            "threads": problem.threads,
+            "recipe": asdict(recipe),
+            "held_out": recipe.is_held_out,
+            "shape": list(pattern.shape),
+            "nnz": pattern.nnz,
+            "sparsity_hash": problem.pattern.sparsity_hash,
+            "seed": self.order.seed,
+            "measured_at": int(time.time()),
+            "machine": dict(self.machine),
+        }
+        schedules = [one.schedule.to_json() for one in heats.timings]
+        write(self.path_of(recipe, op), Measurements(facts, schedules, columns, heat_columns))

@@ -1,0 +1,209 @@
+"""Measurements on disk: one .npz file for each (pattern, operation), and many of them merged into one.
+
+Columns, not rows; no pickle; texts as UTF-8 bytes. docs/collecting.md is the reference of both layouts. A file appears
+whole or not at all (written beside, renamed), so a collection can be killed at any moment and taken up again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.collect.recipes import Recipe
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError
+from autosparse.schedule import SuperSchedule
+
+FILE_SCHEMA: Final = 1
+"""Raise when a column changes its meaning."""
+
+MEASURED: Final = 0
+CENSORED: Final = 1
+REFUSED: Final = 2
+STATUS_NAMES: Final = ("measured", "censored", "refused")
+"""In the race to its end; left it early, so that its time is from few rounds and hardly below that; never ran."""
+
+SCHEDULE_COLUMNS: Final[Mapping[str, str]] = {
+    "ratio": "f4",  # median over rounds of (its time / the default kernel's); nan when it never ran
+    "seconds": "f4",  # median time of one product
+    "fastest_s": "f4",  # shortest
+    "pack_s": "f4",  # converting the operand
+    "packed_bytes": "i8",
+    "n_rounds": "u1",
+    "status": "u1",
+    "heat": "u1",  # row of the heat columns
+}
+HEAT_COLUMNS: Final[Mapping[str, str]] = {
+    "default_s": "f4",  # the default kernel's median time
+    "default_fastest_s": "f4",
+    "others_load": "f4",  # processors that other processes kept busy meanwhile; nan when unknown
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Measurements:
+    """What was measured of one operation on one pattern; columns of `SCHEDULE_COLUMNS` and `HEAT_COLUMNS`."""
+
+    facts: Mapping[str, Any]  # operation, recipe, shape, nnz, sparsity_hash, machine, ...: docs/collecting.md
+    schedules: Sequence[str] = field(repr=False)  # SuperSchedule.to_json()
+    columns: Mapping[str, NDArray[Any]] = field(repr=False)
+    heats: Mapping[str, NDArray[Any]] = field(repr=False)
+
+    @property
+    def recipe(self) -> Recipe:
+        """How to make the pattern again."""
+        return Recipe(**self.facts["recipe"])
+
+    @property
+    def is_held_out(self) -> bool:
+        """Whether no training may use this."""
+        return self.recipe.is_held_out
+
+    def super_schedules(self) -> list[SuperSchedule]:
+        """`schedules` as values."""
+        return [SuperSchedule.from_json(text) for text in self.schedules]
+
+    def __getitem__(self, column: str) -> NDArray[Any]:
+        return self.columns[column]
+
+
+def _bytes(text: str) -> NDArray[np.uint8]:
+    return np.frombuffer(text.encode(), dtype=np.uint8)
+
+
+def _text(array: NDArray[np.uint8]) -> str:
+    return array.tobytes().decode()
+
+
+def write_whole(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Write an .npz beside `path`, then rename it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with staged.open("wb") as file:
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]  # one keyword of its own is a bool
+            file.flush()
+            os.fsync(file.fileno())
+        staged.replace(path)
+    finally:
+        staged.unlink(missing_ok=True)
+
+
+def write(path: Path, found: Measurements) -> None:
+    """One (pattern, operation)."""
+    arrays: dict[str, NDArray[Any]] = {
+        "facts": _bytes(json.dumps({"schema": FILE_SCHEMA, **found.facts}, sort_keys=True)),
+        "schedules": _bytes("\n".join(found.schedules)),
+    }
+    arrays |= {name: np.asarray(found.columns[name], dtype) for name, dtype in SCHEDULE_COLUMNS.items()}
+    arrays |= {name: np.asarray(found.heats[name], dtype) for name, dtype in HEAT_COLUMNS.items()}
+    write_whole(path, arrays)
+
+
+def read(path: Path) -> Measurements:
+    """What `write` wrote. RecordError when it is something else, or of another schema."""
+    with _opened(path) as file:
+        facts = _facts(path, _text(file["facts"]))
+        schedules = _lines(_text(file["schedules"]))
+        columns = {name: file[name] for name in SCHEDULE_COLUMNS}
+        heats = {name: file[name] for name in HEAT_COLUMNS}
+    if any(column.shape != (len(schedules),) for column in columns.values()):
+        raise RecordError(f"{path.name}: {len(schedules)} schedules, but a column of another length")
+    return Measurements(facts, schedules, columns, heats)
+
+
+def _lines(text: str) -> list[str]:
+    return text.split("\n") if text else []
+
+
+def _opened(path: Path) -> Any:  # Any: NpzFile, which knows nothing of its members' types
+    try:
+        return np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile) as err:
+        raise RecordError(f"{path.name} holds no measurements: {err}") from err
+
+
+def _facts(path: Path, text: str) -> dict[str, Any]:
+    facts: dict[str, Any] = json.loads(text)
+    schema = facts.pop("schema", None)
+    if schema != FILE_SCHEMA:
+        raise RecordError(f"{path.name} has schema {schema}, this version reads {FILE_SCHEMA}: collect again")
+    return facts
+
+
+# -- merged ---------------------------------------------------------------------------------------------------------
+
+
+def merge(found: Iterable[Measurements], path: Path) -> int:
+    """Put `found` into one file: every distinct schedule and machine once; the number of pairs.
+
+    Pairs are sorted by (operation, group, recipe), so that the same measurements give the same file.
+    """
+    pairs = sorted(found, key=lambda one: (one.facts["op"], one.recipe.group, one.recipe.to_json()))
+    table: dict[str, int] = {}
+    machines: dict[str, int] = {}
+    lines, ids = [], []
+    for one in pairs:
+        ids.append([table.setdefault(text, len(table)) for text in one.schedules])
+        machine = json.dumps(one.facts["machine"], sort_keys=True)
+        facts = {**one.facts, "machine": machines.setdefault(machine, len(machines))}
+        lines.append(json.dumps(facts, sort_keys=True, separators=(",", ":")))
+    arrays: dict[str, NDArray[Any]] = {
+        "facts": _bytes("\n".join([json.dumps({"schema": FILE_SCHEMA}), *lines])),
+        "machines": _bytes("\n".join(machines)),
+        "schedules": _bytes("\n".join(table)),
+        "schedule_id": np.concatenate([np.zeros(0, np.uint32), *(np.asarray(one, np.uint32) for one in ids)]),
+        "first": np.cumsum([0, *(len(one.schedules) for one in pairs)]),
+        "first_heat": np.cumsum([0, *(one.heats["default_s"].size for one in pairs)]),
+    }
+    for columns, of in ((SCHEDULE_COLUMNS, "columns"), (HEAT_COLUMNS, "heats")):
+        for name, dtype in columns.items():
+            parts = [np.zeros(0, dtype), *(np.asarray(getattr(one, of)[name], dtype) for one in pairs)]
+            arrays[name] = np.concatenate(parts)
+    write_whole(path, arrays)
+    return len(pairs)
+
+
+def read_merged(path: Path) -> list[Measurements]:
+    """What `merge` wrote."""
+    with _opened(path) as file:
+        head, *lines = _lines(_text(file["facts"]))
+        _facts(path, head)
+        machines = [json.loads(text) for text in _lines(_text(file["machines"]))]
+        table = _lines(_text(file["schedules"]))
+        arrays = {name: file[name] for name in (*SCHEDULE_COLUMNS, *HEAT_COLUMNS, "schedule_id", "first", "first_heat")}
+    found = []
+    for at, line in enumerate(lines):
+        facts = json.loads(line)
+        mine = slice(*arrays["first"][at : at + 2].tolist())
+        heats = slice(*arrays["first_heat"][at : at + 2].tolist())
+        found.append(
+            Measurements(
+                {**facts, "machine": machines[facts["machine"]]},
+                [table[number] for number in arrays["schedule_id"][mine].tolist()],
+                {name: arrays[name][mine] for name in SCHEDULE_COLUMNS},
+                {name: arrays[name][heats] for name in HEAT_COLUMNS},
+            )
+        )
+    return found
+
+
+def read_folder(folder: Path, op: str) -> Iterator[Measurements]:
+    """All of one operation: ``<op>.npz`` (merged) and ``<op>/*.npz``; files that cannot be read are left out."""
+    merged = folder / f"{op}.npz"
+    if merged.exists():
+        yield from read_merged(merged)
+    for path in sorted((folder / op).glob("*.npz")):
+        if path.name.startswith("."):
+            continue
+        try:
+            yield read(path)
+        except RecordError:
+            continue

@@ -1,0 +1,178 @@
+"""Heats: times of many schedules of one problem, a few at a time, interleaved with the default kernel.
+
+The default kernel runs in every round of every heat. What is kept of a schedule is first of all its *ratio* to the
+default kernel in the same round: ratios of different heats compare where seconds of a busy machine do not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol
+
+import numpy as np
+from autosparse.tuner.collect.duty import Load, others_load
+from autosparse.tuner.collect.files import CENSORED, HEAT_COLUMNS, MEASURED, REFUSED, SCHEDULE_COLUMNS
+from autosparse.tuner.measure import Race, RaceRule, timed_s
+from autosparse.tuner.trial import Trial
+from numpy.typing import NDArray
+
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+HEAT_SIZE: Final = 6
+"""Schedules raced at once: their packed operands are in memory together."""
+COLLECTING_RULE: Final = RaceRule(margin=0.0, min_rounds=7, max_rounds=7, first_cut=1, cut=6.0, final_cut=2.0)
+"""Everybody runs once. Who is 6 times slower than the best then leaves, later on who is twice as slow."""
+QUIET_LOAD: Final = 0.25
+"""Processors that others may keep busy without a heat being run again, when `patience` asks for that."""
+
+
+class Workbench(Protocol):
+    """Where schedules of one problem become kernels that run: `autosparse.engine.trials.Bench`, or arithmetic."""
+
+    @property
+    def problem(self) -> Problem:
+        """What is computed."""
+
+    def __call__(self, schedule: SuperSchedule | None) -> Trial:
+        """A trial, nothing built yet."""
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """Why no kernel can be made of it, or None."""
+
+    def build(self, trials: Sequence[Trial]) -> None:
+        """Make their kernels, several at once."""
+
+    def runner(self, trial: Trial) -> Callable[[], object] | None:
+        """One product to time; None when this trial cannot run, or would never end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """What one schedule came to."""
+
+    schedule: SuperSchedule
+    status: int
+    heat: int
+    ratio: float = float("nan")
+    seconds: float = float("nan")
+    fastest_s: float = float("nan")
+    pack_s: float = 0.0
+    packed_bytes: int = 0
+    n_rounds: int = 0
+
+
+@dataclass(slots=True)
+class Heats:
+    """Runs heats on one workbench and keeps what they found.
+
+    `patience`: how often a heat is run again because others disturbed it; `before_heat` may wait for quiet.
+    """
+
+    bench: Workbench
+    rule: RaceRule = COLLECTING_RULE
+    patience: int = 0
+    before_heat: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.perf_counter
+    timings: list[Timing] = field(default_factory=list)
+    heats: list[dict[str, float]] = field(default_factory=list)
+
+    def run(self, schedules: Sequence[SuperSchedule], *, until_s: float = float("inf")) -> None:
+        """Time `schedules` heat by heat; stops between heats once the clock passes `until_s`."""
+        for at in range(0, len(schedules), HEAT_SIZE):
+            if self.clock() >= until_s:
+                return
+            self._heat([self.bench(one) for one in schedules[at : at + HEAT_SIZE]])
+
+    def best(self, n: int) -> list[SuperSchedule]:
+        """The `n` fastest of those that raced to the end."""
+        whole = [one for one in self.timings if one.status == MEASURED]
+        return [one.schedule for one in sorted(whole, key=lambda one: one.ratio)[:n]]
+
+    def _heat(self, trials: list[Trial]) -> None:
+        self.bench.build(trials)
+        try:
+            crowded = []
+            for trial in trials:
+                if trial.failed is None:
+                    trial.pack()
+                if trial.crowded:
+                    crowded.append(trial)
+            ready = [trial for trial in trials if trial.ready]
+            self._refuse([trial for trial in trials if not trial.ready and trial not in crowded])
+            self._repeat_until_quiet(ready)
+        finally:
+            for trial in trials:
+                trial.drop()
+        if crowded and len(crowded) < len(trials):
+            self._heat(crowded)  # with the room that the others have left
+        else:
+            self._refuse(crowded)
+
+    def _refuse(self, trials: Sequence[Trial]) -> None:
+        self.timings += [
+            Timing(trial.schedule, REFUSED, len(self.heats), packed_bytes=trial.packed_bytes)
+            for trial in trials
+            if trial.schedule is not None
+        ]
+
+    def _repeat_until_quiet(self, trials: Sequence[Trial]) -> None:
+        for attempt in range(self.patience + 1):
+            self.before_heat()
+            before = Load.now()
+            outcome = self._race(trials)
+            if outcome is None:
+                return
+            race, raced = outcome
+            load = others_load(before)
+            if not load > QUIET_LOAD or attempt == self.patience:
+                self._keep(race, raced, load)
+                return
+
+    def _race(self, trials: Sequence[Trial]) -> tuple[Race, list[Trial]] | None:
+        runs = [(trial, self.bench.runner(trial)) for trial in trials]
+        self._refuse([trial for trial, run in runs if run is None])
+        entrants = [(trial, run) for trial, run in runs if run is not None]
+        default = self.bench.runner(self.bench(None))
+        if default is None or not entrants:
+            return None
+        closures = [default, *(run for _, run in entrants)]
+        race = Race(len(closures), self.rule)
+        while (turn := race.next_entrant()) is not None:
+            race.add(timed_s(closures[turn], clock=self.clock))
+        return race, [trial for trial, _ in entrants]
+
+    def _keep(self, race: Race, trials: Sequence[Trial], load: float) -> None:
+        for at, trial in enumerate(trials, start=1):
+            samples = race.samples_s[at]
+            assert trial.schedule is not None
+            self.timings.append(
+                Timing(
+                    trial.schedule,
+                    MEASURED if len(samples) == self.rule.max_rounds else CENSORED,
+                    len(self.heats),
+                    ratio=race.ratio(at),
+                    seconds=race.typical_s(at) or float("nan"),
+                    fastest_s=min(samples),
+                    pack_s=trial.pack_s,
+                    packed_bytes=trial.packed_bytes,
+                    n_rounds=len(samples),
+                )
+            )
+        self.heats.append(
+            {
+                "default_s": race.typical_s(0) or float("nan"),
+                "default_fastest_s": min(race.samples_s[0]),
+                "others_load": load,
+            }
+        )
+
+    def columns(self) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+        """(columns of the schedules, columns of the heats), as `files.Measurements` has them."""
+        mine = {
+            name: np.array([getattr(one, name) for one in self.timings], dtype)
+            for name, dtype in SCHEDULE_COLUMNS.items()
+        }
+        return mine, {name: np.array([one[name] for one in self.heats], dt) for name, dt in HEAT_COLUMNS.items()}

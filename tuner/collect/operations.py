@@ -1,0 +1,37 @@
+"""The operations that are measured, as data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+MAX_DENSE_BYTES: Final = 1 << 30
+"""Of the dense operands together: wider products of larger patterns are not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """A name as on the command line, and the problems it stands for."""
+
+    name: str
+    algorithm: str  # of `waco_space` and `own_space`
+    operation: str
+    n_dense_cols: int
+    n_dims: int = 2
+
+    def fits(self, shape: Sequence[int], dtype: str) -> bool:
+        """Whether the dense operands of a pattern of this shape stay within MAX_DENSE_BYTES."""
+        return sum(shape) * self.n_dense_cols * np.dtype(dtype).itemsize <= MAX_DENSE_BYTES
+
+
+OPS: Final[Mapping[str, Op]] = {
+    row.name: row
+    for row in (
+        Op("spmv", "spmv", "matmul", 1),
+        Op("spmm32", "spmm", "matmul", 32),
+        Op("spmm256", "spmm", "matmul", 256),
+    )
+}

@@ -1,0 +1,132 @@
+"""Which schedules are measured on a pattern: mostly where decisions are taken, but never only there.
+
+A model that orders candidates must know the good ones of every pattern well, and enough bad ones not to be tempted by
+them. So each pattern gets shares of: the statistics model's favourites of every format, uniform draws of our space,
+draws of WACO's template (§4.1.2), and at the end neighbours of the fastest found so far.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from autosparse.tuner import space
+from autosparse.tuner.model import CostModel
+from autosparse.tuner.template import Supports, TemplateSpace
+
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+Draw = Callable[[np.random.Generator], SuperSchedule]
+
+DYNAMIC_SHARE: Final = 0.25
+"""Of the uniform draws: those that hand out chunks of the parallel loop instead of equal nonzeros."""
+SINGLE_SHARE: Final = 0.05
+"""... and those on one thread."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """How many schedules of each kind a pattern gets."""
+
+    favourites: int = 20
+    uniform: int = 22
+    template: int = 10
+    neighbours: int = 12
+
+    @classmethod
+    def of(cls, n_schedules: int) -> Shares:
+        """The usual shares of `n_schedules` in all."""
+        usual = cls()
+        total = usual.favourites + usual.uniform + usual.template + usual.neighbours
+        scaled = [max(1, round(n * n_schedules / total)) for n in (usual.favourites, usual.template, usual.neighbours)]
+        return cls(
+            favourites=scaled[0],
+            template=scaled[1],
+            neighbours=scaled[2],
+            uniform=max(1, n_schedules - sum(scaled)),
+        )
+
+
+def first_draw(
+    problem: Problem,
+    supports: Supports,
+    model: CostModel,
+    *,
+    rng: np.random.Generator,
+    shares: Shares,
+    template: Draw | None = None,
+) -> list[SuperSchedule]:
+    """Favourites, uniform draws and draws of `template` (None: more uniform ones), each once, in random order."""
+    whole = space.everything(problem, supports)
+    found = dict.fromkeys(_favourites(problem, whole, model, rng, shares.favourites))
+    wanted = len(found) + shares.uniform + (0 if template else shares.template)
+    for at in rng.permutation(len(whole)).tolist():
+        if len(found) >= wanted:
+            break
+        found.setdefault(_at_run_time(whole[at], rng))
+    if template is not None:
+        found |= dict.fromkeys(template(rng) for _ in range(shares.template))
+    order = list(found)
+    return [order[at] for at in rng.permutation(len(order)).tolist()]
+
+
+def _favourites(
+    problem: Problem, whole: Sequence[SuperSchedule], model: CostModel, rng: np.random.Generator, n: int
+) -> list[SuperSchedule]:
+    """The best predicted, at most a quarter of one format; errors of the model's size shuffle those near each other."""
+    times_s = np.asarray(model.rank(problem, whole))
+    order = np.argsort(np.log(times_s) + rng.normal(0.0, 0.15, times_s.size))
+    chosen: list[SuperSchedule] = []
+    seen: dict[object, int] = {}
+    for at in order.tolist():
+        fmt = whole[at].format
+        if seen.get(fmt, 0) < max(2, n // 4):
+            seen[fmt] = seen.get(fmt, 0) + 1
+            chosen.append(whole[at])
+        if len(chosen) == n:
+            break
+    return chosen
+
+
+def _at_run_time(one: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
+    """`one`, now and then with chunks or on one thread: the same code, so nothing more is compiled."""
+    if rng.random() < DYNAMIC_SHARE:
+        one = dataclasses.replace(one, partition="dynamic", chunk=int(rng.choice(space.CHUNKS)))
+    return dataclasses.replace(one, threads=1) if rng.random() < SINGLE_SHARE else one
+
+
+def neighbourhood(
+    problem: Problem,
+    supports: Supports,
+    best: Iterable[SuperSchedule],
+    tried: Iterable[SuperSchedule],
+    *,
+    n: int,
+    rng: np.random.Generator,
+    spaces: Sequence[TemplateSpace] = (),
+) -> list[SuperSchedule]:
+    """At most `n` untried neighbours of the `best`, from each in turn: within the first of `spaces` that holds it."""
+    known = set(tried)
+    around = [_moves(problem, supports, one, rng, spaces) for one in best]
+    found: dict[SuperSchedule, None] = {}
+    while any(around) and len(found) < n:
+        for moves in around:
+            if moves and (one := moves.pop()) not in known and len(found) < n:
+                found.setdefault(one)
+    return list(found)
+
+
+def _moves(
+    problem: Problem,
+    supports: Supports,
+    one: SuperSchedule,
+    rng: np.random.Generator,
+    spaces: Sequence[TemplateSpace],
+) -> list[SuperSchedule]:
+    home = next((candidate for candidate in spaces if candidate.contains(one)), None)
+    found = list(home.neighbours(one, supports) if home else space.neighbours(problem, one, supports))
+    return [found[at] for at in rng.permutation(len(found)).tolist()]

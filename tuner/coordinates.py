@@ -1,0 +1,78 @@
+"""Coordinates: the nonzero positions of a matrix or tensor, on their way from a generator or a file to a Pattern."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.pattern import Pattern
+
+Ints = NDArray[np.int64]
+
+MAX_CELLS: Final = 1 << 62
+"""Positions are told apart by one 64-bit number."""
+MAX_EXTENT: Final = (1 << 31) - 1
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Positions ``(indices[0][n], indices[1][n], ...)`` in an array of `shape`, sorted by rows, each once."""
+
+    shape: tuple[int, ...]
+    indices: tuple[Ints, ...] = field(repr=False)  # one array (nnz,) per dimension
+
+    @property
+    def nnz(self) -> int:
+        """Number of positions."""
+        return int(self.indices[0].size)
+
+    @classmethod
+    def of(cls, shape: Sequence[int], indices: Sequence[NDArray[np.integer]]) -> Coordinates:
+        """Any positions, in any order and repeated: those outside `shape` are left out.
+
+        ValueError when an extent is not in 1 .. 2**31 - 1 or the array has more cells than 64 bits can number.
+        """
+        extents = tuple(int(extent) for extent in shape)
+        if not all(1 <= extent <= MAX_EXTENT for extent in extents) or math.prod(extents) > MAX_CELLS:
+            raise ValueError(f"extents must be in 1 .. {MAX_EXTENT} with at most {MAX_CELLS} cells: got {extents}")
+        columns = [np.asarray(column, dtype=np.int64).ravel() for column in indices]
+        inside = np.logical_and.reduce(
+            [(column >= 0) & (column < extent) for column, extent in zip(columns, extents, strict=True)]
+        )
+        keys = np.zeros(int(np.count_nonzero(inside)), np.int64)
+        for column, extent in zip(columns, extents, strict=True):
+            keys = keys * extent + column[inside]
+        return cls(extents, _unravelled(_distinct(keys), extents))
+
+    def to_pattern(self) -> Pattern:
+        """Compressed rows with 32-bit indices; tensors are matricised along their first mode, (n_0, n_1 * n_2 ...).
+
+        ValueError when the matricised columns exceed 31 bits.
+        """
+        n_rows, n_cols = self.shape[0], math.prod(self.shape[1:])
+        if n_cols > MAX_EXTENT or self.nnz > MAX_EXTENT:
+            raise ValueError(f"{n_cols} columns and {self.nnz} entries need more than 31 bits")
+        columns = np.zeros(self.nnz, np.int64)
+        for column, extent in zip(self.indices[1:], self.shape[1:], strict=True):
+            columns = columns * extent + column
+        indptr = np.zeros(n_rows + 1, np.int32)
+        np.cumsum(np.bincount(self.indices[0], minlength=n_rows), out=indptr[1:])
+        return Pattern(n_rows, n_cols, indptr, columns.astype(np.int32))
+
+
+def _distinct(keys: Ints) -> Ints:
+    keys.sort()
+    return keys[np.concatenate(([True], keys[1:] != keys[:-1]))] if keys.size else keys
+
+
+def _unravelled(keys: Ints, extents: tuple[int, ...]) -> tuple[Ints, ...]:
+    found: list[Ints] = []
+    for extent in reversed(extents):
+        keys, inner = np.divmod(keys, extent)
+        found.append(inner)
+    return tuple(reversed(found))
