@@ -22,6 +22,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--schedules", type=int, default=64, metavar="N", help="schedules of each pattern (64)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of patterns and schedules")
     parser.add_argument("--duty", action="store_true", help="measure only while the machine is quiet")
+    parser.add_argument("--build", action="store_true", help="first compile the kernels that most patterns ask for")
     parser.add_argument("--merge", type=Path, metavar="DIR", help="collect nothing: merge what --out holds into DIR")
     add_common(parser)
 
@@ -59,7 +60,7 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.engine.collecting import bench_for, machine_facts, statistics_model
+    from autosparse.engine.collecting import bench_for, build_ahead, machine_facts, statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
     from autosparse.tuner.collect.recipes import recipes
 
@@ -77,6 +78,12 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     collector = Collector(
         order, lambda pattern, op: bench_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
     )
+    if arguments.build:
+        for op in ops:
+            print(
+                f"{op.name}: {build_ahead(op, collector.kernels_ahead(op), order.dtype):,} kernels are ready",
+                flush=True,
+            )
     progress = log.progress_line()
     n_times = 0
     for step in collector.run(recipes(arguments.matrices, n_dims=2, seed=arguments.seed)):

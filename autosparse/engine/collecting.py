@@ -19,6 +19,7 @@ from autosparse.engine.experience import experience_of
 from autosparse.engine.setup import target_of
 from autosparse.engine.shelf import Shelf
 from autosparse.engine.trials import Bench, KernelTrial
+from autosparse.errors import BuildError
 from autosparse.formats import Format
 from autosparse.operand import DATA, INDICES, INDPTR, Operand
 from autosparse.problem import Problem
@@ -149,3 +150,13 @@ def machine_facts() -> dict[str, Any]:
 def statistics_model(problem: Problem) -> CostModel:
     """The statistics tier's model of one problem."""
     return TrafficModel(pattern_facts(problem.pattern, transposed=problem.transposed))
+
+
+def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:
+    """Make the kernels of `schedules` now, so that no compiler runs while times are taken; how many there are."""
+    settings = get_options()
+    isa = target_of(settings).isa
+    specs = [_native.KernelSpec(op.operation, one, dtype, "int32", isa, False) for one in schedules]
+    distinct = {spec.key(): spec for spec in specs}
+    kernels = _native.build_many(list(distinct.values()), store=cache.open_store(settings), compiler=settings.compiler)
+    return sum(not isinstance(kernel, BuildError) for kernel in kernels)

@@ -254,6 +254,13 @@ def test_a_time_limit_ends_it_and_what_is_left_is_told(tmp_path):
     assert steps[-1].left_s == 0.0
 
 
+def test_kernels_ahead_are_those_that_patterns_ask_for(tmp_path):
+    collector = collector_of(order_of(tmp_path, n_template_kernels=5))
+    ahead = set(collector.kernels_ahead(OPS["spmv"]))
+    assert set(space.everything(problem_of(OPS["spmv"]), _native.supports)) <= ahead
+    assert len({one for one in ahead if one.threads}) == 5, "the template names threads"
+
+
 def test_patterns_that_cannot_be_made_are_left_out(tmp_path):
     gone = Recipe(kind="real", source="gone.npz", group="gone")
     assert len(list(collector_of(order_of(tmp_path)).run([gone, *RECIPES]))) == 6

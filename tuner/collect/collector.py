@@ -20,11 +20,13 @@ from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.model import CostModel
 from autosparse.tuner.pool import KernelPool
+from autosparse.tuner.space import everything
 from autosparse.tuner.template import Supports
 from autosparse.tuner.waco_space import waco_space
 
 from autosparse.log import event
 from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
 
 N_BEST: Final = 3
 """Whose neighbours are tried at the end."""
@@ -107,6 +109,15 @@ class Collector:
                     return
                 if op.fits(pattern.shape, self.order.dtype) and pattern.nnz:
                     yield self._measure(recipe, pattern, op, at)
+
+    def kernels_ahead(self, op: Op) -> list[SuperSchedule]:
+        """The schedules whose kernels most patterns will ask for: our space, narrow and wide, and the template's pool."""
+        found = dict.fromkeys(self._pool(op).members)
+        for n_columns in (1 << 15, 1 << 20):
+            rows = Coordinates.of((1, n_columns), ([0], [0]))
+            with self.make_bench(rows, op) as bench:
+                found |= dict.fromkeys(everything(bench.problem, bench.supports))
+        return list(found)
 
     def _is_late(self) -> bool:
         return self.clock() - self._began_s >= self.order.seconds
