@@ -81,6 +81,20 @@ def test_what_a_layer_refuses():
         SparseConvolution(1, 1, kernel_size=3)(SparseFeatures(lattice(3, (5, 5, 5)), torch.ones(3, 1)))
 
 
+@pytest.mark.parametrize("dimension", EXTENTS)
+def test_a_pattern_as_input_needs_only_its_distinct_neighbourhoods(dimension):
+    """Results and gradients are those of ones given as numbers."""
+    grid = lattice(200, EXTENTS[dimension])
+    layer = SparseConvolution(1, 4, kernel_size=5, dimension=dimension)
+    ones = SparseFeatures.ones(grid)
+    outs = [layer(one).values for one in (ones, SparseFeatures(grid, ones.values))]
+    torch.testing.assert_close(*outs)
+    upper = torch.randn_like(outs[0])
+    torch.testing.assert_close(*(torch.autograd.grad(out, layer.kernel, upper)[0] for out in outs))
+    band = Lattice.of(np.stack([np.arange(1000)] * 2, axis=1), (1000, 1000))
+    assert len(band.occupancy(5).neighbours) == 5
+
+
 def test_maps_are_made_once_and_counted():
     grid = lattice(50, (9, 9))
     before = grid.n_bytes

@@ -22,8 +22,8 @@ class Backend(Protocol):
     def rectifier(self) -> torch.nn.Module:
         """max(0, x)."""
 
-    def features(self, lattice: Lattice, values: torch.Tensor) -> Any:
-        """`values` (n cells, channels), in the order of `lattice`, as the layers take them."""
+    def ones(self, lattice: Lattice) -> Any:
+        """The number 1 on every cell, (n cells, 1), as the layers take it."""
 
     def add(self, one: Any, other: Any) -> Any:
         """The sum of two results on the same cells."""
@@ -43,9 +43,9 @@ class OwnBackend:
         """See Backend."""
         return Rectify()
 
-    def features(self, lattice: Lattice, values: torch.Tensor) -> SparseFeatures:
+    def ones(self, lattice: Lattice) -> SparseFeatures:
         """See Backend."""
-        return SparseFeatures(lattice, values)
+        return SparseFeatures.ones(lattice)
 
     def add(self, one: SparseFeatures, other: SparseFeatures) -> SparseFeatures:
         """See Backend."""

@@ -19,10 +19,19 @@ FEW_INPUTS: Final = 4
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures:
-    """Numbers on the cells of a lattice: `values` is (n cells, channels), in the order of the lattice."""
+    """Numbers on the cells of a lattice: `values` is (n cells, channels), in the order of the lattice.
+
+    `is_one`: all values are 1, known without looking.
+    """
 
     lattice: Lattice
     values: torch.Tensor
+    is_one: bool = False
+
+    @classmethod
+    def ones(cls, lattice: Lattice) -> SparseFeatures:
+        """The number 1 on every cell, (n cells, 1): a pattern as input."""
+        return cls(lattice, torch.ones(len(lattice), 1, device=lattice.keys.device), is_one=True)
 
 
 class SparseConvolution(torch.nn.Module):
@@ -43,6 +52,9 @@ class SparseConvolution(torch.nn.Module):
         lattice = inputs.lattice
         if lattice.dimension != self.dimension:
             raise ValueError(f"a lattice of {lattice.dimension} dimensions for a kernel of {self.dimension}")
+        if inputs.is_one and self.stride == 1:
+            seen = lattice.occupancy(self.kernel_size)
+            return SparseFeatures(lattice, (seen.neighbours @ self.kernel[:, 0]).index_select(0, seen.place))
         pairs = lattice.kernel_map(self.kernel_size, self.stride)
         convolve = _few_inputs if self.kernel.shape[1] <= FEW_INPUTS else _Convolve.apply
         return SparseFeatures(lattice.coarser(self.stride), convolve(inputs.values, self.kernel, pairs))

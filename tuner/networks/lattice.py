@@ -39,6 +39,19 @@ class KernelMap:
 
 
 @dataclass(frozen=True, eq=False)
+class Occupancy:
+    """Which neighbours exist around each cell: `neighbours` (n distinct, K^D) of 0 and 1, `place` (n,) int32 in it."""
+
+    neighbours: torch.Tensor
+    place: torch.Tensor
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of both."""
+        return self.neighbours.nbytes + self.place.nbytes
+
+
+@dataclass(frozen=True, eq=False)
 class Lattice:
     """`n` cells of a grid; `keys` ascend strictly. Coarser lattices and kernel maps are computed once and kept."""
 
@@ -126,6 +139,14 @@ class Lattice:
         found: KernelMap = self._kept[name]
         return found
 
+    def occupancy(self, kernel_size: int) -> Occupancy:
+        """The neighbourhoods of a stride-1 kernel. Real patterns have few distinct ones, far fewer than cells."""
+        name = (kernel_size, 1, 1)
+        if name not in self._kept:
+            self._kept[name] = _occupancy(_pairs(self, self, kernel_size, 1))
+        found: Occupancy = self._kept[name]
+        return found
+
     def to(self, device: torch.device | str) -> Lattice:
         """The same lattice in another memory, with nothing kept yet."""
         return Lattice(self.keys.to(device), self.width, None if self.rows is None else self.rows.to(device))
@@ -154,6 +175,23 @@ def _pairs(fine: Lattice, coarse: Lattice, kernel_size: int, stride: int) -> Ker
     starts = np.cumsum([0, *(len(inputs) for inputs, _ in found)]).tolist()
     inputs, outputs = (torch.cat([pair[side] for pair in found]) for side in (0, 1))
     return KernelMap(inputs, outputs, tuple(starts), len(coarse))
+
+
+def _occupancy(pairs: KernelMap) -> Occupancy:
+    is_there = np.zeros((pairs.n_outputs, len(pairs.starts) - 1), np.bool_)
+    for k in range(is_there.shape[1]):
+        is_there[pairs.outputs[pairs.starts[k] : pairs.starts[k + 1]].cpu().numpy(), k] = True
+    packed = np.packbits(is_there, axis=1)
+    padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
+    padded[:, : packed.shape[1]] = packed
+    words = padded.view(np.uint64)
+    # A plane has 25 neighbours, one word; sorting the two words of a 5^3 neighbourhood costs ten times as much.
+    _, first, place = np.unique(
+        words[:, 0] if words.shape[1] == 1 else words, axis=0, return_index=True, return_inverse=True
+    )
+    device = pairs.inputs.device
+    distinct = torch.from_numpy(is_there[first].astype(np.float32)).to(device)
+    return Occupancy(distinct, torch.from_numpy(place.reshape(-1).astype(np.int32)).to(device))
 
 
 def _row_table(fine: Lattice, coarse: Lattice, kernel_size: int, stride: int) -> list[torch.Tensor | None]:

@@ -45,10 +45,10 @@ class MinkowskiBackend:
         layer: torch.nn.Module = self._engine.MinkowskiReLU()
         return layer
 
-    def features(self, lattice: Lattice, values: torch.Tensor) -> Any:
+    def ones(self, lattice: Lattice) -> Any:
         """See Backend."""
         cells = lattice.coordinates.int()
-        batch = cells.new_zeros(len(cells), 1)
+        batch, values = cells.new_zeros(len(cells), 1), torch.ones(len(cells), 1, device=cells.device)
         return self._engine.SparseTensor(features=values, coordinates=torch.cat([batch, cells], dim=1))
 
     def add(self, one: Any, other: Any) -> Any:

@@ -10,6 +10,7 @@ from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.networks.backends import Backend, open_backend
 from autosparse.tuner.networks.extractor import Extractor
 from autosparse.tuner.networks.lattice import Lattice
+from autosparse.tuner.panels import FEATURE_LIMIT, looked_at
 
 CHANNELS: Final = 32
 N_LAYERS: Final = 14
@@ -25,9 +26,9 @@ class WACONet(Extractor):
     ones, global structure from the late ones. Input is the number 1 on each nonzero.
     """
 
-    def __init__(self, dimension: int = 2, backend: str = "own") -> None:
+    def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
         super().__init__()
-        self.dimension = dimension
+        self.dimension, self.limit = dimension, limit
         self._backend: Backend = open_backend(backend)
         for at in range(1, N_LAYERS + 1):
             first = at == 1
@@ -43,8 +44,8 @@ class WACONet(Extractor):
         self._add_head(CHANNELS * N_LAYERS)
 
     def observe(self, pattern: Coordinates) -> Lattice:
-        """The nonzeros."""
-        return lattice_of(pattern).to(self.device)
+        """The nonzeros that `panels` picks."""
+        return lattice_of(looked_at(pattern, self.limit)).to(self.device)
 
     def describe(self, seen: Lattice) -> torch.Tensor:
         """The pooled results of all layers, (1, 448)."""
@@ -52,7 +53,7 @@ class WACONet(Extractor):
 
     def layers_of(self, seen: Lattice) -> list[Any]:
         """The result of every layer, in the backend's type."""
-        at = self._backend.features(seen, torch.ones(len(seen), 1, device=self.device))
+        at = self._backend.ones(seen)
         results = []
         for name in range(1, N_LAYERS + 1):
             at = self.get_submodule(f"layer{name}")(at)
@@ -66,9 +67,9 @@ class MinkowskiNet(Extractor):
     What the paper argues against (Fig. 8): between nonzeros that lie apart no information flows.
     """
 
-    def __init__(self, dimension: int = 2, backend: str = "own") -> None:
+    def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
         super().__init__()
-        self.dimension = dimension
+        self.dimension, self.limit = dimension, limit
         self._backend: Backend = open_backend(backend)
         self.first = self._convolution(1, 5)
         self.blocks = torch.nn.ModuleList(
@@ -86,12 +87,12 @@ class MinkowskiNet(Extractor):
         return layer
 
     def observe(self, pattern: Coordinates) -> Lattice:
-        """The nonzeros."""
-        return lattice_of(pattern).to(self.device)
+        """The nonzeros that `panels` picks."""
+        return lattice_of(looked_at(pattern, self.limit)).to(self.device)
 
     def describe(self, seen: Lattice) -> torch.Tensor:
         """The mean of the last layer, (1, MINKOWSKI_CHANNELS)."""
-        at = self._rectify(self.first(self._backend.features(seen, torch.ones(len(seen), 1, device=self.device))))
+        at = self._rectify(self.first(self._backend.ones(seen)))
         for block in self.blocks:
             assert isinstance(block, torch.nn.ModuleList)
             at = self._rectify(self._backend.add(at, block[1](self._rectify(block[0](at)))))
