@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from autosparse.arrays import csr_array as csr_array
     from autosparse.arrays import csr_matrix as csr_matrix
     from autosparse.arrays import matmul as matmul
+    from autosparse.arrays import mttkrp as mttkrp
     from autosparse.arrays import sddmm as sddmm
+    from autosparse.arrays import tensor as tensor
     from autosparse.cache import wisdom_export as wisdom_export
     from autosparse.cache import wisdom_forget as wisdom_forget
     from autosparse.cache import wisdom_import as wisdom_import
@@ -43,7 +45,18 @@ if TYPE_CHECKING:
     from scipy.sparse import *  # isort: skip  # noqa: F403
 
 _HOMES = {
-    "autosparse.arrays": ("csc", "csc_array", "csc_matrix", "csr", "csr_array", "csr_matrix", "matmul", "sddmm"),
+    "autosparse.arrays": (
+        "csc",
+        "csc_array",
+        "csc_matrix",
+        "csr",
+        "csr_array",
+        "csr_matrix",
+        "matmul",
+        "mttkrp",
+        "sddmm",
+        "tensor",
+    ),
     "autosparse.cache": ("wisdom_export", "wisdom_forget", "wisdom_import"),
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError", "CacheWarning", "FallbackWarning"),

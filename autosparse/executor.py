@@ -13,15 +13,18 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.engine.calls import Call, MatmulCall, SampledCall
+from autosparse.engine.calls import Call, MatmulCall, SampledCall, TensorCall
 from autosparse.engine.slot import Slot, slot_for
 from autosparse.operand import NativeRows, Operand
 from autosparse.ops.dense import by_rows, row_step
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from autosparse.engine.trials import KernelTrial
     from autosparse.plan import Plan
     from autosparse.report import Report
+    from autosparse.unfolding import AnyOperand, Unfolding
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
@@ -98,7 +101,29 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
     return out
 
 
-def _serve(slot: Slot, operand: Operand, call: Call) -> None:
+def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray | None = None) -> AnyArray:
+    """M of the tensor, (rows of its first mode, R); `factors` (extent, R) in the order of its other modes.
+
+    Their dtype is float32 or float64; where it is not the tensor's, values are converted at every call. `out`, when
+    given, is (rows, R) of that dtype with adjacent entries in each row, and shares no memory with the operands.
+    """
+    dtype, n_vecs = factors[0].dtype, factors[0].shape[1]
+    engine = unfolding.engine
+    slot = engine.hot.get((n_vecs, "mttkrp")) if engine is not None else None
+    if slot is None or slot.options is not get_options() or slot.dtype is not dtype:
+        slot = slot_for(unfolding, factors[0], n_vecs, False, operation="mttkrp")
+    dense = [by_rows(factor, threads=slot.threads) for factor in factors]
+    if out is None:
+        out = _empty((unfolding.entries.shape[unfolding.mode], n_vecs), dtype)
+    call = TensorCall(
+        unfolding, [_address_of(one) for one in dense], [row_step(one) for one in dense], _address_of(out),
+        row_step(out), n_vecs, dtype, dense,
+    )  # fmt: skip
+    _serve(slot, unfolding, call)
+    return out
+
+
+def _serve(slot: Slot, operand: AnyOperand, call: Call) -> None:
     """Let the tuned kernel compute, or the default one; then tuning may go on."""
     trial = slot.turn
     start_ns = perf_counter_ns()
@@ -147,7 +172,7 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
     return B, 1 if B.ndim == 1 else B.shape[1], _from_buffer(B)
 
 
-def _look(slot: Slot, operand: Operand, n_vecs: int, trial: KernelTrial | None, took_ns: int) -> None:
+def _look(slot: Slot, operand: AnyOperand, n_vecs: int, trial: KernelTrial | None, took_ns: int) -> None:
     """Off the hot path: tuning may want to begin or to go on. What it needs is imported no earlier than this."""
     from autosparse.engine.setup import driver_of
 
@@ -157,7 +182,7 @@ def _look(slot: Slot, operand: Operand, n_vecs: int, trial: KernelTrial | None, 
         operand.engine = None
 
 
-def _without(trial: KernelTrial | None, operand: Operand) -> KernelTrial | None:
+def _without(trial: KernelTrial | None, operand: AnyOperand) -> KernelTrial | None:
     """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
     if trial is not None and operand.structure_version != trial.bench.structure_version:
         operand.engine = None

@@ -10,12 +10,14 @@ from typing import Any, Protocol
 
 from autosparse._native import runtime_api
 from autosparse.operand import NativeRows
+from autosparse.ops.mttkrp import csf_mttkrp
+from autosparse.unfolding import Unfolding
 
 
 class Call(Protocol):
     """What every operation's call can do."""
 
-    rows: NativeRows
+    rows: Any  # Any: NativeRows of matrices, nothing for tensors
     n_vecs: int
 
     @property
@@ -95,4 +97,35 @@ class SampledCall:
         """See `Call`."""
         values = int(runtime_api.ffi.cast("intptr_t", self.rows.data[0]))
         done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.target, self.n_vecs, n_threads)
+        return done is not False
+
+
+@dataclass(slots=True)
+class TensorCall:
+    """M from an unfolded tensor and its factors by rows, (extent, n_vecs) each, in the order of its modes."""
+
+    unfolding: Unfolding
+    factors: list[int]
+    lds: list[int]
+    target: int
+    ldm: int
+    n_vecs: int
+    dtype: Any
+    kept: Any = None
+    rows: None = None
+
+    @property
+    def suits_generated(self) -> bool:
+        """Rows that lie on each other are for the default kernel."""
+        return self.n_vecs > 0 and min((*self.lds, self.ldm)) >= self.n_vecs
+
+    def by_default(self, n_threads: int, flags: int) -> int:
+        """See `Call`."""
+        target = self.target, self.ldm, self.n_vecs
+        csf = self.unfolding.csf(self.dtype)
+        return csf_mttkrp(csf, self.factors, self.lds, target, threads=n_threads, flags=flags)
+
+    def by(self, bound: Any, n_threads: int) -> bool:
+        """See `Call`."""
+        done = bound.run(self.factors, self.lds, self.target, self.ldm, self.n_vecs, n_threads)
         return done is not False

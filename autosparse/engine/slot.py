@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 import weakref
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, get_options
 from autosparse.engine.shelf import Shelf
-from autosparse.operand import NativeRows, Operand
+from autosparse.operand import Operand
 from autosparse.problem import columns_bucket
 
 if TYPE_CHECKING:
     from autosparse.engine.driver import Driver
     from autosparse.engine.trials import KernelTrial
+    from autosparse.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
 FIRST_STEP_S: Final = 4e-4
@@ -70,7 +71,7 @@ ENGINES: Final[weakref.WeakSet[Engine]] = weakref.WeakSet()
 """All that are alive: their calls are counted when the process ends."""
 
 
-def engine_of(operand: Operand) -> Engine:
+def engine_of(operand: Operand | Unfolding) -> Engine:
     """The engine of `operand`, made when it has none."""
     engine: Engine | None = operand.engine
     if engine is None:
@@ -78,7 +79,17 @@ def engine_of(operand: Operand) -> Engine:
     return engine
 
 
-def slot_for(operand: Operand, rows: NativeRows, n_vecs: int, transposed: bool, *, operation: str = "matmul") -> Slot:
+class HasDtype(Protocol):
+    """Whatever tells the dtype that is computed in: the operand's rows, a dense operand."""
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """None: not for our kernels."""
+
+
+def slot_for(
+    operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = "matmul"
+) -> Slot:
     """The slot of this problem under the options in force; becomes the hot one."""
     options, engine = get_options(), engine_of(operand)
     assert rows.dtype is not None

@@ -25,6 +25,7 @@ from autosparse.pattern import Pattern
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 from autosparse.tuner.trial import Trial
+from autosparse.unfolding import AnyOperand
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
@@ -172,7 +173,7 @@ class KernelTrial:
 
     # -- running
 
-    def run(self, operand: Operand, call: Call) -> bool:
+    def run(self, operand: AnyOperand, call: Call) -> bool:
         """Compute C into its memory; False when this kernel cannot serve this product (nothing of use was written).
 
         Raises StructureError like the default kernel when the structure was broken since.

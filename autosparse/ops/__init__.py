@@ -7,8 +7,9 @@ from typing import Final
 
 from autosparse.ops.base import Operation
 from autosparse.ops.matmul import MATMUL
+from autosparse.ops.mttkrp import MTTKRP
 from autosparse.ops.sddmm import SDDMM
 
-OPS: Final[Mapping[str, Operation]] = {row.name: row for row in (MATMUL, SDDMM)}
+OPS: Final[Mapping[str, Operation]] = {row.name: row for row in (MATMUL, SDDMM, MTTKRP)}
 
 __all__ = ["OPS", "Operation"]

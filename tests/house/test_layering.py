@@ -15,7 +15,7 @@ LAYERS = (
     {"errors", "config", "_version", "log"},
     {"target", "pattern", "problem", "formats", "schedule", "plan"},
     {"_native", "tuner", "cache"},
-    {"operand", "guard", "payoff", "ops", "planner", "executor", "engine", "report"},
+    {"operand", "unfolding", "guard", "payoff", "ops", "planner", "executor", "engine", "report"},
     {"arrays", "explain", "torch", "linalg", "csgraph", "cli", "__main__", "__init__"},
 )
 """A module may import its own layer and those above it in this table. A new module needs a place here."""

@@ -1,0 +1,112 @@
+/* MTTKRP of a tensor in CSF (SPLATT: Smith et al. 2015): the sum below a node is multiplied by the node's factor row
+ * once, in registers. Threads share rows; where one row holds much of the tensor they share its children, and what
+ * ranges contribute to the rows at their ends is added up under a lock. */
+#include "graph_common.h"
+
+#include <stdatomic.h>
+
+#include "csf_api.h"
+#include "pool_api.h"
+
+typedef struct {
+    const asp_csf *csf;
+    const void *const *factors;
+    const int64_t *ld;
+    int64_t rank, ldm, column, n_leaves, ahead;
+    int itype, item_bytes;
+    void *M;
+    atomic_flag *lock;
+} csf_task;
+
+enum { FAR_BYTES = 1 << 19, AHEAD = 12 };
+
+#define G_BODY "csf_body.h"
+#include "graph_each.h"
+
+typedef void (*csf_row_fn)(const csf_task *task, int64_t p, int64_t end, void *to);
+static const csf_row_fn row_table[3][2][2] = G_TABLE(csf_row);
+
+static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_index_at(t->itype, array, p); }
+
+static char *row_of(const csf_task *t, int64_t i) { return (char *)t->M + i * t->ldm * t->item_bytes; }
+
+static void clear_rows(const csf_task *t, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end; ++i) memset(row_of(t, i), 0, (size_t)(t->rank * t->item_bytes));
+}
+
+static csf_row_fn kernel_of(const csf_task *t)
+{
+    return row_table[asp_isa()][t->item_bytes == 4 ? ASP_F32 : ASP_F64][t->itype];
+}
+
+/* Rows [begin, end) of level 0, and the rows without entries before each of them. */
+static void by_rows(const void *args, int64_t begin, int64_t end)
+{
+    const csf_task *t = args;
+    const asp_csf *csf = t->csf;
+    const csf_row_fn row = kernel_of(t);
+    for (int64_t p = begin; p < end; ++p) {
+        const int64_t i = at(t, csf->ids[0], p);
+        clear_rows(t, p ? at(t, csf->ids[0], p - 1) + 1 : 0, i);
+        row(t, at(t, csf->ptr[0], p), at(t, csf->ptr[0], p + 1), row_of(t, i));
+    }
+    if (end == csf->n_nodes[0]) clear_rows(t, end ? at(t, csf->ids[0], end - 1) + 1 : 0, csf->n_rows);
+}
+
+#define ADD(T)                                                                  \
+    static void add_##T(T *restrict to, const T *restrict from, int64_t n)      \
+    {                                                                           \
+        for (int64_t j = 0; j < n; ++j) to[j] += from[j];                       \
+    }
+ADD(float)
+ADD(double)
+
+/* Nodes [begin, end) of level 1; M was cleared. */
+static void by_children(const void *args, int64_t begin, int64_t end)
+{
+    const csf_task *t = args;
+    const asp_csf *csf = t->csf;
+    const csf_row_fn row = kernel_of(t);
+    int64_t p = t->itype == ASP_I32 ? g_row_of_int32_t(csf->ptr[0], csf->n_nodes[0], begin)
+                                    : g_row_of_int64_t(csf->ptr[0], csf->n_nodes[0], begin);
+    char part[1 << 12];
+    for (; begin < end; ++p) {
+        const int64_t first = at(t, csf->ptr[0], p), next = at(t, csf->ptr[0], p + 1), stop = asp_min(next, end);
+        char *to = row_of(t, at(t, csf->ids[0], p));
+        if (begin == first && stop == next) {
+            row(t, begin, stop, to);
+        } else {
+            row(t, begin, stop, part);
+            while (atomic_flag_test_and_set_explicit(t->lock, memory_order_acquire)) continue;
+            if (t->item_bytes == 4) add_float((float *)to, (const float *)part, t->rank);
+            else add_double((double *)to, (const double *)part, t->rank);
+            atomic_flag_clear_explicit(t->lock, memory_order_release);
+        }
+        begin = stop;
+    }
+}
+
+int asp_csf_mttkrp(int dtype, int itype, const asp_csf *csf, const void *const *factors, const int64_t *ld, int64_t rank,
+                   void *M, int64_t ldm, int n_threads, int flags)
+{
+    if (dtype < 0 || dtype > 1 || itype < 0 || itype > 1 || csf->n_modes < 2 || csf->n_modes > ASP_MAX_MODES) return -1;
+    atomic_flag lock = ATOMIC_FLAG_INIT;
+    const int64_t last = csf->n_modes - 1, n_leaves = csf->n_nodes[last];
+    csf_task task = {.csf = csf, .factors = factors, .ld = ld, .rank = rank, .ldm = ldm, .n_leaves = n_leaves, .itype = itype,
+                     .item_bytes = dtype == ASP_F32 ? 4 : 8, .M = M, .lock = &lock};
+    const int allowed = n_threads > 0 ? n_threads : asp_max_threads();
+    const double n_steps = (double)(n_leaves + (last > 1 ? csf->n_nodes[last - 1] : 0)) * (double)rank;
+    task.ahead = n_leaves * rank * task.item_bytes > FAR_BYTES ? AHEAD : 0;
+    const int is_cut = allowed > 1 && !(flags & 2) && csf->largest_row > n_leaves / (2 * allowed) &&
+                       rank * task.item_bytes <= 1 << 12 && n_leaves > 4096;
+    if (n_leaves == 0 || rank == 0) {
+        clear_rows(&task, 0, csf->n_rows);
+    } else if (is_cut) {
+        clear_rows(&task, 0, csf->n_rows);
+        g_for_items(by_children, &task, csf->n_nodes[1], 64, 0.1 * n_steps, n_threads);
+    } else {
+        g_for_rows(by_rows, &task, csf->first_leaf, itype, csf->n_nodes[0], n_steps, n_threads);
+    }
+    return 0;
+}

@@ -1,0 +1,232 @@
+"""`tensor` and `mttkrp`: sparse tensors of any order, fixed in structure, and their products with factor matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+
+from autosparse import executor
+from autosparse.arrays.construct import describe
+from autosparse.errors import DtypeError, InputError, InputTypeError, LayoutError, ShapeError, StructureError
+from autosparse.ops import mttkrp as operation
+from autosparse.ops.dense import has_rows
+from autosparse.unfolding import Entries, Unfolding
+
+AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
+
+_INT32_MAX = np.iinfo(np.int32).max
+
+
+class AutoSparseTensor:
+    """A sparse tensor by coordinates: entry e is ``values[e]`` at ``coords[:, e]``; entries that repeat add up.
+
+    The coordinates are fixed. `values` is the array itself: what is written to it, or assigned, the next product sees.
+    Made by `tensor`.
+    """
+
+    __slots__ = ("__weakref__", "_entries", "_unfoldings")
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = entries
+        self._unfoldings: dict[int, Unfolding] = {}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extent of every mode."""
+        return self._entries.shape
+
+    @property
+    def ndim(self) -> int:
+        """Number of modes."""
+        return len(self._entries.shape)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries, repeated ones and explicit zeros included."""
+        return self._entries.nnz
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Data type of the values."""
+        return self._entries.dtype
+
+    @property
+    def coords(self) -> AnyArray:
+        """Coordinates, (ndim, nnz), int32 where extents allow, read-only."""
+        return self._entries.coords[:]
+
+    @property
+    def values(self) -> AnyArray:
+        """Values, (nnz,), live: what is written to them the next product sees."""
+        return self._entries.fetch()
+
+    @values.setter
+    def values(self, values: Any) -> None:
+        array = np.asarray(values)
+        if array.shape != (self.nnz,):
+            raise ShapeError.unfit("tensor", wanted=f"values of shape ({self.nnz},)", values=array.shape)
+        self._entries.rebind(array)
+
+    def todense(self) -> AnyArray:
+        """The tensor as an ndarray."""
+        dense = np.zeros(self.shape, dtype=self.dtype)
+        np.add.at(dense, tuple(self._entries.coords), self._entries.peek())
+        return dense
+
+    def __repr__(self) -> str:
+        return f"<autosparse tensor of shape {self.shape}, {self.nnz} stored entries, {self.dtype}>"
+
+    def __reduce__(self) -> tuple[Callable[..., AutoSparseTensor], tuple[Any, ...]]:
+        return tensor, (self._entries.coords, self._entries.peek(), self.shape)
+
+    def _unfolding(self, mode: int) -> Unfolding:
+        """The operand of products that have `mode` as rows."""
+        return self._unfoldings.setdefault(mode, Unfolding(self._entries, mode))
+
+
+def tensor(
+    coords: Any, values: Any = None, shape: Sequence[int] | None = None, *, copy: bool = False
+) -> AutoSparseTensor:
+    """T with ``values[e]`` at ``coords[:, e]``: coords (ndim, nnz) of integers, values (nnz,), in any order.
+
+    Instead of the three: a ``sparse.COO`` (with fill value 0), or a COO array of SciPy. `shape`: the smallest that
+    holds the coordinates when left out. Coordinates are copied; values that are an array are shared, unless `copy`.
+    Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError).
+    """
+    if isinstance(coords, AutoSparseTensor):
+        coords, values, shape = coords._entries.coords, coords._entries.peek(), coords.shape
+    elif values is None:
+        coords, values, shape = _parts(coords, shape)
+    entries = np.array(values, copy=True) if copy else np.asarray(values)
+    places = np.asarray(coords)
+    if places.ndim == 2 and places.size == 0:
+        places = places.astype(np.int32)  # an empty list has no type of its own
+    if places.ndim != 2 or places.dtype.kind not in "iu":
+        cure = "coords of integers, shape (ndim, nnz): a row per mode"
+        raise InputTypeError.refused(
+            "coordinates must be integers in two dimensions", given=describe(coords), cure=cure
+        )
+    if entries.shape != places.shape[1:]:
+        wanted = f"one value for each of the {places.shape[1]} columns of coords"
+        raise ShapeError.unfit("tensor", wanted=wanted, coords=places.shape, values=entries.shape)
+    if entries.dtype.kind not in "biufc":
+        raise DtypeError.unserved("tensor", dtypes=[entries.dtype], known=["float32", "float64"])
+    extents = _extents(places, shape)
+    is_small = max((*extents, places.shape[1])) <= _INT32_MAX
+    fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
+    fixed.flags.writeable = False
+    return AutoSparseTensor(Entries(extents, fixed, entries))
+
+
+def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
+    """(coords, values, shape) of an object that has them."""
+    if isinstance(obj, sps.coo_array):
+        return np.stack(obj.coords), obj.data, shape or obj.shape
+    if type(obj).__name__ == "COO" and hasattr(obj, "fill_value"):
+        if obj.fill_value != 0:
+            given = f"{describe(obj)}, fill value {obj.fill_value}"
+            raise InputError.refused(
+                "entries that are not stored must be 0", given=given, cure="subtract the fill value"
+            )
+        return obj.coords, obj.data, shape or obj.shape
+    cure = "tensor(coords, values, shape), a sparse.COO, or a scipy.sparse.coo_array"
+    raise InputTypeError.refused("a sparse tensor cannot be made from this", given=describe(obj), cure=cure)
+
+
+def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
+    """The shape as integers; StructureError when a coordinate lies outside."""
+    most = [int(row.max()) if row.size else -1 for row in places]
+    extents = tuple(n + 1 for n in most) if shape is None else tuple(int(n) for n in shape)
+    if len(extents) != len(most) or not extents or min(extents) < 0:
+        wanted = f"a shape of {len(most)} extents >= 0, one for each row of coords"
+        raise ShapeError.unfit("tensor", wanted=wanted, coords=places.shape, shape=extents)
+    for row, last, extent in zip(places, most, extents, strict=True):
+        if last >= extent:
+            raise StructureError.index_too_large(last, extent=extent)
+        if row.size and row.min() < 0:
+            raise StructureError.index_negative(int(row.min()))
+    return extents
+
+
+def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: AnyArray | None = None) -> AnyArray:
+    """M[i, :] = sum over entries (.., i at `mode`, ..) of T's value times the factors' rows at the other coordinates.
+
+    T: a tensor of order 2 or more (`tensor`, or what it takes). `factors`: one matrix (shape[n], R) per mode, any
+    strides; the one at `mode` is not looked at (None will do). M is (shape[mode], R), of NumPy's promotion of all
+    dtypes; kernels compute float32 and float64, NumPy the others. The same as einsum("ikl,kj,lj->ij", T, B, C) for
+    order 3, mode 0. `out`: takes M when given, and is returned.
+    Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
+    """
+    T = T if isinstance(T, AutoSparseTensor) else tensor(T)
+    mode = _mode(T, mode)
+    matrices = _matrices(T, factors, mode)
+    others = [matrix for matrix in matrices if matrix is not None]
+    shape, dtype = (T.shape[mode], others[0].shape[1]), np.result_type(T.dtype, *others)
+    if out is not None:
+        _check_out(out, shape, dtype)
+    unfolding = T._unfolding(mode)
+    is_inexact = dtype.char in "fd" and dtype.isnative and all(one.dtype.kind == "f" for one in others)
+    if is_inexact and unfolding.has_kernels:
+        dense = [np.asarray(matrices[n], dtype=dtype) for n in unfolding.order[1:]]
+        is_apart = out is not None and has_rows(out) and not any(
+            np.may_share_memory(out, one) for one in (*dense, T._entries.peek())
+        )  # fmt: skip
+        M = executor.mttkrp(unfolding, dense, out=out if is_apart else None)
+    else:
+        M = operation.reference(T._entries.coords, T._entries.peek(), T.shape, matrices, mode)
+    if out is None or M is out:
+        return M
+    out[...] = M
+    return out
+
+
+def _mode(T: AutoSparseTensor, mode: Any) -> int:
+    """`mode` counted from 0; ShapeError where T has no such mode, or no other."""
+    if T.ndim < 2:
+        raise ShapeError.unfit("mttkrp", wanted="a tensor of order 2 or more", T=T.shape)
+    if isinstance(mode, bool) or not isinstance(mode, (int, np.integer)) or not -T.ndim <= mode < T.ndim:
+        raise ShapeError.unfit(f"mttkrp with mode={mode!r}", wanted=f"a mode from 0 to {T.ndim - 1}", T=T.shape)
+    return int(mode) % T.ndim
+
+
+def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[AnyArray | None]:
+    """The factors as ndarrays, None at `mode`; ShapeError unless they fit T and each other."""
+    if len(factors) != T.ndim:
+        wanted = f"one factor for each of the {T.ndim} modes (None at mode {mode}), not {len(factors)}"
+        raise ShapeError.unfit("mttkrp", wanted=wanted, T=T.shape)
+    matrices: list[AnyArray | None] = [None] * T.ndim
+    first = 1 if mode == 0 else 0
+    for n, factor in enumerate(factors):
+        if n == mode:
+            continue
+        if sps.issparse(factor) or factor is None:
+            cure = f"an array of shape ({T.shape[n]}, R)"
+            raise InputTypeError.refused(
+                f"mttkrp: factor {n} must be a dense matrix", given=describe(factor), cure=cure
+            )
+        matrix = np.asarray(factor)
+        if matrix.ndim != 2 or matrix.shape[0] != T.shape[n]:
+            wanted = f"factor {n} with {T.shape[n]} rows, the extent of mode {n}"
+            raise ShapeError.unfit("mttkrp", wanted=wanted, T=T.shape, factor=matrix.shape)
+        matrices[n] = matrix
+        start = matrices[first]
+        if start is not None and matrix.shape[1] != start.shape[1]:
+            named = {f"factor_{first}": start.shape, f"factor_{n}": matrix.shape}
+            raise ShapeError.unfit("mttkrp", wanted="factors of one number of columns", **named)
+    return matrices
+
+
+def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    if not isinstance(out, np.ndarray):
+        cure = f"out=np.empty({shape}, dtype=...)"
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), cure=cure)
+    if out.shape != shape:
+        raise ShapeError.out(wanted=shape, got=out.shape)
+    if out.dtype != dtype:
+        raise DtypeError.out(wanted=dtype, got=out.dtype)
+    if not out.flags.writeable:
+        raise LayoutError.out_readonly()
