@@ -1,7 +1,9 @@
 """Native: from a SuperSchedule to machine code. Imported as `autosparse._native` only.
 
 ``supports`` -> ``packed_bytes``/``pack`` -> ``build`` -> ``Kernel.bind`` -> ``BoundKernel.run``; `interpret` is the
-oracle. Names are looked up on first use: importing autosparse imports none of this.
+oracle. SDDMM: ``structure_bytes``/``pack_structure`` -> ``BoundSddmm``; MTTKRP: ``reason_unfit_tensor``,
+``tensor_bytes``/``pack_tensor`` -> ``BoundMttkrp``. Names are looked up on first use: importing autosparse imports
+none of this.
 """
 
 from __future__ import annotations
@@ -11,35 +13,52 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from autosparse._native.backend import BACKENDS, build, build_many, compiler_id, is_built, supports
-    from autosparse._native.interpreter import interpret
+    from autosparse._native.bound import BoundMttkrp, BoundSddmm
+    from autosparse._native.interpreter import interpret, interpret_mttkrp, interpret_sddmm
     from autosparse._native.kernel import BoundKernel, Kernel
     from autosparse._native.packing import PackedOperand, pack, packed_bytes, reason_unfit
     from autosparse._native.spec import VALUE_BYTES, KernelSpec
+    from autosparse._native.structure import PackedStructure, pack_structure, structure_bytes
+    from autosparse._native.tensors import PackedTensor, pack_tensor, reason_unfit_tensor, tensor_bytes
 
 __all__ = [
     "BACKENDS",
     "VALUE_BYTES",
     "BoundKernel",
+    "BoundMttkrp",
+    "BoundSddmm",
     "Kernel",
     "KernelSpec",
     "PackedOperand",
+    "PackedStructure",
+    "PackedTensor",
     "build",
     "build_many",
     "compiler_id",
     "interpret",
+    "interpret_mttkrp",
+    "interpret_sddmm",
     "is_built",
     "pack",
+    "pack_structure",
+    "pack_tensor",
     "packed_bytes",
     "reason_unfit",
+    "reason_unfit_tensor",
+    "structure_bytes",
     "supports",
+    "tensor_bytes",
 ]
 
 _MODULES: Final = {
     "backend": ("BACKENDS", "build", "build_many", "compiler_id", "is_built", "supports"),
-    "interpreter": ("interpret",),
+    "bound": ("BoundMttkrp", "BoundSddmm"),
+    "interpreter": ("interpret", "interpret_mttkrp", "interpret_sddmm"),
     "kernel": ("BoundKernel", "Kernel"),
     "packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
     "spec": ("VALUE_BYTES", "KernelSpec"),
+    "structure": ("PackedStructure", "pack_structure", "structure_bytes"),
+    "tensors": ("PackedTensor", "pack_tensor", "reason_unfit_tensor", "tensor_bytes"),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from autosparse._native import ir
 from autosparse._native.block import lanes_of
@@ -29,6 +29,7 @@ class Used:
     gather: set[int] = field(default_factory=set)
     heads: set[int] = field(default_factory=set)
     slices: set[int] = field(default_factory=set)
+    folds: set[tuple[int, int]] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,25 @@ class BlockShape:
     tile_index: str | None
     used: Used
     least: int | None = None  # columns that a masked tile is sure to have; None: all of its width
+    depth: int = 0  # of the workspace: 0 holds the output's sums, others parts of them
+    ways: int = 1  # accumulators per cell, taken in turn
+    jam: str | None = None  # coordinate of the entries that are computed together
+    n_entries: int = 1
+    entry: int = 0
+    most_lanes: int | None = None  # of the workspace around
+    is_narrow: bool = False  # a tile of fewer lanes than the workspace's, with accumulators of its own
+
+    def entries(self) -> list[BlockShape]:
+        """The block of each of the entries that are computed together."""
+        return [replace(self, entry=entry) for entry in range(self.n_entries)]
+
+    def narrow(self) -> BlockShape:
+        """The same one value at a time, for tiles narrower than vectors: with accumulators of its own."""
+        return replace(self, is_narrow=True, ways=1)
+
+    def variable(self, name: str) -> str:
+        """C name of a coordinate's or position's variable: jammed entries have one each."""
+        return f"{name}_{self.entry}" if self.jam is not None and name.removeprefix("p_") == self.jam else name
 
     def extent(self, coordinate: ir.Coordinate) -> int:
         """Constant extent; the tile's width for its inner coordinate."""
@@ -55,7 +75,9 @@ class BlockShape:
     @property
     def lanes(self) -> int:
         """Lanes of the vectors used."""
-        return lanes_of(self.extent(self.axis), self.spec.max_lanes) if self.axis else 1
+        if self.is_narrow:
+            return 1
+        return lanes_of(self.extent(self.axis), self.most_lanes or self.spec.max_lanes) if self.axis else 1
 
     @property
     def vector(self) -> str:
@@ -79,9 +101,12 @@ class BlockShape:
         if index == self.tile_index and self.width is not None:
             return _plus(index, inner or 0)
         split = self.splits.get(index, 1)
+        outer = self.variable(f"{index}1")
         if split == 1:
-            return f"{index}1"
-        return _plus(f"{index}1 * {split}", inner) if inner is not None else f"{index}1 * {split} + {index}0"
+            return outer
+        if inner is not None:
+            return _plus(f"{outer} * {split}", inner)
+        return f"{outer} * {split} + {self.variable(f'{index}0')}"
 
     def address(self, access: Access, values: Sequence[str]) -> str:
         """C text of ``&tensor[values]``: row-major, adjacent in the last index."""
@@ -94,8 +119,8 @@ class BlockShape:
         """C text of the value's position."""
         levels = self.block.levels
         if not levels:
-            return f"p_{self.spec.schedule.format.order[-1]}"
-        parent = levels[0].parent_position
+            return self.variable(f"p_{self.spec.schedule.format.order[-1]}")
+        parent = self.variable(levels[0].parent_position)
         if all(level.name in cell for level in levels):
             size, at = 1, 0
             for level in levels:
@@ -104,7 +129,7 @@ class BlockShape:
         text = parent
         for level in levels:
             extent = f"n_{level.name}" if level.coordinate.is_outer else str(level.coordinate.split)
-            coordinate = cell.get(level.name, level.name)
+            coordinate = cell.get(level.name, self.variable(level.name))
             text = f"({text}) * {extent} + {coordinate}"
         return text
 
@@ -118,7 +143,8 @@ class BlockShape:
     def accumulator(self, copy: int, cell: Cell) -> str:
         """Name of the accumulator of an output cell."""
         parts = [f"{name}_{cell[name]}" for name in cell]
-        return "_".join([f"sum{copy}" if copy else "sum", *parts])
+        kind = f"part{self.depth}x" if self.depth else "rest" if self.is_narrow else "sum"
+        return "_".join([f"{kind}{copy}" if copy else kind, *parts])
 
     def guard(self, cell: Cell) -> str | None:
         """Condition for the cell to lie inside the output, if it can lie outside; lanes are not looked at."""
@@ -131,14 +157,19 @@ class BlockShape:
 
 
 def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
-    """All multiply-adds of the block into accumulator copy `copy`."""
-    dense = shape.block.expression.dense
-    for summed in shape.cells(output=False):
+    """All multiply-adds of the block into accumulator copy `copy`; of jammed entries into those of each."""
+    sparse, sampled = shape.block.expression.sparse, shape.block.expression.sampled
+    for number, summed in enumerate(shape.cells(output=False)):
         loaded: dict[tuple[str, ...], str] = {}
-        for cell in shape.cells(output=True):
-            both = {**summed, **cell}
-            factors = [_value(out, shape, both), *(_dense(out, shape, access, both, loaded) for access in dense)]
-            out.line(f"{shape.accumulator(copy, cell)} += {' * '.join(factors)};")
+        for one in shape.entries():
+            for cell in one.cells(output=True):
+                both = {**summed, **cell}
+                factors = [
+                    _value(out, one, both) if access == sparse else emit_dense(out, one, access, both, loaded)
+                    for access in shape.block.factors
+                ]
+                to = one.entry * shape.ways + number % shape.ways if sampled else copy
+                out.line(f"{one.accumulator(to, cell)} += {' * '.join(factors)};")
 
 
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
@@ -150,12 +181,14 @@ def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
     return f"vals[{position}]"
 
 
-def _dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
+def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
     """A dense factor, loaded once per distinct address in the step."""
-    relevant = tuple(f"{name}={cell[name]}" for name in cell if name[:-1] in access.indices)
+    relevant = [f"{name}_{cell[name]}" for name in cell if name[:-1] in access.indices]
+    if shape.jam is not None and shape.jam[:-1] in access.indices:
+        relevant.append(f"e{shape.entry}")
     key = (access.tensor, *relevant)
     if key not in loaded:
-        name = "_".join([access.tensor.lower(), *(f"{n}_{cell[n]}" for n in cell if n[:-1] in access.indices)])
+        name = "_".join([access.tensor.lower(), *relevant])
         out.line(f"const {_dense_type(shape, access)} {name} = {_dense_load(shape, access, cell)};")
         loaded[key] = name
     return loaded[key]
@@ -172,7 +205,7 @@ def _dense_type(shape: BlockShape, access: Access) -> str:
 def _dense_load(shape: BlockShape, access: Access, cell: Cell) -> str:
     values = [shape.index(index, cell) for index in access.indices]
     axis = shape.axis
-    if axis is not None and axis.index in access.indices and not shape.is_output(axis):
+    if axis is not None and _has_axis(shape, access) and not shape.is_output(axis) and axis.index != shape.tile_index:
         # Lanes along a summed index: its last block may reach past the end.
         shape.used.partial.add(shape.lanes)
         return f"load_clamped_{shape.vector}({access.tensor}_, {values[-1]}, n_{axis.index})"
@@ -193,20 +226,32 @@ def _clamp(shape: BlockShape, index: str, value: str, cell: Cell) -> str:
     return f"asp_min({value}, n_{index} - 1)"
 
 
-def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
-    """Declare masks, and accumulators: zero, or what the output holds."""
+def emit_heads(out: Writer, shape: BlockShape) -> None:
+    """Declare the masks of a tile that may end inside its vectors."""
     for at in range(0, shape.width or 0, shape.lanes):
         if shape.axis is not None and shape.head({shape.axis.name: at}):
             shape.used.heads.add(shape.lanes)
             left = f"end_{shape.tile_index} - {shape.tile_index}" + (f" - {at}" if at else "")
             out.line(f"const head_{shape.vector} head_{at} = make_head_{shape.vector}({left});")
+
+
+def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
+    """Declare masks, and accumulators: zero, or what the output holds."""
+    emit_heads(out, shape)
     zero = f"({shape.vector}){{0}}"
-    first = " && ".join(f"{name} == 0" for name in node.first)
-    for copy in range(node.copies):
+    first = first_test(shape, node)
+    starts_at_zero = node.init == "zero" or bool(node.factors)
+    for copy in range(shape.n_entries * shape.ways if shape.block.expression.sampled else node.copies):
         for cell in shape.cells(output=True):
             name = shape.accumulator(copy, cell)
-            start = zero if node.init == "zero" or copy else _load_output(shape, node.output, cell, first, zero)
+            start = zero if starts_at_zero or copy else _load_output(shape, node.output, cell, first, zero)
             out.line(f"{shape.vector} {name} = {start};")
+
+
+def first_test(shape: BlockShape, node: ir.Workspace) -> str:
+    """Condition for the output to hold nothing yet; empty where there is none."""
+    names = [shape.tile_index if name == f"{shape.tile_index}1" else name for name in node.first]
+    return " && ".join(f"{name} == 0" for name in names)
 
 
 def _load_output(shape: BlockShape, output: Access, cell: Cell, first: str, zero: str) -> str:
@@ -238,13 +283,23 @@ def _room(shape: BlockShape, cell: Cell) -> str:
 
 
 def emit_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
-    """Add the copies up, look for values that are not finite, and store."""
+    """Add the copies up, multiply by what was left out, look for values that are not finite, and store."""
+    loaded: dict[tuple[str, ...], str] = {}
+    first, zero = first_test(shape, node), f"({shape.vector}){{0}}"
     for cell in shape.cells(output=True):
         total = shape.accumulator(0, cell)
         for copy in range(1, node.copies):
             out.line(f"{total} += {shape.accumulator(copy, cell)};")
-        address = shape.address(node.output, [shape.index(index, cell) for index in node.output.indices])
         guard = shape.guard(cell)
+        factors = [emit_dense(out, shape, access, cell, loaded) for access in node.factors]
+        if node.depth:
+            around = replace(shape, depth=node.depth - 1)
+            out.line(f"{around.accumulator(0, cell)} += {' * '.join([total, *factors])};")
+            continue
+        if factors:
+            held = "" if node.init == "zero" else f"({_load_output(shape, node.output, cell, first, zero)}) + "
+            out.line(f"{total} = {held}{' * '.join([total, *factors])};")
+        address = shape.address(node.output, [shape.index(index, cell) for index in node.output.indices])
         with out.block(f"if ({guard})") if guard else nullcontext():
             if node.check:
                 out.line(f"check_{shape.lanes} += {total} * 0;")

@@ -10,14 +10,15 @@ import re
 
 from autosparse._native import ir
 from autosparse._native.c_loops import Emitter, Scope, zero_text
+from autosparse._native.c_sampled import emit_empty_sums, fold_helpers
 from autosparse._native.c_slices import slice_helpers
 from autosparse._native.c_types import (
     C_INDICES,
-    CALL_STRUCT,
     HELPERS,
     INCLUDES,
-    KERNEL_PROTOTYPE,
     OPERAND_STRUCT,
+    call_of,
+    call_struct,
     gather_helpers,
     head_helpers,
     partial_helpers,
@@ -32,19 +33,23 @@ def emit(spec: KernelSpec) -> str:
     """The C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
     program = lower(spec)
     emitter = Emitter(spec, program)
+    expression = program.expression
+    prototype, call, known = call_of(expression)
     out = Writer()
-    empty = " || ".join(f"n_{index} == 0" for index in program.expression.sparse.indices)
+    empty = " || ".join(f"n_{index} == 0" for index in expression.sparse.indices)
     with out.block(f"if ({empty})"):
-        out.line(zero_text(program.expression.output))
+        if not expression.sampled:
+            out.line(zero_text(expression.output))
         out.line("return 0;")
+    if expression.sampled and "j" in expression.dense_indices:
+        emit_empty_sums(out, spec)
     emitter.run(program.body, Scope(out))
     out.line("return bad;")
     head = Writer()
-    head.line("const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;")
+    head.line(f"const asp_call arguments = {{{call}}}, *call = &arguments;")
     head.line("int bad = 0;")
-    arguments = ("A", "ldB", "ldC", "n_j", "n_threads", "chunk")
-    text = head.text() + emitter.declare(out.text(), known=arguments) + out.text()
-    code = "".join(emitter.tasks) + f"{KERNEL_PROTOTYPE}\n{{\n{text}}}\n"
+    text = head.text() + emitter.declare(out.text(), known=known) + out.text()
+    code = "".join(emitter.tasks) + f"{prototype}\n{{\n{text}}}\n"
     return _header(spec, program) + _preamble(emitter, code) + code
 
 
@@ -63,11 +68,17 @@ def _preamble(emitter: Emitter, code: str) -> str:
     """Types and the helpers that `code` calls."""
     spec = emitter.spec
     types = {"POS": C_INDICES[spec.positions_bits], "CRD": C_INDICES[spec.coordinate_bits]}
-    parts = [INCLUDES, OPERAND_STRUCT, CALL_STRUCT, vector_helpers(spec, emitter.used.lanes)]
+    parts = [
+        INCLUDES,
+        OPERAND_STRUCT,
+        call_struct(emitter.program.expression),
+        vector_helpers(spec, emitter.used.lanes),
+    ]
     parts += [head_helpers(spec, lanes) for lanes in sorted(emitter.used.heads)]
     parts += [partial_helpers(spec, lanes) for lanes in sorted(emitter.used.partial)]
     parts += [gather_helpers(spec, lanes) for lanes in sorted(emitter.used.gather)]
     parts += [slice_helpers(spec, lanes) for lanes in sorted(emitter.used.slices)]
+    parts += [fold_helpers(spec, lanes, n) for lanes, n in sorted(emitter.used.folds)]
     for name, text in HELPERS.items():
         if re.search(rf"\b{name}\b", code):
             parts.append(re.sub(r"\b(POS|CRD)\b", lambda match: types[match[1]], text))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autosparse._native import ir
-from autosparse._native.c_block import BlockShape, Used, emit_block, emit_init, emit_store
+from autosparse._native.c_block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_store
 from autosparse._native.c_gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c_parallel import emit_parallel
+from autosparse._native.c_private import emit_private
+from autosparse._native.c_sampled import emit_sampled_store, narrow_widths, sampled_declarations
 from autosparse._native.c_slices import emit_slice, slice_declarations
 from autosparse._native.c_types import C_INDICES, C_VALUES
 from autosparse._native.c_writer import Writer
@@ -30,6 +32,11 @@ class Scope:
     tile_index: str | None = None
     extents: tuple[str, ...] = ()  # of the sequential loops around
     copy: int = 0  # of the accumulators, that the current entry goes to
+    depth: int = 0  # of the workspace around
+    ways: int = 1
+    lanes: int | None = None  # of the workspace around; None: there is none
+    jam: str | None = None  # coordinate of entries that are computed together, and how many
+    n_entries: int = 1
 
     def binding(self, *names: str) -> Scope:
         """The scope inside a loop that binds `names`."""
@@ -55,7 +62,14 @@ class Emitter:
     def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
         """`block` at the current column width."""
         splits = dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)
-        return BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used, scope.least)
+        shape = BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used, scope.least)
+        together = replace(shape, jam=scope.jam, n_entries=scope.n_entries)
+        return replace(together, depth=scope.depth, ways=scope.ways, most_lanes=scope.lanes)
+
+    def parallel(self, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]) -> None:
+        """The parallel loop, whose body `write` writes."""
+        emit = emit_private if self.program.private else emit_parallel
+        emit(self, scope, count=count, weights=weights, write=write)
 
     def declare(self, body: str, *, known: Iterable[str] = ()) -> str:
         """Declarations of the operands and extents that `body` uses, but for the names `known` already."""
@@ -75,19 +89,24 @@ class Emitter:
         lines = {"A": "const asp_operand *A = call->A;"}
         for depth, index in enumerate(self.program.expression.sparse.indices):
             lines[f"n_{index}"] = f"const int64_t n_{index} = A->size[{depth}];"
-        lines |= {name: f"const int64_t {name} = call->{name};" for name in ("ldB", "ldC", "n_j", "n_threads", "chunk")}
+        expression = self.program.expression
+        leading = [f"ld{access.tensor}" for access in (*expression.dense, expression.output)]
+        lines |= {name: f"const int64_t {name} = call->{name};" for name in (*leading, "n_j", "n_threads", "chunk")}
         for level in self.program.levels:
             for kind, bits in (("pos", spec.positions_bits), ("crd", spec.coordinate_bits)):
                 name = f"{level.name}_{kind}"
                 lines[name] = f"const {C_INDICES[bits]} *restrict {name} = A->{kind}[{level.depth}];"
             lines[f"last_{level.name}"] = f"const int64_t last_{level.name} = A->n_positions[{level.depth}] - 1;"
         lines |= slice_declarations()
-        lines["vals"] = f"const {value} *restrict vals = A->vals;"
-        for access in self.program.expression.dense:
+        if expression.sampled:
+            lines |= sampled_declarations(spec, C_INDICES[spec.positions_bits])
+        else:
+            lines["vals"] = f"const {value} *restrict vals = A->vals;"
+        for access in expression.dense:
             lines[f"{access.tensor}_"] = (
                 f"const {value} *restrict {access.tensor}_ = (const {value} *)call->{access.tensor};"
             )
-        output = self.program.expression.output.tensor
+        output = expression.output.tensor
         lines[f"{output}_"] = f"{value} *restrict {output}_ = ({value} *)call->{output};"
         return lines
 
@@ -127,7 +146,7 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
             with inside.out.block(f"for (int64_t {name} = begin; {name} < end; {name}++)"):
                 emitter.run(node.body, inside.binding(name))
 
-        emit_parallel(emitter, scope, count=count, weights=weights, write=write)
+        emitter.parallel(scope, count=count, weights=weights, write=write)
         return
     inner = replace(scope.binding(name), extents=(*scope.extents, count))
     with scope.out.block(f"for (int64_t {name} = 0, end_{name} = {count}; {name} < end_{name}; {name}++)"):
@@ -143,7 +162,7 @@ def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
             with inside.out.block(f"for (int64_t {index} = begin * {tile}; {index} < end_{index};)"):
                 _widths(emitter, node, inside)
 
-        emit_parallel(emitter, scope, count=count, weights=None, write=write)
+        emitter.parallel(scope, count=count, weights=None, write=write)
         return
     scope.out.line(f"const int64_t end_{index} = n_{index};")
     with scope.out.block(f"for (int64_t {index} = 0; {index} < end_{index};)"):
@@ -154,6 +173,7 @@ def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
     """The body at every width: the widest that fits is taken, else the narrowest masked one that holds the rest."""
     index = node.coordinate.index
     inner = replace(scope.binding(index, f"end_{index}"), tile_index=index)
+    blocks = [each for each in ir.walk(node.body) if isinstance(each, ir.Block)] if scope.lanes else []
     for width in node.widths:
         test = f"if (end_{index} - {index} >= {width})"
         head = test if width == node.widths[0] else f"else {test}" if width > 1 else "else"
@@ -162,7 +182,10 @@ def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
             scope.out.line(f"{index} += {width};")
     for width, below in reversed(tuple(zip(node.partial, (0, *node.partial), strict=False))):
         with scope.out.block(f"else if (end_{index} - {index} > {below})" if below else "else"):
-            emitter.run(node.body, replace(inner, width=width, least=below + 1))
+            masked = replace(inner, width=width, least=below + 1)
+            for block in blocks:  # of a workspace around the tiles: it declares no masks
+                emit_heads(scope.out, emitter.shape(block, masked))
+            emitter.run(node.body, masked)
             scope.out.line(f"{index} = end_{index};")
 
 
@@ -171,6 +194,9 @@ def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
     low, high = fiber_text(node.level)
     if node.parallel:
         _parallel_stored(emitter, node, scope)
+        return
+    if node.jam:
+        _jammed(emitter, node, scope)
         return
     if node.vector:
         emit_gather_loop(out, gather_shape(emitter, node, scope), node)
@@ -188,6 +214,28 @@ def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
     with out.block(f"for (; p_{name} < end_{name}; p_{name}++)"):
         out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
         _entry(emitter, node, inner, 0)
+
+
+def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    """Steps of `unroll` entries that are computed together, then what is left by halves."""
+    name, out = node.level.name, scope.out
+    low, high = fiber_text(node.level)
+    out.line(f"int64_t p_{name} = {low};")
+    out.line(f"const int64_t end_{name} = {high};")
+    step = node.unroll
+    while step:
+        text = f"p_{name} + {step} <= end_{name}"
+        with out.block(f"for (; {text}; p_{name} += {step})" if step == node.unroll else f"if ({text})"):
+            for entry in range(step):
+                p, at = f"p_{name}_{entry}", f"p_{name} + {entry}" if entry else f"p_{name}"
+                out.line(f"const int64_t {p} = {at}, {name}_{entry} = {name}_crd[{p}];")
+            inner = replace(scope.binding(), jam=name, n_entries=step)
+            for entry in range(step if node.prefetch else 0):
+                _prefetch(emitter, node, inner, entry)
+            emitter.run(node.body, inner)
+            if step < node.unroll:
+                out.line(f"p_{name} += {step};")
+        step = (1 << (step - 1).bit_length()) // 2
 
 
 def fiber_text(level: ir.StoredLevel) -> tuple[str, str]:
@@ -209,7 +257,7 @@ def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None
 
     weights = f"{node.weights.name}_pos + low_{name}" if node.weights else None
     outer = scope.binding(f"low_{name}")
-    emit_parallel(emitter, outer, count=f"{high} - low_{name}", weights=weights, write=write)
+    emitter.parallel(outer, count=f"{high} - low_{name}", weights=weights, write=write)
 
 
 def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> None:
@@ -219,24 +267,34 @@ def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> Non
     emitter.run(node.body, replace(scope, copy=copy))
 
 
-def _prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+def _prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
     """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
     c, out = node.level.coordinate, scope.out
-    shape = emitter.shape(node.body[0], scope)  # type: ignore[arg-type]  # lowering: only around a lone block
-    ahead = f"ahead_{c.name}"
-    out.line(f"const int64_t {ahead} = {c.name}_crd[asp_min(p_{c.name} + {node.prefetch}, last_{c.name})];")
+    block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
+    shape = replace(emitter.shape(block, scope), entry=entry)
+    ahead = shape.variable(f"ahead_{c.name}") if scope.jam is None else f"ahead_{c.name}_{entry}"
+    position = shape.variable(f"p_{c.name}")
+    out.line(f"const int64_t {ahead} = {c.name}_crd[asp_min({position} + {node.prefetch}, last_{c.name})];")
     whole = ahead if c.split == 1 else f"{ahead} * {c.split}" if c.is_outer else f"{c.partner} * {c.split} + {ahead}"
     n_rows = c.split if c.is_outer else 1
     step = CACHE_LINE_BYTES // emitter.spec.value_bytes
-    for access in shape.block.expression.dense:
-        if c.index not in access.indices:
+    for access in block.factors:
+        if c.index not in access.indices or access == block.expression.sparse:
             continue
-        columns = range(0, scope.width or 1, step) if len(access.indices) > 1 else range(1)
         for row in range(n_rows if len(access.indices) > 1 else 1):
             at = f"asp_min({whole} + {row}, n_{c.index} - 1)" if row else whole
+            if len(access.indices) > 1 and scope.width is None and _is_tiled(node):  # all of the row's tiles
+                line = shape.address(access, [at, "column"])
+                out.line(f"for (int64_t column = 0; column < n_j; column += {step}) __builtin_prefetch({line});")
+                continue
+            columns = range(0, scope.width or 1, step) if len(access.indices) > 1 else range(1)
             for column in columns:
                 values = [at] if len(access.indices) == 1 else [at, _column(scope, access, column)]
                 out.line(f"__builtin_prefetch({shape.address(access, values)});")
+
+
+def _is_tiled(node: ir.ForStored) -> bool:
+    return any(isinstance(each, ir.ForTiles) for each in ir.walk(node.body))
 
 
 def _column(scope: Scope, access: Access, column: int) -> str:
@@ -277,7 +335,8 @@ def _guard(emitter: Emitter, node: ir.Guard, scope: Scope) -> None:
 
 
 def _block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
-    emit_block(scope.out, emitter.shape(node, scope), scope.copy)
+    shape = emitter.shape(node, scope)
+    emit_block(scope.out, shape if scope.lanes == shape.lanes else shape.narrow(), scope.copy)
 
 
 def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
@@ -289,10 +348,16 @@ def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
             emitter.run(node.body, scope)
             emit_gather_store(scope.out, gather)
             return
-        shape = emitter.shape(node.block, scope)
+        inside = replace(scope, depth=node.depth, ways=node.ways, copy=0)
+        shape = emitter.shape(node.block, inside)
         emit_init(scope.out, shape, node)
-        emitter.run(node.body, scope)
-        emit_store(scope.out, shape, node)
+        if narrow_widths(shape, node):
+            emit_init(scope.out, shape.narrow(), node)
+        emitter.run(node.body, replace(inside, lanes=shape.lanes))
+        if node.block.expression.sampled:
+            emit_sampled_store(scope.out, shape, node)
+        else:
+            emit_store(scope.out, shape, node)
 
 
 def _sum_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:

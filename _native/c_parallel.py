@@ -69,11 +69,11 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
     for variable in scope.variables:
         if re.search(rf"\b{variable}\b", body):
             head.line(f"const int64_t {variable} = x->{variable};")
-    for lanes in sorted({int(found) for found in re.findall(r"\bcheck_(\d+) \+=", body)}):
-        kind = vector_type(emitter.spec, lanes)
-        head.line(f"{kind} check_{lanes} = {{0}};")
-        tail.line(f"if (sum_{kind}(check_{lanes}) != 0) /* nan: a result was not finite */")
-        tail.line("    x->bad = 1;")
+    checks, reports = finite_checks(emitter, body)
+    for line in checks:
+        head.line(line)
+    for line in reports:
+        tail.line(line)
     fields = "".join(f"    int64_t {variable};\n" for variable in scope.variables)
     context = (
         f"typedef struct {{\n    const asp_call *call;\n    int64_t n, n_parts;\n"
@@ -81,3 +81,14 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
     )
     text = head.text() + emitter.declare(head.text() + body) + body + tail.text()
     return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
+
+
+def finite_checks(emitter: Emitter, body: str) -> tuple[list[str], list[str]]:
+    """Lines before and after a task's body that looks for values that are not finite."""
+    checks, reports = [], []
+    for lanes in sorted({int(found) for found in re.findall(r"\bcheck_(\d+) \+=", body)}):
+        kind = vector_type(emitter.spec, lanes)
+        checks.append(f"{kind} check_{lanes} = {{0}};")
+        reports.append(f"if (sum_{kind}(check_{lanes}) != 0) /* nan: a result was not finite */")
+        reports.append("    x->bad = 1;")
+    return checks, reports

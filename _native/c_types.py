@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from autosparse._native.spec import KernelSpec
+from autosparse._native.spec import IndexExpression, KernelSpec
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
 C_INDICES: Final = {16: "uint16_t", 32: "int32_t", 64: "int64_t"}
-MAX_LEVELS: Final = 8
-MAX_INDICES: Final = 4
+MAX_LEVELS: Final = 12
+MAX_INDICES: Final = 6
 
 OPERAND_STRUCT: Final = f"""\
 typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
@@ -23,6 +23,9 @@ typedef struct {{
     int64_t n_positions[{MAX_LEVELS}];     /* of each level; the last level's number the values */
     int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
     asp_parallel_function parallel; /* NULL: one thread */
+    const void *origin, *repeats; /* of structures: entry at each position, next entry at the same one */
+    void *(*take)(size_t bytes);  /* work space, and back */
+    void (*give)(void *elements, size_t bytes);
 }} asp_operand;
 """
 """The packed operand as kernels see it. The declaration that cffi parses is the same text."""
@@ -34,14 +37,37 @@ KERNEL_PROTOTYPE: Final = (
 """B and C are addresses, ldB and ldC elements between rows. chunk > 0: iterations per hand-out; 0: equal entries.
 Returns 1 when a result that padding may have spoilt is not finite, else 0."""
 
-CALL_STRUCT: Final = """\
-typedef struct {
-    const asp_operand *A;
-    uintptr_t B, C;
-    int64_t ldB, ldC, n_j, n_threads, chunk;
-} asp_call;
-"""
-"""The kernel's arguments, as its tasks see them."""
+DENSE_KERNEL_PROTOTYPE: Final = (
+    "int asp_kernel(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j, int64_t n_threads, "
+    "int64_t chunk)"
+)
+"""Of operations beside the product A B: addresses and elements between rows of the dense operands, then of the output;
+where that is sampled, also the address of the values."""
+
+
+def call_struct(expression: IndexExpression) -> str:
+    """The kernel's arguments, as its tasks see them."""
+    tensors = [access.tensor for access in (*expression.dense, expression.output)]
+    addresses = [*tensors, "vals"] if expression.sampled else tensors
+    leading = [f"ld{tensor}" for tensor in tensors]
+    return (
+        "typedef struct {\n    const asp_operand *A;\n"
+        f"    uintptr_t {', '.join(addresses)};\n"
+        f"    int64_t {', '.join(leading)}, n_j, n_threads, chunk;\n}} asp_call;\n"
+    )
+
+
+def call_of(expression: IndexExpression) -> tuple[str, str, tuple[str, ...]]:
+    """Prototype of the kernel, initializer of its call, names of its parameters."""
+    common = ("n_j", "n_threads", "chunk")
+    tensors = [access.tensor for access in (*expression.dense, expression.output)]
+    if tensors == ["B", "C"]:
+        names = ("B", "C", "ldB", "ldC")
+        return KERNEL_PROTOTYPE, ", ".join(("A", *names, *common)), ("A", "ldB", "ldC", *common)
+    addresses = [f"at[{place}]" for place in range(len(tensors) + expression.sampled)]
+    leading = [f"ld[{place}]" for place in range(len(tensors))]
+    return DENSE_KERNEL_PROTOTYPE, ", ".join(("A", *addresses, *leading, *common)), ("A", *common)
+
 
 INCLUDES: Final = "#include <stddef.h>\n#include <stdint.h>\n"
 

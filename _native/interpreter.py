@@ -6,8 +6,10 @@ Every node does here what its docstring in `ir` says; nothing is shared with the
 from __future__ import annotations
 
 import bisect
+import functools
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -16,6 +18,8 @@ from autosparse._native import ir, slices
 from autosparse._native.lower import lower
 from autosparse._native.packing import PackedOperand
 from autosparse._native.spec import Access, KernelSpec
+from autosparse._native.structure import PackedStructure
+from autosparse._native.tensors import PackedTensor
 from numpy.typing import NDArray
 
 Array = NDArray[Any]  # float32 or float64
@@ -26,37 +30,91 @@ Env = dict[str, int]  # coordinates, positions, extents and the current tile
 class _Machine:
     """Operands and the state of one run."""
 
-    packed: PackedOperand
+    packed: PackedOperand | PackedStructure | PackedTensor
+    values: Array  # of the sparse operand, by position; of a structure by entry
     dense: Mapping[str, Array]  # operands and output by tensor name
     splits: Mapping[str, int]
     n_threads: int
     chunk: int
-    accumulators: list[dict[tuple[int, ...], Any]] = field(default_factory=list)  # one dict per copy
+    # By depth of the workspace: one dict per copy.
+    accumulators: list[list[dict[tuple[int, ...], Any]]] = field(default_factory=list)
     copy: int = 0
     saw_non_finite: bool = False
+
+    def run(self, program: ir.Program, n_j: int) -> None:
+        """The whole program on operands that have no empty index."""
+        _run(program.body, {f"n_{index}": size for index, size in self.packed.sizes.items()} | {"n_j": n_j}, self)
 
 
 def interpret(
     spec: KernelSpec, packed: PackedOperand, B: Array, n_threads: int = 1, *, flags: list[int] | None = None
 ) -> Array:
     """``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's return value (1: saw non-finite)."""
+    C = _dense_product(spec, packed, [B], n_threads, flags)
+    return C.reshape((packed.sizes["i"], *B.shape[1:]))
+
+
+def interpret_mttkrp(
+    spec: KernelSpec,
+    packed: PackedTensor,
+    factors: Sequence[Array],
+    n_threads: int = 1,
+    *,
+    flags: list[int] | None = None,
+) -> Array:
+    """``M[i,j] = sum T[i,k,l,...] B[k,j] C[l,j] ...``, (shape[mode], n_j); factors of the other modes in order."""
+    return _dense_product(spec, packed, factors, n_threads, flags)
+
+
+def interpret_sddmm(
+    spec: KernelSpec, packed: PackedStructure, values: Array, X: Array, Y: Array, *, n_threads: int = 1
+) -> Array:
+    """``values[e] * sum_j X[i_e, j] Y[k_e, j]`` for each entry e of the pattern, in its order."""
+    program = lower(spec)
+    dense, n_j = _columns_of(program, [X, Y])
+    out = np.full(packed.pattern.nnz, np.nan, dtype=values.dtype)
+    if n_j == 0:
+        np.multiply(values[: out.size], values.dtype.type(0), out=out)
+        return out
+    if min(packed.sizes.values()) > 0:
+        dense[program.expression.output.tensor] = out
+        _Machine(packed, values, dense, _splits(spec), n_threads, spec.schedule.chunk).run(program, n_j)
+    return out
+
+
+def _dense_product(
+    spec: KernelSpec,
+    packed: PackedOperand | PackedTensor,
+    operands: Sequence[Array],
+    n_threads: int,
+    flags: list[int] | None,
+) -> Array:
+    """The output as (rows, columns)."""
     program = lower(spec)
     output = program.expression.output
-    dense_tensor = program.expression.dense[0].tensor
-    n_j = B.shape[1] if B.ndim == 2 else 1
+    dense, n_j = _columns_of(program, operands)
     shape = (packed.sizes["i"], n_j) if len(output.indices) == 2 else (packed.sizes["i"],)
-    columns = B if len(output.indices) == 2 or B.ndim == 1 else B[:, 0]
-    C = np.full(shape, np.nan, dtype=B.dtype)
+    result = np.full(shape, np.nan, dtype=operands[0].dtype)
     if min(packed.sizes.values()) == 0:
-        C[...] = 0
+        result[...] = 0
     else:
-        splits = dict(spec.schedule.format.splits) | dict(spec.schedule.dense_splits)
-        machine = _Machine(packed, {dense_tensor: columns, output.tensor: C}, splits, n_threads, spec.schedule.chunk)
-        env: Env = {f"n_{index}": size for index, size in packed.sizes.items()} | {"n_j": n_j}
-        _run(program.body, env, machine)
+        dense[output.tensor] = result
+        machine = _Machine(packed, packed.values, dense, _splits(spec), n_threads, spec.schedule.chunk)
+        machine.run(program, n_j)
         if flags is not None:
             flags.append(int(machine.saw_non_finite))
-    return C.reshape((packed.sizes["i"], *B.shape[1:]))
+    return result.reshape(packed.sizes["i"], n_j)
+
+
+def _splits(spec: KernelSpec) -> dict[str, int]:
+    return dict(spec.schedule.format.splits) | dict(spec.schedule.dense_splits)
+
+
+def _columns_of(program: ir.Program, operands: Sequence[Array]) -> tuple[dict[str, Array], int]:
+    """Dense operands by name, as vectors where the program has no loop over columns; and the number of columns."""
+    n_j = operands[0].shape[1] if operands[0].ndim == 2 else 1
+    named = zip(program.expression.dense, operands, strict=True)
+    return {a.tensor: x if x.ndim == len(a.indices) else x.reshape(x.shape[0]) for a, x in named}, n_j
 
 
 def _run(nodes: Iterable[ir.Node], env: Env, machine: _Machine) -> bool:
@@ -109,7 +167,7 @@ def _for_stored(node: ir.ForStored, env: Env, machine: _Machine) -> None:
     low, high = _fiber(node.level, env, machine)
     n_steps = (high - low) // node.unroll * node.unroll
     for p in _handed_out(list(range(low, high)), node.parallel, machine):
-        machine.copy = (p - low) % node.unroll if p - low < n_steps else 0
+        machine.copy = (p - low) % node.unroll if p - low < n_steps and not node.jam else 0
         _run(node.body, env | {f"p_{name}": p, name: int(crd[p])}, machine)
         machine.copy = 0
 
@@ -161,41 +219,76 @@ def _indices(access: Access, cell: Env, machine: _Machine) -> tuple[int, ...]:
     return tuple(values)
 
 
+def _position(node: ir.Block, cell: Env, machine: _Machine) -> int:
+    """Position of a cell of the block in the last level."""
+    for level in node.levels:
+        _locate(ir.Locate(level, ir.Extent(level.coordinate, partner_bound=False)), cell, machine)
+    return cell[f"p_{machine.packed.last_level}"]
+
+
+def _factor(access: Access, cell: Env, machine: _Machine) -> Any:
+    """Value of a dense operand; padding past its end meets its last one."""
+    values = zip(_indices(access, cell, machine), access.indices, strict=True)
+    return machine.dense[access.tensor][tuple(min(value, cell[f"n_{index}"] - 1) for value, index in values)]
+
+
 def _accumulate(node: ir.Block, env: Env, machine: _Machine) -> None:
-    target = machine.accumulators[machine.copy]
+    target = machine.accumulators[-1][machine.copy]
+    zero = machine.values.dtype.type(0)
     for cell in _cells(node, env):
-        for level in node.levels:
-            _locate(ir.Locate(level, ir.Extent(level.coordinate, partner_bound=False)), cell, machine)
-        position = cell[f"p_{machine.packed.last_level}"]
-        value = machine.packed.values[position]
-        for access in node.expression.dense:
-            at = [
-                min(v, cell[f"n_{x}"] - 1) for v, x in zip(_indices(access, cell, machine), access.indices, strict=True)
-            ]
-            value = value * machine.dense[access.tensor][tuple(at)]
+        value = machine.values.dtype.type(1)
+        for access in node.factors:
+            is_sparse = access == node.expression.sparse
+            value = value * (
+                machine.values[_position(node, cell, machine)] if is_sparse else _factor(access, cell, machine)
+            )
         where = _indices(node.expression.output, cell, machine)
-        target[where] = target.get(where, machine.dense[node.expression.output.tensor].dtype.type(0)) + value
+        target[where] = target.get(where, zero) + value
 
 
 def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
-    """Load, run the body, store what lies inside the output."""
-    output = machine.dense[node.output.tensor]
-    loads = node.init == "load" or (node.init == "first" and any(env[name] for name in node.first))
-    cells = {_indices(node.output, cell, machine) for cell in _cells(node.block, env)}
-    inside = {at for at in cells if all(v < n for v, n in zip(at, output.shape, strict=True))}
-    zero = output.dtype.type(0)
-    machine.accumulators = [{} for _ in range(node.copies)]
-    machine.accumulators[0] = {at: output[at] if loads and at in inside else zero for at in cells}
+    """Load, run the body, multiply by what was left out, store what lies inside the output."""
+    cells = {_indices(node.output, cell, machine): cell for cell in _cells(node.block, env)}
+    zero = machine.values.dtype.type(0)
+    is_first = all(env.get(name, env.get(name[:-1], 0)) == 0 for name in node.first)
+    loads = node.init == "load" or (node.init == "first" and not is_first)
+    machine.accumulators.append([dict.fromkeys(cells, zero), *({} for _ in range(node.copies - 1))])
     _run(node.body, env, machine)
-    for at in inside:
-        total = sum((copy.get(at, zero) for copy in machine.accumulators), start=zero)
-        output[at] = total
-        machine.saw_non_finite |= node.check and not bool(np.isfinite(total))
+    copies = machine.accumulators.pop()
+    totals = {at: sum((copy.get(at, zero) for copy in copies), start=zero) for at in cells}
+    if node.block.expression.sampled:
+        _store_sampled(node, {at: (cells[at], totals[at]) for at in cells}, machine, loads=loads)
+        return
+    output = machine.dense[node.output.tensor]
+    for at, sum_ in totals.items():
+        if not all(v < n for v, n in zip(at, output.shape, strict=True)):
+            continue
+        total = functools.reduce(operator.mul, (_factor(each, cells[at], machine) for each in node.factors), sum_)
+        if node.depth:
+            machine.accumulators[-1][0][at] += total
+            continue
+        output[at] = output[at] + total if loads else total
+        machine.saw_non_finite |= node.check and not bool(np.isfinite(output[at]))
+
+
+def _store_sampled(
+    node: ir.Workspace, cells: Mapping[tuple[int, ...], tuple[Env, Any]], machine: _Machine, *, loads: bool
+) -> None:
+    """Each total times its entry's value, at every entry of its position."""
+    structure, output = machine.packed, machine.dense[node.output.tensor]
+    assert isinstance(structure, PackedStructure)
+    for cell, total in cells.values():
+        position = _position(node.block, cell, machine)
+        entry = position if structure.origin is None else int(structure.origin[position])
+        while entry >= 0:
+            output[entry] = (output[entry] if loads else 0) + machine.values[entry] * total
+            entry = -1 if structure.repeats is None else int(structure.repeats[entry])
 
 
 def _sum_slots(node: ir.SumSlots, env: Env, machine: _Machine) -> None:
     """Lane by lane, each with `copies` accumulators."""
     packed, lanes, at = machine.packed, node.lanes.split, env["i1"]
+    assert isinstance(packed, PackedOperand)
     low, high = int(packed.pos[node.level.name][at]), int(packed.pos[node.level.name][at + 1])
     output, dense = (machine.dense[access.tensor] for access in (node.expression.output, *node.expression.dense))
     for lane, row in enumerate(slices.lane_rows(packed)[at].tolist()):

@@ -1,16 +1,22 @@
-"""Kernel: a loaded shared object; BoundKernel: a kernel and the packed operand it reads, ready to be called."""
+"""Kernel: a loaded shared object; BoundKernel: a kernel and the packed operand it reads, ready to be called.
+
+What is bound for other operations than the product A B is in `bound`.
+"""
 
 from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from autosparse._native import runtime_api
+from autosparse._native.bound import BoundMttkrp, BoundSddmm, private_bytes
 from autosparse._native.packing import PackedOperand
 from autosparse._native.slices import SIDES
 from autosparse._native.spec import KernelSpec
+from autosparse._native.structure import PackedStructure
+from autosparse._native.tensors import PackedTensor
 
 from autosparse.errors import BuildError
 
@@ -27,9 +33,10 @@ class Kernel:
     address: int  # of asp_kernel
     needs_sorted: bool  # it searches: tell it which levels are sorted
     library: Any = field(repr=False)  # keeps the shared object mapped
+    is_private: bool = False  # its parallel loop sums: threads have outputs of their own
 
     @classmethod
-    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool) -> Kernel:
+    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool, is_private: bool = False) -> Kernel:
         """Map the shared object; BuildError when the system refuses it."""
         try:
             library = ctypes.CDLL(str(path))
@@ -37,19 +44,37 @@ class Kernel:
         except (OSError, AttributeError) as err:
             raise BuildError(f"a compiled kernel cannot be loaded: {err}", key=spec.key()) from err
         assert address is not None
-        return cls(spec, path, address, needs_sorted, library)
+        return cls(spec, path, address, needs_sorted, library, is_private)
 
-    def bind(self, packed: PackedOperand) -> BoundKernel:
-        """This kernel on `packed`, which must have the spec's format and types.
+    @overload
+    def bind(self, packed: PackedOperand) -> BoundKernel: ...
+    @overload
+    def bind(self, packed: PackedStructure) -> BoundSddmm: ...
+    @overload
+    def bind(self, packed: PackedTensor) -> BoundMttkrp: ...
+    def bind(self, packed: PackedOperand | PackedStructure | PackedTensor) -> BoundKernel | BoundSddmm | BoundMttkrp:
+        """This kernel on `packed`, which must have the spec's format and types, and be of the kind of its operation.
 
         Values are read live: `packed.refresh` of an operand that is not live needs no new bind; where the user's own
-        arrays moved, pack and bind again.
+        arrays moved, pack and bind again. A PackedStructure has no values: they are arguments of `run`.
         """
         spec = self.spec
-        found = (packed.fmt, packed.values.dtype.name, packed.pattern.index_dtype)
+        dtype = spec.dtype if isinstance(packed, PackedStructure) else packed.values.dtype.name
+        found = (packed.fmt, dtype, packed.pattern.index_dtype)
         if found != (spec.schedule.format, spec.dtype, spec.index_dtype):
             raise TypeError(f"a kernel for {spec.schedule.format}, {spec.dtype}, {spec.index_dtype} got {found}")
-        return BoundKernel(self, packed, _operand(packed, self.needs_sorted))
+        if not isinstance(packed, KINDS[spec.operation]):
+            raise TypeError(f"a kernel for {spec.operation} got a {type(packed).__name__}")
+        operand = _operand(packed, self.needs_sorted)
+        if isinstance(packed, PackedStructure):
+            return BoundSddmm(self, packed, operand)
+        if isinstance(packed, PackedTensor):
+            return BoundMttkrp(self, packed, operand)
+        return BoundKernel(self, packed, operand)
+
+
+KINDS: Final[dict[str, type]] = {"matmul": PackedOperand, "sddmm": PackedStructure, "mttkrp": PackedTensor}
+"""What each operation's kernels are bound to."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +110,17 @@ class BoundKernel:
             self._address, self._operand, B_address, ldb, C_address, ldc, n_cols, n_threads, self._chunk
         )
 
+    def private_bytes(self, n_cols: int, n_threads: int) -> int:
+        """Memory that a run takes beside its operands: outputs of threads' own, where the parallel loop sums."""
+        return private_bytes(self.kernel, self.packed.sizes["i"], n_cols, n_threads)
 
-def _operand(packed: PackedOperand, needs_sorted: bool) -> Any:
+
+def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorted: bool) -> Any:
     """The C structure; it refers to arrays that `packed` keeps alive."""
     ffi, lib = runtime_api.ffi, runtime_api.lib
     struct = ffi.new("asp_operand *")
-    sizes = packed.sizes
-    struct.size[0], struct.size[1] = sizes["i"], sizes["k"]
+    for at, size in enumerate(packed.sizes.values()):
+        struct.size[at] = size
     for depth, level in enumerate(packed.fmt.levels):
         name = level.coordinate
         if name in packed.pos:
@@ -105,6 +134,12 @@ def _operand(packed: PackedOperand, needs_sorted: bool) -> Any:
             getattr(struct, kind)[depth] = runtime_api.pointer(arrays[name])
     for depth, count in enumerate(packed.n_positions):
         struct.n_positions[depth] = count
-    struct.vals = runtime_api.pointer(packed.values)
+    if isinstance(packed, PackedStructure):
+        for side in ("origin", "repeats"):
+            array = getattr(packed, side)
+            setattr(struct, side, ffi.NULL if array is None else runtime_api.pointer(array))
+    else:
+        struct.vals = runtime_api.pointer(packed.values)
     struct.parallel = lib.asp_parallel_address()
+    struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
     return struct

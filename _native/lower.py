@@ -40,7 +40,15 @@ from autosparse._native.ir import (
     walk,
 )
 from autosparse._native.lower_slices import lower_slices, reason_unsupported
-from autosparse._native.spec import EXPRESSIONS, Access, IndexExpression, KernelSpec, expression_of, variant_of
+from autosparse._native.spec import (
+    EXPRESSIONS,
+    Access,
+    IndexExpression,
+    KernelSpec,
+    expression_of,
+    sums_over,
+    variant_of,
+)
 
 from autosparse.errors import ScheduleError
 from autosparse.schedule import SuperSchedule
@@ -76,17 +84,13 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
     parallel = schedule.parallel
     if parallel[:-1] in expression.dense_indices and parallel.endswith("0"):
         return f"{parallel} runs inside a column tile: it is no loop for threads"
-    if not _sums_over(parallel, expression):
+    if not sums_over(parallel, expression):
         return None
     if parallel[:-1] in expression.dense_indices:
         return f"the loop over {parallel} sums: threads would add to the same results"
     if parallel != schedule.loop_order[0]:
         return f"the loop over {parallel} sums: threads have results of their own only where it is the outermost loop"
     return None
-
-
-def _sums_over(coordinate: str, expression: IndexExpression) -> bool:
-    return coordinate[:-1] not in expression.output.indices
 
 
 def lower(spec: KernelSpec) -> Program:
@@ -139,7 +143,7 @@ class _Lowering:
         self.workspace_at = output_loops[-1] + 1 if output_loops else 0
         self.copies = self._copies()
         self.padded = nest.levels[-1].kind == "U" and not nest.expression.sampled
-        self.private = _sums_over(schedule.parallel, nest.expression)
+        self.private = sums_over(schedule.parallel, nest.expression)
         self.spoilt = False  # a factor may meet an empty sum
         self.init = "zero"
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from autosparse._native import native_packers, slices
-from autosparse._native.levels import LEVELS, Entries, coordinate_dtype
+from autosparse._native.assembly import Types, assemble
+from autosparse._native.levels import LEVELS, coordinate_dtype
 from autosparse._native.stored import StoredLevels, extents_of, is_inside, whole_of
 from numpy.typing import NDArray
 
@@ -22,8 +23,6 @@ from autosparse.formats import Format, Level, LevelKind
 from autosparse.pattern import Pattern
 
 Array = NDArray[Any]  # values: float32, float64, complex64, complex128; indices: int32, int64, uint16
-MAX_POSITIONS: Final = 1 << 62
-"""Formats with more positions than this are refused whatever the memory."""
 
 
 @dataclass(eq=False)
@@ -137,58 +136,24 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 def pack_generic(
     pattern: Pattern, values: Array, fmt: Format, *, transposed: bool
 ) -> tuple[dict[str, Array], dict[str, Array], Array]:
-    """pos, crd and values of any format, by sorting: the reference for the native packers, and their stand-in."""
+    """pos, crd and values of any format, by sorting: for formats without a packer of their own, and their reference."""
     nnz = pattern.nnz
-    coordinates = _coordinates(pattern, fmt, transposed=transposed)
-    order = _storage_order(fmt, coordinates)
-    extents = extents_of(fmt, _sizes(pattern, transposed))
-    entries = Entries(np.zeros(nnz, dtype=np.int64), 1)
-    pos: dict[str, Array] = {}
-    crd: dict[str, Array] = {}
-    for level in fmt.levels:
-        name = level.coordinate
-        storage, distinct = LEVELS[level.kind], level is not fmt.levels[-1]
-        arrays, entries = storage.assemble(entries, coordinates[name][order], extents[name], distinct=distinct)
-        if entries.n_positions > MAX_POSITIONS:
-            raise PackError.unfit(fmt, f"{entries.n_positions:,} positions")
-        if arrays.pos is not None and arrays.crd is not None:
-            pos[name] = arrays.pos.astype(pattern.indptr.dtype)
-            crd[name] = arrays.crd.astype(coordinate_dtype(fmt, pattern.index_dtype))
-    if not fmt.has_padding:
-        return pos, crd, values[:nnz][order]
-    packed = np.zeros(entries.n_positions, dtype=values.dtype)
-    np.add.at(packed, entries.positions, values[:nnz][order])
-    return pos, crd, packed
+    rows = np.repeat(np.arange(pattern.n_rows, dtype=pattern.indptr.dtype), pattern.row_lengths)
+    columns = np.ascontiguousarray(pattern.indices[:nnz])
+    entries = {"i": columns, "k": rows} if transposed else {"i": rows, "k": columns}
+    types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
+    made = assemble(fmt, entries, _sizes(pattern, transposed), types)
+    ordered = values[:nnz] if made.order is None else values[:nnz][made.order]
+    if made.positions is None:
+        return made.pos, made.crd, ordered.copy() if made.order is None else ordered
+    packed = np.zeros(made.n_positions, dtype=values.dtype)
+    np.add.at(packed, made.positions, ordered)
+    return made.pos, made.crd, packed
 
 
 def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:
     n_rows, n_cols = pattern.shape
     return {"i": n_cols, "k": n_rows} if transposed else {"i": n_rows, "k": n_cols}
-
-
-def _coordinates(pattern: Pattern, fmt: Format, *, transposed: bool) -> dict[str, Array]:
-    """Coordinates of every entry of A, in A's order."""
-    rows = np.repeat(np.arange(pattern.n_rows, dtype=np.int64), pattern.row_lengths)
-    columns = pattern.indices[: pattern.nnz].astype(np.int64)
-    whole = {"i": columns, "k": rows} if transposed else {"i": rows, "k": columns}
-    return {
-        name: whole[name[:-1]] // fmt.split(name[:-1])
-        if name.endswith("1")
-        else whole[name[:-1]] % fmt.split(name[:-1])
-        for name in fmt.order
-    }
-
-
-def _storage_order(fmt: Format, coordinates: Mapping[str, Array]) -> Array:
-    """Stable order of the entries by the levels down to the last compressed one.
-
-    A compressed level that is the last of all lists a row's entries as they come: summation order is the user's.
-    """
-    compressed = [depth for depth, level in enumerate(fmt.levels) if level.kind is LevelKind.COMPRESSED]
-    n_keys = 0 if not compressed else compressed[-1] + (compressed[-1] + 1 < len(fmt.levels))
-    size = next(iter(coordinates.values())).size
-    keys = [coordinates[name] for name in fmt.order[:n_keys]]
-    return np.lexsort(keys[::-1]) if keys else np.arange(size)
 
 
 def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transposed: bool) -> int:

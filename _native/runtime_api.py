@@ -136,7 +136,17 @@ def sparsity_hash(shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray
     """128 bits, as 32 hex digits, of a CSR structure: shape, index width, indptr, the indices in use."""
     nnz = int(indptr[-1])
     head = np.array([*shape, nnz, indptr.itemsize, indices.itemsize], dtype=np.int64)
-    parts = [hash128(head), hash128(np.ascontiguousarray(indptr)), hash128(np.ascontiguousarray(indices[:nnz]))]
+    return _joint_hash([head, indptr, indices[:nnz]])
+
+
+def tensor_hash(shape: tuple[int, ...], coords: NDArray[Any]) -> str:
+    """128 bits, as 32 hex digits, of a tensor's coordinates (ndim, nnz): shape, index width, every coordinate."""
+    head = np.array([len(shape), *shape, coords.shape[1], coords.itemsize], dtype=np.int64)
+    return _joint_hash([head, *coords])
+
+
+def _joint_hash(arrays: list[NDArray[Any]]) -> str:
+    parts = [hash128(np.ascontiguousarray(array)) for array in arrays]
     words = np.array([part >> shift & (1 << 64) - 1 for part in parts for shift in (0, 64)], dtype=np.uint64)
     return f"{hash128(words):032x}"
 

@@ -98,6 +98,11 @@ EXPRESSIONS: Final[Mapping[str, tuple[IndexExpression, ...]]] = {
 """Index expressions of each operation that can be lowered, by order of the sparse operand; an operation is a row."""
 
 
+def sums_over(coordinate: str, expression: IndexExpression) -> bool:
+    """Whether a loop over `coordinate` adds to the same results again and again."""
+    return coordinate[:-1] not in expression.output.indices
+
+
 def variant_of(operation: str, stored: Collection[str]) -> IndexExpression | None:
     """The expression of `operation` whose sparse operand has the indices `stored`; None when there is none."""
     variants = EXPRESSIONS.get(operation, ())
@@ -162,5 +167,7 @@ class KernelSpec:
             del schedule[run_time]
         schedule["format"] = str(self.schedule.format.as_compiled())
         facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]
+        if sums_over(self.schedule.parallel, expression_of(self.schedule)):  # else the order of sums is the same anyway
+            facts.append(self.deterministic)
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

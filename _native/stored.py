@@ -90,4 +90,5 @@ def whole_of(coordinates: Mapping[str, Array], index: str, fmt: Format) -> Array
 
 def is_inside(coordinates: Mapping[str, Array], fmt: Format, sizes: Mapping[str, int]) -> Array:
     """Which positions lie inside the operand: those of blocks at its edges may not."""
-    return np.logical_and.reduce([whole_of(coordinates, index, fmt) < size for index, size in sizes.items()])
+    inside: Array = np.logical_and.reduce([whole_of(coordinates, index, fmt) < size for index, size in sizes.items()])
+    return inside

@@ -1,15 +1,17 @@
-"""Pattern: the index structure of a sparse operand, without its values."""
+"""Patterns: the index structure of a sparse operand, without its values; of a matrix, or of a tensor of any order."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 IndexArray = NDArray[Any]  # int32 or int64
+_INDICES: Final = ("int32", "int64")
+_INT32_MAX: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,60 @@ class Pattern:
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pattern):
+            return NotImplemented
+        return self is other or self.sparsity_hash == other.sparsity_hash
+
+    def __hash__(self) -> int:
+        return hash(self.sparsity_hash)
+
+
+@dataclass(frozen=True, eq=False)
+class TensorPattern:
+    """Where the entries of a tensor lie: entry e at ``coords[0, e], coords[1, e], ...`` of an array of shape `shape`.
+
+    `coords` is (ndim, nnz), its rows contiguous. Entries may come in any order and may repeat (their values add up).
+    The array is borrowed, never written, and must be valid (every coordinate within the shape). Two patterns are equal
+    when their hashes are.
+    """
+
+    shape: tuple[int, ...]
+    coords: IndexArray = field(repr=False)
+
+    def __post_init__(self) -> None:
+        if self.coords.ndim != 2 or self.coords.shape[0] != len(self.shape) or self.coords.dtype.name not in _INDICES:
+            found = f"coords {self.coords.dtype} {self.coords.shape} for shape {self.shape}"
+            raise TypeError(f"coordinates must be int32 or int64 of shape (ndim, nnz): got {found}")
+        if self.coords.size and self.coords.strides[1] != self.coords.itemsize:
+            raise TypeError("coordinates of one mode must be contiguous: pass np.ascontiguousarray(coords)")
+
+    @property
+    def ndim(self) -> int:
+        """Order of the tensor."""
+        return len(self.shape)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries, repeated ones and explicit zeros included."""
+        return int(self.coords.shape[1])
+
+    @property
+    def index_dtype(self) -> str:
+        """Name of the type in which entries of this tensor are numbered once it is packed: the narrowest that can."""
+        return "int32" if max((*self.shape, self.nnz)) <= _INT32_MAX else "int64"
+
+    def coo_bytes(self, value_bytes: int) -> int:
+        """Bytes of the coordinates with values of `value_bytes` each: the unit of the bound on extra memory."""
+        return self.nnz * (self.ndim * self.coords.itemsize + value_bytes)
+
+    @functools.cached_property
+    def sparsity_hash(self) -> str:
+        """32 hex digits over shape, index width and coordinates (xxh3 class, native; not over values)."""
+        from autosparse._native import runtime_api
+
+        return runtime_api.tensor_hash(self.shape, self.coords)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorPattern):
             return NotImplemented
         return self is other or self.sparsity_hash == other.sparsity_hash
 

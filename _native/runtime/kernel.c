@@ -10,3 +10,29 @@ int asp_run_kernel(uintptr_t kernel, const asp_operand *A, uintptr_t B, int64_t 
 {
     return ((asp_kernel_function)kernel)(A, B, ldB, C, ldC, n_j, n_threads, chunk);
 }
+
+/* Addresses: dense operands in the order of the operation's expression, then the output, then the values of A. */
+typedef int (*asp_dense_kernel_function)(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j,
+                                         int64_t n_threads, int64_t chunk);
+
+int asp_run_sddmm(uintptr_t kernel, const asp_operand *A, uintptr_t X, int64_t ldX, uintptr_t Y, int64_t ldY,
+                  uintptr_t vals, uintptr_t out, int64_t n_j, int64_t n_threads, int64_t chunk)
+{
+    const uintptr_t at[] = {X, Y, out, vals};
+    const int64_t ld[] = {ldX, ldY, 1, 1};
+    return ((asp_dense_kernel_function)kernel)(A, at, ld, n_j, n_threads, chunk);
+}
+
+int asp_run_mttkrp(uintptr_t kernel, const asp_operand *A, const uintptr_t *factors, const int64_t *lds, int n_factors,
+                   uintptr_t M, int64_t ldM, int64_t n_j, int64_t n_threads, int64_t chunk)
+{
+    uintptr_t at[8];
+    int64_t ld[8];
+    for (int f = 0; f < n_factors && f < 7; f++) {
+        at[f] = factors[f];
+        ld[f] = lds[f];
+    }
+    at[n_factors] = M;
+    ld[n_factors] = ldM;
+    return ((asp_dense_kernel_function)kernel)(A, at, ld, n_j, n_threads, chunk);
+}

@@ -151,6 +151,11 @@ static void *output_realloc(void *context, void *elements, size_t bytes)
     return moved;
 }
 
+static void *work_take(size_t bytes) { return output_malloc(NULL, bytes); }
+static void work_give(void *elements, size_t bytes) { output_free(NULL, elements, bytes); }
+void *asp_output_take_address(void) { return (void *)work_take; }
+void *asp_output_give_address(void) { return (void *)work_give; }
+
 void asp_output_limit(int64_t bytes)
 {
     header *evicted[KEPT_MOST];

@@ -16,12 +16,15 @@ typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
 typedef int (*asp_parallel_function)(asp_task task, void *context, int64_t n_items, int64_t min_items,
                                      int64_t max_items, int n_threads, double serial_ns);
 typedef struct {
-    int64_t size[4];            /* extents of the indices, the sparse operand's first */
-    const void *pos[8], *crd[8]; /* by depth of the level */
+    int64_t size[6];            /* extents of the indices, the sparse operand's first */
+    const void *pos[12], *crd[12]; /* by depth of the level */
     const void *vals;
-    int64_t n_positions[8];     /* of each level; the last level's number the values */
+    int64_t n_positions[12];     /* of each level; the last level's number the values */
     int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
     asp_parallel_function parallel; /* NULL: one thread */
+    const void *origin, *repeats; /* of structures: entry at each position, next entry at the same one */
+    void *(*take)(size_t bytes);  /* work space, and back */
+    void (*give)(void *elements, size_t bytes);
 } asp_operand;
 typedef struct {
     const asp_operand *A;

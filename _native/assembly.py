@@ -1,0 +1,95 @@
+"""Assembly: entries given by their indices become the levels of a format: sorted, grouped, listed. Any order of tensor.
+
+Entries that repeat stay apart where the last level is Compressed (in their own order), and share a position where it is
+Uncompressed. A compressed level that is the last of all lists a fiber's entries as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native.levels import LEVELS, Entries
+from autosparse._native.stored import extents_of
+from numpy.typing import NDArray
+
+from autosparse.errors import PackError
+from autosparse.formats import Format, LevelKind
+
+Array = NDArray[Any]  # indices of any integer type
+MAX_POSITIONS: Final = 1 << 62
+"""Formats with more positions than this are refused whatever the memory."""
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """Levels of a format, and where entries went.
+
+    `order[q]` is the entry that comes q-th in the format, None where that is entry q; `positions[q]` its position in
+    the last level, None where that is q.
+    """
+
+    pos: dict[str, Array]
+    crd: dict[str, Array]
+    n_positions: int
+    order: Array | None
+    positions: Array | None
+    dtype: np.dtype[Any]  # of `order`
+
+
+@dataclass(frozen=True)
+class Types:
+    """Types of the arrays that are made: of `pos` and `order`, and of `crd`."""
+
+    pos: np.dtype[Any]
+    crd: np.dtype[Any]
+
+
+def assemble(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types) -> Assembled:
+    """`entries` (values of each index, entry by entry) as levels of `fmt`. PackError, MemoryError."""
+    return assemble_generic(fmt, entries, sizes, types)
+
+
+def assemble_generic(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types) -> Assembled:
+    """The same by NumPy's sort: the reference, and the stand-in where the runtime is missing."""
+    coordinates = {name: _part(entries[name[:-1]], name, fmt).astype(np.int64) for name in fmt.order}
+    order = _storage_order(fmt, coordinates)
+    extents = extents_of(fmt, sizes)
+    above = Entries(np.zeros(order.size, dtype=np.int64), 1)
+    pos: dict[str, Array] = {}
+    crd: dict[str, Array] = {}
+    for level in fmt.levels:
+        name = level.coordinate
+        storage, distinct = LEVELS[level.kind], level is not fmt.levels[-1]
+        arrays, above = storage.assemble(above, coordinates[name][order], extents[name], distinct=distinct)
+        if above.n_positions > MAX_POSITIONS:
+            raise PackError.unfit(fmt, f"{above.n_positions:,} positions")
+        if arrays.pos is not None and arrays.crd is not None:
+            pos[name], crd[name] = arrays.pos.astype(types.pos), arrays.crd.astype(types.crd)
+    is_user_order = bool((order[1:] > order[:-1]).all())
+    positions = above.positions if fmt.has_padding else None
+    numbers = None if is_user_order else order.astype(types.pos)
+    return Assembled(pos, crd, above.n_positions, numbers, positions, types.pos)
+
+
+def _part(values: Array, name: str, fmt: Format) -> Array:
+    split = fmt.split(name[:-1])
+    return values // split if name.endswith("1") else values % split
+
+
+def _storage_order(fmt: Format, coordinates: Mapping[str, Array]) -> Array:
+    """Stable order of the entries by the levels that `n_sorted` counts."""
+    keys = [coordinates[name] for name in fmt.order[: n_sorted(fmt)]]
+    size = next(iter(coordinates.values())).size
+    return np.lexsort(keys[::-1]) if keys else np.arange(size)
+
+
+def n_sorted(fmt: Format) -> int:
+    """Levels by which entries are sorted: down to the last compressed one, which is left out if it is the last of all.
+
+    A compressed level that is the last of all lists a row's entries as they come: summation order is the user's.
+    """
+    compressed = [depth for depth, level in enumerate(fmt.levels) if level.kind is LevelKind.COMPRESSED]
+    return 0 if not compressed else compressed[-1] + (compressed[-1] + 1 < len(fmt.levels))
