@@ -111,10 +111,10 @@ class Collector:
                     yield self._measure(recipe, pattern, op, at)
 
     def kernels_ahead(self, op: Op) -> list[SuperSchedule]:
-        """The schedules whose kernels most patterns will ask for: our space, narrow and wide, and the template's pool."""
+        """Schedules whose kernels most patterns will ask for: our space, narrow and wide, and the template's pool."""
         found = dict.fromkeys(self._pool(op).members)
         for n_columns in (1 << 15, 1 << 20):
-            rows = Coordinates.of((1, n_columns), ([0], [0]))
+            rows = Coordinates.of((1, n_columns), [np.zeros(1, np.int64)] * 2)
             with self.make_bench(rows, op) as bench:
                 found |= dict.fromkeys(everything(bench.problem, bench.supports))
         return list(found)
