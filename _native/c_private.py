@@ -37,6 +37,8 @@ def emit_private(
     entry_ns = CELL_NS if spec.schedule.format.is_sliced else ENTRY_NS
     with out.block():
         out.line(f"{name}_context x = {{.call = call, .n = {count}, .weights = {weights or 'NULL'}}};")
+        for variable in scope.variables:
+            out.line(f"x.{variable} = {variable};")
         out.line(f"x.step = n_i * {_columns(emitter)};")
         out.line(f"const int64_t most = 1 + {PRIVATE_LIMIT_BYTES} / (x.step * (int64_t)sizeof({value}) + 1);")
         out.line(f"const int64_t wanted = asp_min(asp_min({parts}, most), x.n);")
@@ -64,17 +66,16 @@ def _columns(emitter: Emitter) -> str:
 def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
     """The task function over parts, and its context."""
     value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
-    inside = replace(scope, out=Writer(), extents=())
-    inside.out.depth = 3
+    inside = replace(scope, out=Writer(depth=3), extents=())
     write(inside)
-    body = inside.out.text()
-    checks, reports = finite_checks(emitter, body)
-    out = Writer()
-    out.line(f"{name}_context *x = context;")
-    out.line("const asp_call *call = x->call;")
-    out.line("const int64_t chunk = call->chunk, n_parts = x->n_parts;")
-    for line in checks:
-        out.line(line)
+    checks, reports = finite_checks(emitter, inside.out.text())
+    head, out = Writer(), Writer()
+    head.line(f"{name}_context *x = context;")
+    head.line("const asp_call *call = x->call;")
+    head.line("const int64_t chunk = call->chunk, n_parts = x->n_parts;")
+    for variable in scope.variables:
+        head.line(f"const int64_t {variable} = x->{variable};")
+    out.lines += [f"    {line}" for line in checks]
     with out.block("for (; part < end_part; part++)"):
         own = f"({value} *)x->own + (part - 1) * x->step"
         out.line(f"{value} *restrict {output}_ = part ? {own} : ({value} *)call->{output};")
@@ -83,24 +84,20 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
         out.line(f"    __builtin_memset({output}_, 0, (size_t)x->step * sizeof({value}));")
         out.line("const int64_t n_rounds = chunk > 0 ? (x->n + chunk * n_parts - 1) / (chunk * n_parts) : 1;")
         with out.block("for (int64_t round = 0; round < n_rounds; round++)"):
-            out.line("const int64_t at = round * n_parts + part;")
-            out.line(
-                "const int64_t begin = asp_min(x->n, asp_boundary(x->weights, x->n, chunk, at, n_rounds * n_parts));"
-            )
-            out.line(
-                "const int64_t end = asp_min(x->n, asp_boundary(x->weights, x->n, chunk, at + 1, n_rounds * n_parts));"
-            )
-            out.lines += body.splitlines()
-    for line in reports:
-        out.line(line)
-    head = Writer()
-    known = (f"{output}_", f"ld{output}", "chunk")
+            out.line("const int64_t at = round * n_parts + part, n_shares = n_rounds * n_parts;")
+            for end, share in (("begin", "at"), ("end", "at + 1")):
+                out.line(
+                    f"const int64_t {end} = asp_min(x->n, asp_boundary(x->weights, x->n, chunk, {share}, n_shares));"
+                )
+            out.lines += inside.out.lines
+    out.lines += [f"    {line}" for line in reports]
+    fields = "".join(f"    int64_t {variable};\n" for variable in scope.variables)
     context = (
         f"typedef struct {{\n    const asp_call *call;\n    int64_t n, n_parts, step;\n    void *own;\n"
-        f"    const {C_INDICES[emitter.spec.positions_bits]} *weights;\n    int bad;\n}} {name}_context;\n"
+        f"    const {C_INDICES[emitter.spec.positions_bits]} *weights;\n{fields}    int bad;\n}} {name}_context;\n"
     )
-    first, *rest = out.text().split("\n", 2)
-    text = "\n".join([first, rest[0], ""]) + emitter.declare(out.text(), known=known) + head.text() + rest[1]
+    declared = emitter.declare(out.text(), known=(f"{output}_", f"ld{output}", "chunk"))
+    text = head.text() + declared + out.text()
     return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
 
 
