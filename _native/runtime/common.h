@@ -33,6 +33,15 @@
 #define ASP_UNROLL _Pragma("GCC unroll 16")
 #endif
 
+/* The value is made here and kept in a register: the compiler may neither move it nor fold it into its uses. */
+#if ASP_X86
+#define ASP_PIN(x) __asm__("" : "+r"(x))
+#define ASP_PIN_VECTOR(x) __asm__("" : "+v"(x))
+#else
+#define ASP_PIN(x) ((void)0)
+#define ASP_PIN_VECTOR(x) ((void)0)
+#endif
+
 #define ASP_GLUE_(a, b, c, d) a##_##b##_##c##_##d
 #define ASP_GLUE(a, b, c, d) ASP_GLUE_(a, b, c, d)
 

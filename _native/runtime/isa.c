@@ -42,12 +42,16 @@ const char *asp_isa_name(void)
 
 int asp_vector_bytes(void) { return 16 << asp_isa(); }
 
-const asp_kernels *asp_kernels_for(int dtype, int itype)
+const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes)
 {
 #if ASP_X86
     static const asp_kernels(*const tables[])[2] = {asp_kernels_base, asp_kernels_avx2, asp_kernels_avx512};
-    return &tables[asp_isa()][dtype][itype];
+    const int isa = asp_isa();
+    /* Rows that fill no more than half of the widest vectors: a masked load of 64 bytes mostly touches two lines. */
+    const int is_narrow = row_bytes <= 32 && row_bytes > asp_element_bytes(dtype);
+    return &tables[isa == 2 && is_narrow ? 1 : isa][dtype][itype];
 #else
+    (void)row_bytes;
     return &asp_kernels_base[dtype][itype];
 #endif
 }

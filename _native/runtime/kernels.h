@@ -53,7 +53,8 @@ extern const asp_kernels asp_kernels_base[4][2];
 extern const asp_kernels asp_kernels_avx2[4][2];
 extern const asp_kernels asp_kernels_avx512[4][2];
 
-const asp_kernels *asp_kernels_for(int dtype, int itype);
+/* Kernels for rows of B of this many bytes. */
+const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes);
 /* As scatter, for one dense column with unit strides; the same for every instruction set. [dtype][itype] */
 extern const asp_kernel asp_scatter_vector[4][2];
 

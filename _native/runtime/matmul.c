@@ -8,6 +8,7 @@
 #include "matmul.h"
 
 #include "matmul_api.h"
+#include "panels.h"
 #include "pool_api.h"
 
 enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
@@ -158,6 +159,34 @@ static int multiply(product *job, int n_threads)
     return giants.count ? giant_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
 }
 
+/* The product, panel by panel of B's columns. */
+static int multiply_panels(product *job, int n_threads)
+{
+    asp_args *args = &job->args;
+    const int64_t element_bytes = asp_element_bytes(job->dtype), row_bytes = args->n_vecs * element_bytes;
+    const int64_t ldb_bytes = args->ldb * element_bytes;
+    const char *B = args->B;
+    char *C = args->C;
+    const asp_panels panels = asp_choose_panels(B, args->n_cols, row_bytes, ldb_bytes, args->nnz);
+    char *panel = asp_take_panel(&panels, args->n_cols);
+    int status = ASP_OK;
+    for (int64_t at = 0; at < row_bytes && status == ASP_OK; at += panels.width) {
+        const int64_t width = asp_min(panels.width, row_bytes - at);
+        args->n_vecs = width / element_bytes;
+        args->B = B + at;
+        args->C = C + at;
+        if (panel) {
+            asp_copy_panel(panel, panels.ld, B + at, ldb_bytes, args->n_cols, width, n_threads);
+            args->B = panel;
+            args->ldb = panels.ld / element_bytes;
+        }
+        choose_ways(args, element_bytes);
+        status = multiply(job, n_threads);
+    }
+    if (panel) asp_give_panel();
+    return status;
+}
+
 int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
                int flags)
@@ -166,17 +195,14 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
     if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
     if (n_rows == 0 || n_vecs == 0) return ASP_OK;
     const int64_t element_bytes = asp_element_bytes(dtype);
-    product job = {.kernels = asp_kernels_for(dtype, itype), .dtype = dtype, .itype = itype};
+    product job = {.kernels = asp_kernels_for(dtype, itype, n_vecs * element_bytes), .dtype = dtype, .itype = itype};
     asp_args *args = &job.args;
     *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
                        .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
                        .accumulate = flags & ASP_FLAG_ACCUMULATE};
     args->nnz = asp_index_at(itype, indptr, n_rows);
     job.total = n_rows + args->nnz - asp_index_at(itype, indptr, 0);
-    if (n_vecs > 1) {
-        choose_ways(args, element_bytes);
-        return multiply(&job, n_threads);
-    }
+    if (n_vecs > 1) return multiply_panels(&job, n_threads);
     asp_column x = {NULL, NULL}, y = {NULL, NULL};
     int status = asp_column_in(&x, B, n_cols, ldb, element_bytes);
     if (status == ASP_OK) status = asp_column_in(&y, C, n_rows, ldc, element_bytes);

@@ -205,7 +205,8 @@ int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const voi
     if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
     if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
     if (n_cols == 0 || n_vecs == 0) return ASP_OK;
-    product job = {.kernels = asp_kernels_for(dtype, itype), .dtype = dtype, .itype = itype,
+    product job = {.kernels = asp_kernels_for(dtype, itype, n_vecs * asp_element_bytes(dtype)),
+                   .dtype = dtype, .itype = itype,
                    .element_bytes = asp_element_bytes(dtype)};
     asp_args *args = &job.args;
     *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,

@@ -15,22 +15,21 @@
 ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
 {
     const R *row = B + index * ldb;
-#ifdef __GNUC__
-    __asm__("" : "+r"(row));
-#endif
+    ASP_PIN(row);
     return row;
 }
 
-/* sum += a row of B times a. */
+/* sum += a row of B times a number. */
 #if WORDS == 2
 #define SUMS sum, imaginary
 ASP_INLINE void NAME(add_entry)(const int nv, const int masked, const R *b, const R *a, VM mask, V *sum, V *imaginary)
-#else
-#define SUMS sum
-ASP_INLINE void NAME(add_entry)(const int nv, const int masked, const R *b, const R *a, VM mask, V *sum)
-#endif
 {
     const V real = v_set1(a[0]);
+#else
+#define SUMS sum
+ASP_INLINE void NAME(add_entry)(const int nv, const int masked, const R *b, V real, VM mask, V *sum)
+{
+#endif
     ASP_UNROLL for (int v = 0; v < nv; v++)
     {
         const V x = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
@@ -60,16 +59,28 @@ ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, c
 {
 #if WORDS == 1
     const int sets = SETS(nv);
-    for (; sets > 1 && k + sets <= stop; k += sets)
+    for (; sets > 1 && k + sets <= stop; k += sets) {
+        V a[4];
+        /* All values first: each right before its use is slower by a third. */
+        ASP_UNROLL for (int s = 0; s < sets; s++)
+        {
+            a[s] = v_set1(data[k + s]);
+            ASP_PIN_VECTOR(a[s]);
+        }
         ASP_UNROLL for (int s = 0; s < sets; s++)
         {
             if (fetch) NAME(fetch_row)(nv, B + indices[k + s + ahead] * ldb);
-            NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k + s], ldb), data + k + s, mask, sum + s * nv);
+            NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k + s], ldb), a[s], mask, sum + s * nv);
         }
+    }
 #endif
     for (; k < stop; k++) {
         if (fetch) NAME(fetch_row)(nv, B + indices[k + ahead] * ldb);
-        NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k], ldb), data + k * WORDS, mask, SUMS);
+#if WORDS == 2
+        NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k], ldb), data + 2 * k, mask, SUMS);
+#else
+        NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k], ldb), v_set1(data[k]), mask, SUMS);
+#endif
     }
 #if WORDS == 1
     ASP_UNROLL for (int v = nv; v < nv * sets; v++) sum[v % nv] = sum[v % nv] + sum[v];

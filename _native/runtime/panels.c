@@ -1,0 +1,73 @@
+#include "panels.h"
+
+#include <stdatomic.h>
+
+#include "matmul.h"
+#include "pool_api.h"
+
+enum { LINE = 64 };
+enum { NARROWEST = 128 };     /* bytes of a panel's row: below, reading A once more for each costs too much */
+enum { READS_PER_COPY = 32 };  /* of a row of B, from which on copying it surely pays */
+enum { COPY_ROWS_LEAST = 64 }; /* handed to a thread at once */
+enum { PAGE = 4096 };
+
+static struct {
+    atomic_flag taken;
+    char *memory;
+    size_t bytes;
+} scratch = {.taken = ATOMIC_FLAG_INIT};
+
+asp_panels asp_choose_panels(const void *B, int64_t n_rows, int64_t row_bytes, int64_t ld, int64_t n_reads)
+{
+    const int64_t cache_bytes = asp_private_cache_bytes() * 3 / 4;
+    int64_t width = (row_bytes + LINE - 1) / LINE * LINE;
+    asp_panels panels = {row_bytes, width, 0};
+    if (n_reads < READS_PER_COPY * n_rows || row_bytes < LINE) return panels;
+    if (n_rows * width <= cache_bytes) {
+        panels.copies = ((uintptr_t)B | (uintptr_t)ld) % LINE != 0;
+        return panels;
+    }
+    while (width > NARROWEST && n_rows * width > cache_bytes) width = (width / LINE + 1) / 2 * LINE;
+    return n_rows * width <= cache_bytes ? (asp_panels){width, width, 1} : panels;
+}
+
+char *asp_take_panel(const asp_panels *panels, int64_t n_rows)
+{
+    const size_t bytes = ((size_t)(panels->ld * n_rows) + PAGE - 1) / PAGE * PAGE;
+    if (!panels->copies || atomic_flag_test_and_set_explicit(&scratch.taken, memory_order_acquire)) return NULL;
+    if (scratch.bytes < bytes) {
+        free(scratch.memory);
+        scratch.memory = aligned_alloc(PAGE, bytes);
+        scratch.bytes = scratch.memory ? bytes : 0;
+    }
+    if (scratch.memory) return scratch.memory;
+    asp_give_panel();
+    return NULL;
+}
+
+void asp_give_panel(void) { atomic_flag_clear_explicit(&scratch.taken, memory_order_release); }
+
+typedef struct {
+    char *panel;
+    const char *B;
+    int64_t panel_ld, ld, width;
+} copy;
+
+static void copy_task(void *context, int64_t begin, int64_t end)
+{
+    const copy *job = context;
+    const int64_t width = job->width, lines = width / LINE * LINE;
+    for (int64_t i = begin; i < end; i++) {
+        char *to = job->panel + i * job->panel_ld;
+        const char *from = job->B + i * job->ld;
+        for (int64_t at = 0; at < lines; at += LINE) memcpy(to + at, from + at, LINE);
+        if (lines < width) memcpy(to + lines, from + lines, (size_t)(width - lines));
+    }
+}
+
+void asp_copy_panel(char *panel, int64_t panel_ld, const char *B, int64_t ld, int64_t n_rows, int64_t width,
+                    int n_threads)
+{
+    copy job = {panel, B, panel_ld, ld, width};
+    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_LEAST, n_rows, n_threads, 0.06 * (double)(n_rows * width));
+}

@@ -1,0 +1,61 @@
+"""Panels of B: wherever B lies and whoever else multiplies, the answer is SciPy's and its bits are the same."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+
+from tests.native.runtime_cases import DTYPES, assert_product, forced, isas, needs_runtime, spoken, values, with_lengths
+
+pytestmark = needs_runtime
+
+READS = 40  # of each row of B: more than the number from which on a copy pays
+
+
+def often_read(n_rows, n_cols, dtype, seed=5):
+    rng = np.random.default_rng(seed)
+    return spoken(with_lengths(np.full(n_rows, READS * n_cols // n_rows), n_cols, rng), dtype, "int32")
+
+
+def placed(B, offset_bytes, gap=0):
+    """A copy of B that begins `offset_bytes` after a cache line, with `gap` elements between its rows."""
+    rows, columns = B.shape
+    n_bytes = rows * (columns + gap) * B.itemsize
+    memory = np.full(n_bytes + 128, 0xFF, np.uint8)  # nan wherever B is not
+    start = -memory.ctypes.data % 64 + offset_bytes
+    whole = memory[start : start + n_bytes].view(B.dtype).reshape(rows, columns + gap)
+    whole[:, :columns] = B
+    return whole[:, :columns]
+
+
+def product(csr, shape, B, threads=2):
+    out = np.full((shape[0], B.shape[1]), np.nan, B.dtype)
+    return runtime_api.matmul(csr, shape, B, out, transposed=False, threads=threads, flags=0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("n_cols, columns", [(70, 32), (70, 33), (70, 300), (70, 7), (6000, 100), (9000, 40)])
+def test_bits_do_not_depend_on_where_b_lies(n_cols, columns, isa, dtype):
+    A, csr = often_read(400, n_cols, dtype)
+    B = values(np.random.default_rng(6), (n_cols, columns), dtype)
+    item = B.itemsize
+    with forced(isa):
+        aligned = product(csr, A.shape, placed(B, 0))
+        assert_product(aligned, A, B)
+        for offset, gap, threads in ((16, 0, 2), (item, 0, 1), (32, 3, 3), (0, 5, 2)):
+            moved = product(csr, A.shape, placed(B, offset - offset % item, gap), threads)
+            np.testing.assert_array_equal(moved, aligned)
+
+
+def test_threads_that_find_the_copy_taken_do_without():
+    A, csr = often_read(500, 300, "float32")
+    dense = [placed(values(np.random.default_rng(seed), (300, 64), "float32"), 16) for seed in range(8)]
+    alone = [product(csr, A.shape, B) for B in dense]
+    with ThreadPoolExecutor(4) as threads:
+        for _ in range(20):
+            for got, want in zip(threads.map(lambda B: product(csr, A.shape, B), dense), alone, strict=True):
+                np.testing.assert_array_equal(got, want)
