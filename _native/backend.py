@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
+import importlib.util
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -11,8 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, Protocol
 
-from autosparse._native import runtime_api
-from autosparse._native.c_build import FLAGS, ISA_FLAGS, Compilations, Compiler, code_digest, compiler_id
+from autosparse._native import c_build, runtime_api
+from autosparse._native.c_build import FLAGS, ISA_FLAGS, Compilations, Compiler, code_digest
 from autosparse._native.c_emit import emit
 from autosparse._native.kernel import Kernel
 from autosparse._native.lower import lower, supports
@@ -21,7 +23,7 @@ from autosparse._native.spec import KernelSpec
 from autosparse import config
 from autosparse.errors import AutosparseError, BuildError
 
-__all__ = ["BACKENDS", "ArtefactStore", "build", "build_many", "compiler_id", "is_built", "supports"]
+__all__ = ["BACKENDS", "ArtefactStore", "backend_name", "build", "build_many", "compiler_id", "is_built", "supports"]
 
 SOURCE_NAME: Final = "kernel.c"
 OBJECT_NAME: Final = "kernel.so"
@@ -35,7 +37,13 @@ class ArtefactStore(Protocol):
 
 
 class Backend(Protocol):
-    """A way from a spec to a kernel."""
+    """A way from a spec to a kernel. `compiler` is the setting of that name."""
+
+    def identity(self, compiler: str | None) -> str:
+        """Names the compiler; changes when the program does, "none" when there is none."""
+
+    def dump(self, spec: KernelSpec) -> None:
+        """Write what is compiled into the setting `dump_dir`, if there is one."""
 
     def key(self, spec: KernelSpec, compiler: str | None) -> str:
         """Names the artefact: the spec, and all of the way."""
@@ -50,13 +58,21 @@ class Backend(Protocol):
 class CBackend:
     """C source, the system's compiler, a shared object."""
 
+    def identity(self, compiler: str | None) -> str:
+        """The program file, its size and date."""
+        return c_build.compiler_id(compiler)
+
+    def dump(self, spec: KernelSpec) -> None:
+        """IR and C; C that was edited stays as it is."""
+        _dump(spec)
+
     def key(self, spec: KernelSpec, compiler: str | None) -> str:
         """The spec's key with the emitter's digest, the compiler, its flags, and the edited source if there is one."""
         edited = _edited_source(spec)
         facts = [
             spec.key(),
             _code_digest(),
-            compiler_id(compiler),
+            self.identity(compiler),
             " ".join((*FLAGS, *ISA_FLAGS[spec.isa])),
             edited or "",
         ]
@@ -74,11 +90,35 @@ class CBackend:
 
     def load(self, spec: KernelSpec, folder: Path) -> Kernel:
         """Map the object."""
-        return Kernel.load(spec, folder / OBJECT_NAME, needs_sorted=lower(spec).needs_sorted)
+        program = lower(spec)
+        path = folder / OBJECT_NAME
+        return Kernel.load(spec, path, needs_sorted=program.needs_sorted, is_private=program.private)
 
 
-BACKENDS: Final[dict[str, Callable[[], Backend]]] = {"c": CBackend}
+def _numba() -> Backend:
+    """Imported only where it is used."""
+    from autosparse._native.numba_backend import NumbaBackend
+
+    return NumbaBackend()
+
+
+BACKENDS: Final[dict[str, Callable[[], Backend]]] = {"c": CBackend, "numba": _numba}
 """Ways to machine code, best first."""
+
+
+def backend_name(compiler: str | None) -> str:
+    """The backend that the setting `compiler` asks for: numba by its name, or where there is nothing else."""
+    if compiler == "numba":
+        return "numba"
+    if compiler is None and c_build.compiler_id() == "none" and importlib.util.find_spec("numba"):
+        return "numba"
+    return "c"
+
+
+def compiler_id(compiler: str | None = None) -> str:
+    """Identity of what compiles kernels; "none" when there is nothing."""
+    return BACKENDS[backend_name(compiler)]().identity(compiler)
+
 
 _loaded: dict[str, Kernel] = {}
 _missing: Final[set[str]] = set()
@@ -94,14 +134,14 @@ def build(
     spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None, compilations: Compilations | None = None
 ) -> Kernel:
     """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
-    backend = BACKENDS["c"]()
+    backend = BACKENDS[backend_name(compiler)]()
     if not runtime_api.available:
         raise BuildError("the compiled runtime is missing: reinstall autosparse with a C compiler", key=spec.key())
     key = backend.key(spec, compiler)
     kernel = _loaded.get(key)
     if kernel is not None:
         return kernel if kernel.spec == spec else _with_spec(kernel, spec)
-    _dump(spec)
+    backend.dump(spec)
     try:
         folder = store.artefact(key, backend.fill(spec, compiler, compilations or Compilations()))
         kernel = backend.load(spec, folder)
@@ -114,7 +154,7 @@ def build(
 
 def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
     """The same code under a schedule that differs in run-time arguments."""
-    return Kernel(spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
+    return dataclasses.replace(kernel, spec=spec)
 
 
 def build_many(
@@ -146,7 +186,7 @@ def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = N
     """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
     if not runtime_api.available:
         return False
-    key = CBackend().key(spec, compiler)
+    key = BACKENDS[backend_name(compiler)]().key(spec, compiler)
     if key in _loaded or key in _missing:
         return key in _loaded
 

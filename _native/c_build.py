@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import importlib.util
 import os
 import shlex
 import shutil
@@ -42,7 +44,7 @@ class Compiler:
 
     @classmethod
     def find(cls, wanted: str | None = None) -> Compiler:
-        """The compiler of the setting, else cc, gcc, clang, else the one that Python was built with; BuildError."""
+        """The setting's compiler, else cc, gcc, clang, the one that Python was built with, ziglang's; BuildError."""
         built_with = sysconfig.get_config_var("CC")
         names = [wanted] if wanted else [*COMPILERS, *([built_with] if built_with else [])]
         for name in names:
@@ -50,14 +52,26 @@ class Compiler:
             path = shutil.which(command[0]) if command else None
             if path is not None:
                 return cls(command, _identity(Path(path), command))
+        zig = None if wanted else _ziglang()
+        if zig is not None:
+            return zig
         raise BuildError(
             f"no C compiler was found (looked for {', '.join(map(repr, names))}).\n"
-            "  Cure: install gcc or clang, or set AUTOSPARSE_CC. Until then the default kernels are used."
+            "  Cure: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
+            "Until then the default kernels are used."
         )
 
     def arguments(self, isa: str, source: Path, target: Path) -> list[str]:
         """The command that compiles `source`."""
         return [*self.command, *FLAGS, *ISA_FLAGS[isa], str(source), "-o", str(target)]
+
+
+def _ziglang() -> Compiler | None:
+    """The compiler in the package `ziglang`, run through Python: its program is not on PATH."""
+    if importlib.util.find_spec("ziglang") is None:
+        return None
+    version = importlib.metadata.version("ziglang")
+    return Compiler((sys.executable, "-m", "ziglang", "cc"), f"ziglang {version}")
 
 
 def _identity(path: Path, command: Sequence[str]) -> str:

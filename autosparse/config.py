@@ -162,8 +162,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             "compiler",
             "AUTOSPARSE_CC",
             str,
-            "a C compiler command",
-            "Compiler for generated kernels (default: cc).",
+            "a C compiler command, or numba",
+            "Compiler for generated kernels (default: cc, gcc, clang, ziglang's, then numba).",
         ),
         Setting(
             "isa",

@@ -6,7 +6,6 @@ import argparse
 import importlib.metadata
 import importlib.util
 import platform
-import shlex
 import shutil
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from autosparse._version import __version__
 from autosparse.cache import open_store
 from autosparse.cli import show
 from autosparse.config import SETTINGS, Options, child_environment, get_options
+from autosparse.errors import BuildError
 from autosparse.target import Target
 
 EXTRAS: Final = {
@@ -90,23 +90,44 @@ def _runtime() -> Iterator[Finding]:
 
 
 def _compiler() -> Iterator[Finding]:
-    command = shlex.split(get_options().compiler or "cc")
-    found = shutil.which(command[0]) if command else None
-    if found is None:
-        yield Finding(
-            "compiler",
-            f"no {' '.join(command)!r}: the default kernels serve, none are generated",
-            cure="apt-get install gcc libc6-dev, or set AUTOSPARSE_CC to a C compiler",
-        )
+    from autosparse._native.backend import backend_name  # here, as in _runtime
+    from autosparse._native.c_build import Compiler
+
+    wanted = get_options().compiler
+    if backend_name(wanted) == "numba":
+        yield from _numba(wanted)
         return
     try:
-        answer = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, timeout=20, check=True, env=child_environment()
+        compiler = Compiler.find(wanted)
+    except BuildError:
+        yield Finding(
+            "compiler",
+            f"no {(wanted or 'cc')!r}, and no numba: the default kernels serve, none are generated",
+            cure="apt-get install gcc libc6-dev, or pip install numba or ziglang, or set AUTOSPARSE_CC to a C compiler",
         )
-    except (OSError, subprocess.SubprocessError) as error:
-        yield Finding("compiler", f"{found} does not run: {error}", cure="set AUTOSPARSE_CC to a C compiler that does")
         return
-    yield Finding("compiler", f"{found}: {(answer.stdout.splitlines() or ['?'])[0]}")
+    found = shutil.which(compiler.command[0]) or compiler.command[0]
+    shown = " ".join([found, *compiler.command[1:]])
+    try:
+        answer = subprocess.run(
+            [*compiler.command, "--version"],
+            capture_output=True, text=True, timeout=20, check=True, env=child_environment(),
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        yield Finding("compiler", f"{shown} does not run: {error}", cure="set AUTOSPARSE_CC to a C compiler that does")
+        return
+    yield Finding("compiler", f"{shown}: {(answer.stdout.splitlines() or ['?'])[0]}")
+    yield Finding("backend", "C")
+
+
+def _numba(wanted: str | None) -> Iterator[Finding]:
+    """Kernels are compiled by numba: asked for, or because there is no C compiler."""
+    if importlib.util.find_spec("numba") is None:
+        yield Finding("compiler", "numba, which is not installed", cure="pip install 'autosparse[numba]'")
+        return
+    why = "asked for" if wanted else "there is no C compiler"
+    yield Finding("compiler", f"numba {importlib.metadata.version('numba')} ({why})")
+    yield Finding("backend", "numba: kernels take longer to compile than in C, and some run slower")
 
 
 def _cache() -> Iterator[Finding]:

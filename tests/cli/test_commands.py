@@ -171,3 +171,15 @@ def test_closed_pipe_is_silent():
         f"{sys.executable} -m autosparse doctor | head -n 1", shell=True, capture_output=True, text=True, env=os.environ
     )
     assert done.stderr == ""
+
+
+def test_doctor_tells_the_backend(monkeypatch, capsys):
+    from autosparse.config import reload_options
+
+    main(["doctor"])
+    assert "backend" in capsys.readouterr().out
+    monkeypatch.setenv("AUTOSPARSE_CC", "numba")
+    reload_options()
+    main(["doctor"])
+    shown = capsys.readouterr().out
+    assert "(asked for)" in shown or "pip install 'autosparse[numba]'" in shown

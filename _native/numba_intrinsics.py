@@ -1,0 +1,214 @@
+"""What emitted Python calls: typed memory at addresses, arrays on the stack, tasks for the runtime's thread pool.
+
+Everything is a number: addresses are int64, positions and coordinates are widened to int64 when they are loaded. No
+function allocates, raises or touches a Python object: kernels become objects without outside symbols, which are kept
+on disk and loaded without numba. Needs the extra `numba`; imported when a kernel is built, never before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+"""Sums may be reordered by the compiler, never by the number of threads; NaN and infinities are respected."""
+
+_WORD: Final = ir.IntType(64)
+_TASK: Final = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+# asp_parallel_function: task, context, n_items, min_items, max_items, n_threads, serial_ns.
+_PARALLEL: Final = ir.FunctionType(ir.IntType(32), [_WORD] * 5 + [ir.IntType(32), ir.DoubleType()])
+
+VALUES: Final = {"f32": (types.float32, ir.FloatType()), "f64": (types.float64, ir.DoubleType())}
+INTEGERS: Final = {"u16": (ir.IntType(16), False), "i32": (ir.IntType(32), True), "i64": (_WORD, True)}
+
+
+def _cell(builder: Any, kind: Any, base: Any, at: Any) -> Any:  # llvmlite values
+    return builder.gep(builder.inttoptr(base, kind.as_pointer()), [at])
+
+
+def _load_value(name: str) -> Any:
+    kind, llvm_kind = VALUES[name]
+
+    @intrinsic
+    def load(typing_context, base, at):
+        def code(context, builder, signature, arguments):
+            return builder.load(_cell(builder, llvm_kind, *arguments))
+
+        return kind(types.int64, types.int64), code
+
+    return load
+
+
+def _store_value(name: str) -> Any:
+    kind, llvm_kind = VALUES[name]
+
+    @intrinsic
+    def store(typing_context, base, at, value):
+        def code(context, builder, signature, arguments):
+            builder.store(arguments[2], _cell(builder, llvm_kind, *arguments[:2]))
+
+        return types.void(types.int64, types.int64, kind), code
+
+    return store
+
+
+def _load_integer(name: str) -> Any:
+    llvm_kind, signed = INTEGERS[name]
+
+    @intrinsic
+    def load(typing_context, base, at):
+        def code(context, builder, signature, arguments):
+            found = builder.load(_cell(builder, llvm_kind, *arguments))
+            if llvm_kind is _WORD:
+                return found
+            return builder.sext(found, _WORD) if signed else builder.zext(found, _WORD)
+
+        return types.int64(types.int64, types.int64), code
+
+    return load
+
+
+def _stack(llvm_kind: Any) -> Any:
+    @intrinsic
+    def stack(typing_context, n):
+        if not isinstance(n, types.IntegerLiteral):
+            return None
+
+        def code(context, builder, signature, arguments):
+            room = cgutils.alloca_once(builder, ir.ArrayType(llvm_kind, n.literal_value))
+            return builder.ptrtoint(room, _WORD)
+
+        return types.int64(n), code
+
+    return stack
+
+
+@intrinsic
+def store_i64(typing_context, base, at, value):
+    """``base[at] = value``."""
+
+    def code(context, builder, signature, arguments):
+        builder.store(arguments[2], _cell(builder, _WORD, *arguments[:2]))
+
+    return types.void(types.int64, types.int64, types.int64), code
+
+
+@intrinsic
+def run_task(typing_context, task, context_address, begin, end):
+    """Call the task at an address, here and now."""
+
+    def code(context, builder, signature, arguments):
+        builder.call(builder.inttoptr(arguments[0], _TASK.as_pointer()), arguments[1:])
+
+    return types.void(*[types.int64] * 4), code
+
+
+@intrinsic
+def run_parallel(typing_context, pool, task, context_address, n_items, most_items, n_threads, serial_ns):  # noqa: PLR0917
+    """Hand the parts of a task out to the runtime's threads (`asp_parallel_function`)."""
+
+    def code(context, builder, signature, arguments):
+        pool, task, where, n_items, most, n_threads, serial_ns = arguments
+        function = builder.inttoptr(pool, _PARALLEL.as_pointer())
+        threads = builder.trunc(n_threads, ir.IntType(32))
+        builder.call(function, [task, where, n_items, ir.Constant(_WORD, 1), most, threads, serial_ns])
+
+    return types.void(*[types.int64] * 6, types.float64), code
+
+
+TASK_SIGNATURE: Final = types.void(types.int64, types.int64, types.int64)
+
+
+def address_of_task(task: Any) -> Any:  # a function
+    """A function of no arguments that gives the address of `task`, which becomes part of the same object.
+
+    Numba's own wrapper for C callers reports exceptions through Python; a task cannot raise, its status is dropped.
+    """
+    compiled = numba.njit(TASK_SIGNATURE, **OPTIONS)(task).overloads[TASK_SIGNATURE.args]
+
+    @intrinsic
+    def address(typing_context):
+        def code(context, builder, signature, arguments):
+            entry = ir.Function(builder.module, _TASK, name=f"asp_{task.__name__}")
+            entry.linkage = "internal"
+            body = ir.IRBuilder(entry.append_basic_block())
+            inner = context.declare_function(builder.module, compiled.fndesc)
+            context.call_conv.call_function(body, inner, types.none, TASK_SIGNATURE.args, entry.args)
+            body.ret_void()
+            context.active_code_library.add_linking_library(compiled.library)
+            return builder.ptrtoint(entry, _WORD)
+
+        return types.int64(), code
+
+    return address
+
+
+LOADS: Final[dict[str, Any]] = {
+    **{f"load_{name}": _load_value(name) for name in VALUES},
+    **{f"load_{name}": _load_integer(name) for name in INTEGERS},
+    **{f"store_{name}": _store_value(name) for name in VALUES},
+    **{f"stack_{name}": _stack(kind) for name, (_, kind) in VALUES.items()},
+    "stack_i64": _stack(_WORD),
+    "store_i64": store_i64,
+    "run_task": run_task,
+    "run_parallel": run_parallel,
+}
+
+
+def _boundary(load: Any) -> Any:
+    def boundary(pos, n, chunk, part, n_parts):
+        if part >= n_parts:
+            return n
+        if chunk > 0:
+            return part * chunk
+        if pos == 0:
+            return n * part // n_parts
+        first = load(pos, 0)
+        wanted = (float(load(pos, n) - first) + 2.0 * float(n)) * float(part) / float(n_parts)
+        low = 0
+        high = n
+        while low < high:
+            middle = (low + high) // 2
+            if float(load(pos, middle) - first) + 2.0 * float(middle) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    return numba.njit(**OPTIONS)(boundary)
+
+
+def _first(load: Any) -> Any:
+    def first(crd, low, high, wanted, is_sorted):
+        if is_sorted == 0:
+            return low
+        while low < high:
+            middle = (low + high) // 2
+            if load(crd, middle) < wanted:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    return numba.njit(**OPTIONS)(first)
+
+
+def namespace(dtype: str) -> dict[str, Any]:
+    """Names that emitted code may use: loads and stores, `boundary_i32` and `first_u16` for each integer type.
+
+    `boundary` and `first` do what `asp_boundary` and `asp_first` do in C (`c_types.HELPERS`).
+    """
+    scalar: Callable[[float], Any] = np.dtype(dtype).type
+    names = dict(LOADS)
+    for name in INTEGERS:
+        names[f"boundary_{name}"] = _boundary(LOADS[f"load_{name}"])
+        names[f"first_{name}"] = _first(LOADS[f"load_{name}"])
+    most = float(np.finfo(dtype).max)
+    return names | {"ZERO": scalar(0), "ONE": scalar(1), "MOST": scalar(most)}
