@@ -36,10 +36,13 @@ def product(csr, shape, B, threads=2):
     return runtime_api.matmul(csr, shape, B, out, transposed=False, threads=threads, flags=0)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+NARROW = [(dtype, 70, columns) for dtype in DTYPES for columns in (7, 32, 33, 300)]
+SEVERAL_PANELS = [("float32", 6000, 100), ("float64", 4500, 60), ("complex64", 4500, 50)]
+
+
 @pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("n_cols, columns", [(70, 32), (70, 33), (70, 300), (70, 7), (6000, 100), (9000, 40)])
-def test_bits_do_not_depend_on_where_b_lies(n_cols, columns, isa, dtype):
+@pytest.mark.parametrize("dtype, n_cols, columns", NARROW + SEVERAL_PANELS)
+def test_bits_do_not_depend_on_where_b_lies(dtype, n_cols, columns, isa):
     A, csr = often_read(400, n_cols, dtype)
     B = values(np.random.default_rng(6), (n_cols, columns), dtype)
     item = B.itemsize
