@@ -197,6 +197,14 @@ class OptionError(AutosparseError, ValueError):
         """A value that the setting `name` cannot take; `source` says where it came from."""
         return cls(f"{source} {name}={value!r} is not valid: it must be {domain}.\n  Cure: set {name} to {domain}.")
 
+    @classmethod
+    def other_run(cls, path: Path | str, differences: str) -> OptionError:
+        """A checkpoint of a run with other settings or data."""
+        return cls(
+            f"{str(path)!r} is the checkpoint of another run: {differences}.\n"
+            "  Cure: another --out, the settings of that run, or remove the checkpoint to begin anew."
+        )
+
 
 class ScheduleError(AutosparseError, ValueError):
     """A format or schedule that does not parse or is not legal."""

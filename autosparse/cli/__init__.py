@@ -22,6 +22,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "tune": "find and remember the plan for one product of a matrix",
     "explain": "what would run for a matrix, and why",
     "collect": "measure schedules on many patterns: training data for cost models",
+    "train": "learn a cost model from what `collect` measured",
     "cache": "what is remembered: ls, show, clear, export, import",
     "doctor": "what autosparse found on this machine, and what is missing",
 }

@@ -9,6 +9,7 @@ import pytest
 
 from tests.networks.world import cells, dense_convolution, lattice, torch
 
+from autosparse.tuner.networks import convolution  # isort: skip
 from autosparse.tuner.networks.convolution import SparseConvolution, SparseFeatures, global_average  # isort: skip
 from autosparse.tuner.networks.lattice import Lattice  # isort: skip
 
@@ -17,7 +18,9 @@ EXTENTS = {1: (40,), 2: (13, 9), 3: (8, 7, 6)}
 
 @pytest.mark.parametrize("dimension", EXTENTS)
 @pytest.mark.parametrize("n_in", [1, 6])
-def test_convolution_and_its_gradients_equal_the_dense_ones(dimension, n_in):
+@pytest.mark.parametrize("way", ["offset by offset", "in one product"])
+def test_convolution_and_its_gradients_equal_the_dense_ones(dimension, n_in, way, monkeypatch):
+    monkeypatch.setattr(convolution, "FEW_NUMBERS", 0 if way == "offset by offset" else 1 << 30)
     torch.manual_seed(dimension)
     for kernel_size, stride, n in itertools.product((1, 2, 3, 4, 5), (1, 2, 3), (1, 30, 200)):
         grid = lattice(n, EXTENTS[dimension], seed=n)

@@ -13,6 +13,15 @@ from autosparse.tuner.networks.lattice import Lattice  # noqa: E402
 DENSE_CONVOLUTIONS = {1: torch.nn.functional.conv1d, 2: torch.nn.functional.conv2d, 3: torch.nn.functional.conv3d}
 
 
+@pytest.fixture(autouse=True, scope="module")
+def one_thread():
+    """Small tensors on several threads wait for each other, on a busy machine most of the time."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 def cells(n, extents, seed=0):
     """`n` random cells, some of them repeated, in no order: (n, D)."""
     rng = np.random.default_rng(seed)

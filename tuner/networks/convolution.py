@@ -15,6 +15,8 @@ from autosparse.tuner.networks.lattice import KernelMap, Lattice
 
 FEW_INPUTS: Final = 4
 """Input channels up to which all offsets are one matrix product: gathering rows of a few numbers would dominate."""
+FEW_NUMBERS: Final = 1 << 18
+"""Numbers in the left factor of that product up to which it is taken anyway: one operation instead of three each."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,9 @@ class SparseConvolution(torch.nn.Module):
             seen = lattice.occupancy(self.kernel_size)
             return SparseFeatures(lattice, (seen.neighbours @ self.kernel[:, 0]).index_select(0, seen.place))
         pairs = lattice.kernel_map(self.kernel_size, self.stride)
-        convolve = _few_inputs if self.kernel.shape[1] <= FEW_INPUTS else _Convolve.apply
+        n_offsets, n_in, _ = self.kernel.shape
+        is_small = n_in <= FEW_INPUTS or pairs.n_outputs * n_offsets * n_in <= FEW_NUMBERS
+        convolve = _in_one_product if is_small else _Convolve.apply
         return SparseFeatures(lattice.coarser(self.stride), convolve(inputs.values, self.kernel, pairs))
 
     def extra_repr(self) -> str:
@@ -78,7 +82,7 @@ def global_average(features: SparseFeatures) -> torch.Tensor:
     return features.values.sum(dim=0, keepdim=True) / max(1, len(features.lattice))
 
 
-def _few_inputs(values: torch.Tensor, kernel: torch.Tensor, pairs: KernelMap) -> torch.Tensor:
+def _in_one_product(values: torch.Tensor, kernel: torch.Tensor, pairs: KernelMap) -> torch.Tensor:
     """All offsets in one product of (n_out cells, K^D n_in) numbers; autograd does the rest."""
     n_offsets, n_in, n_out = kernel.shape
     counts = torch.tensor(pairs.starts).diff().to(values.device)
@@ -98,6 +102,8 @@ class _Convolve(torch.autograd.Function):
         out = values.new_zeros(pairs.n_outputs, kernel.shape[2])
         for k in range(kernel.shape[0]):
             span = slice(pairs.starts[k], pairs.starts[k + 1])
+            if span.start == span.stop:
+                continue
             out.index_add_(0, pairs.outputs[span], values.index_select(0, pairs.inputs[span]) @ kernel[k])
         return out
 
@@ -109,6 +115,8 @@ class _Convolve(torch.autograd.Function):
         grad_kernel = torch.zeros_like(kernel) if ctx.needs_input_grad[1] else None
         for k in range(kernel.shape[0]):
             span = slice(pairs.starts[k], pairs.starts[k + 1])
+            if span.start == span.stop:
+                continue
             upper = grad.index_select(0, pairs.outputs[span])
             if grad_values is not None:
                 grad_values.index_add_(0, pairs.inputs[span], upper @ kernel[k].T)

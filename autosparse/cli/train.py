@@ -1,0 +1,162 @@
+"""`train --data DIR --op OP --out RUN`: learn a cost model from what `collect` measured, or go on with it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosparse import log
+from autosparse.cli import show
+from autosparse.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from autosparse.tuner.ranking import Ranking
+    from autosparse.tuner.training.trainer import Epoch, Trainer
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `train`."""
+    parser.add_argument("--data", type=Path, metavar="DIR", help="measurements (`collect --out DIR`)")
+    parser.add_argument("--op", default="spmv", help="operation, as `collect` names it (spmv, spmm32, ...)")
+    parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder of this run, or of --compare")
+    parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that the measurements name")
+    parser.add_argument("--extractor", default="waconet", help="waconet, minkowski, dense, human or statistics")
+    parser.add_argument("--backend", default="own", help="sparse convolution: own or minkowski")
+    parser.add_argument("--space", default="both", choices=("own", "waco", "both"), help="schedules learned from")
+    parser.add_argument("--epochs", type=int, default=70, metavar="N", help="in all, earlier runs included (70)")
+    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="begin no epoch after so long")
+    parser.add_argument("--batch", type=int, default=32, metavar="N", help="schedules of a pattern in a step (32)")
+    parser.add_argument("--rate", type=float, default=1e-4, metavar="R", help="Adam's learning rate (1e-4)")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and order")
+    parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch; 1 is best for small patterns")
+    parser.add_argument("--device", default="cpu", help="of PyTorch: cpu, cuda")
+    parser.add_argument("--start", type=Path, metavar="FILE", help="weights to begin with instead of random ones")
+    parser.add_argument("--memory", type=float, default=4.0, metavar="GB", help="of prepared patterns (4)")
+    parser.add_argument("--compare", type=Path, nargs="+", metavar="RUN", help="train nothing: these runs side by side")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, or compare."""
+    if arguments.compare:
+        return _compare(arguments.compare, arguments.out)
+    if arguments.data is None:
+        raise CommandError("there is nothing to learn from", cure="--data DIR, a folder that `collect --out DIR` wrote")
+    return _train(arguments)
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    trainer = _trainer(arguments)
+    from autosparse.tuner.training.curves import CURVE, write_curve
+    from autosparse.tuner.training.observations import Observations
+
+    data = trainer.data
+    counts = {split: len(data.of(split)) for split in ("train", "validation", "held_out")}
+    if not counts["train"]:
+        raise CommandError(
+            f"all {sum(counts.values())} patterns validate or are held out", cure="collect more patterns"
+        )
+    print(f"{data.op}: " + ", ".join(f"{n} patterns {split}" for split, n in counts.items()).replace("_", " "))
+    if data.n_outside:
+        print(f"  {data.n_outside} schedules outside the space {arguments.space!r} are left out")
+    if trainer.history:
+        print(f"  taken up after epoch {len(trainer.history)}")
+    observe = Observations(trainer.model.extractor, arguments.matrices, limit_bytes=int(arguments.memory * 1e9))
+    start_s = time.monotonic()
+    rows = trainer.run(observe, epochs=arguments.epochs, progress=log.progress_line())
+    while time.monotonic() - start_s < arguments.seconds and (row := next(rows, None)) is not None:
+        print(_line(row), flush=True)
+        write_curve(arguments.out / CURVE, trainer.history)
+    if trainer.history:
+        _finish(trainer, observe, arguments.out)
+    return 0
+
+
+def _trainer(arguments: argparse.Namespace) -> Trainer:
+    import torch
+
+    import autosparse.tuner.networks  # noqa: F401  # says so when torch is missing
+    from autosparse.tuner.training.data import read_data
+    from autosparse.tuner.training.trainer import Settings, Trainer
+
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    settings = Settings(
+        extractor=arguments.extractor,
+        backend=arguments.backend,
+        seed=arguments.seed,
+        rate=arguments.rate,
+        batch=arguments.batch,
+        device=arguments.device,
+    )
+    data = read_data(arguments.data, arguments.op, spaces=arguments.space)
+    return Trainer(settings, data, arguments.out, start=arguments.start)
+
+
+def _line(row: Epoch) -> str:
+    return (
+        f"epoch {row.epoch:3}: loss {row.train_loss:.4f}, validation {row.validation_loss:.4f}, "
+        f"pairs {row.ordered_pairs:.3f}, tau {row.kendall_tau:.3f}, top-1 {row.top1:.3f}, "
+        f"top-10 {row.top10:.3f}, {show.seconds(row.seconds)}"
+    )
+
+
+def _finish(trainer: Trainer, observe: Any, out: Path) -> None:
+    """Ranking of the best weights on both kinds of unseen groups, and the picture of the curve."""
+    from autosparse.tuner.training.trainer import RANKING, WEIGHTS
+
+    found = {split: trainer.rank(split, observe) for split in ("validation", "held_out")}
+    facts = {
+        "run": trainer.identity,
+        "epoch": trainer.best.epoch,
+        **{split: asdict(ranking) if ranking else None for split, ranking in found.items()},
+    }
+    (out / RANKING).write_text(json.dumps(facts, indent=1), encoding="utf-8")
+    print(f"best weights: epoch {trainer.best.epoch}, {out / WEIGHTS}")
+    known = {split.replace("_", " "): ranking for split, ranking in found.items() if ranking}
+    if known:
+        print(_table(known))
+    _draw(out / "curve.png", {trainer.settings.extractor: trainer.history}, trainer.data.op)
+
+
+def _table(rankings: dict[str, Ranking]) -> str:
+    header = ("groups", "patterns", "pairs", "tau", "top-1", "5 %", "top-5", "5 %", "top-10", "5 %", "speed", "best")
+    rows = []
+    for name, one in rankings.items():
+        tops = [f"{value:.3f}" for k in one.top for value in (one.top[k], one.top_low[k])]
+        numbers = (f"{one.ordered_pairs:.3f}", f"{one.kendall_tau:.3f}")
+        rows.append((name, str(one.n_patterns), *numbers, *tops, f"{one.speedup[1]:.2f}x", f"{one.best_speedup:.2f}x"))
+    return show.table(header, rows)
+
+
+def _compare(runs: list[Path], out: Path) -> int:
+    """Curves of several runs in one picture and one table."""
+    from autosparse.tuner.ranking import Ranking
+    from autosparse.tuner.training.curves import CURVE, read_curve
+    from autosparse.tuner.training.trainer import RANKING
+
+    missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
+    if missing:
+        raise CommandError(f"no finished run in {', '.join(missing)}", cure="folders that `train --out` wrote")
+    curves = {run.name: read_curve(run / CURVE) for run in runs}
+    for split in ("validation", "held_out"):
+        found = {run.name: json.loads((run / RANKING).read_text(encoding="utf-8"))[split] for run in runs}
+        rankings = {name: Ranking.from_json(facts) for name, facts in found.items() if facts}
+        if rankings:
+            print(f"{split.replace('_', ' ')} groups\n{_table(rankings)}")
+    out.mkdir(parents=True, exist_ok=True)
+    _draw(out / "curves.png", curves, "extractors")
+    return 0
+
+
+def _draw(path: Path, curves: dict[str, Any], title: str) -> None:
+    from autosparse.errors import MissingExtraError
+    from autosparse.tuner.training.curves import draw_curves
+
+    try:
+        draw_curves(path, curves, title=title)
+    except MissingExtraError as error:
+        print(f"no picture: {error}")

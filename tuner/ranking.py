@@ -1,0 +1,101 @@
+"""How well predicted costs rank schedules: what is reported of every cost model (WACO §5.2, §5.3).
+
+For one pattern: `costs` (n,) predicted, lower is better, and `ratios` (n,) measured times over the default kernel's.
+A schedule that left its race early is `censored`: its time is at least its ratio. Pairs whose order is then unknown
+do not count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+Flags = NDArray[np.bool_]
+
+TOP: Final = (1, 5, 10)
+LOW_QUANTILE: Final = 0.05
+
+
+def known_order(ratios: Floats, censored: Flags) -> NDArray[np.int8]:
+    """sign(time_i - time_j), (n, n): 1, 0 or -1; 0 too where censoring leaves it open."""
+    sign = np.sign(ratios[:, None] - ratios[None, :])
+    # i is known to be slower than j only if j's time is exact; i's may be a lower bound.
+    open_pairs = ((sign >= 0) & censored[None, :]) | ((sign <= 0) & censored[:, None])
+    sign[open_pairs] = 0
+    return sign.astype(np.int8)
+
+
+def ordered_pairs(costs: Floats, ratios: Floats, censored: Flags) -> float:
+    """Share of the pairs with a known order that are predicted in it; ties of costs count half. nan for no pair."""
+    known, predicted = _pairs(costs, ratios, censored)
+    agreement = (known * predicted)[known != 0]
+    return float((1 + agreement).mean() / 2) if agreement.size else float("nan")
+
+
+def kendall_tau(costs: Floats, ratios: Floats, censored: Flags) -> float:
+    """Kendall's τ-b between costs and times; nan where one of them is constant.
+
+    Pairs with an unknown order count as ties of the times.
+    """
+    known, predicted = _pairs(costs, ratios, censored)
+    n_pairs_known, n_pairs_predicted = np.count_nonzero(known), np.count_nonzero(predicted)
+    if not n_pairs_known or not n_pairs_predicted:
+        return float("nan")
+    return float((known * predicted).sum(dtype=np.int64) / np.sqrt(float(n_pairs_known) * n_pairs_predicted))
+
+
+def _pairs(costs: Floats, ratios: Floats, censored: Flags) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    above = np.triu_indices(len(costs), 1)
+    predicted = np.sign(costs[:, None] - costs[None, :]).astype(np.int8)
+    return known_order(ratios, censored)[above], predicted[above]
+
+
+def top_quality(costs: Floats, ratios: Floats, k: int) -> float:
+    """Time of the best schedule over that of the best among the k with the lowest costs: 1 is perfect."""
+    chosen = np.argsort(costs, kind="stable")[:k]
+    return float(ratios.min() / ratios[chosen].min())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ranking:
+    """Means over patterns: plain of shares, geometric of times; `low` is the 5th percentile over patterns."""
+
+    n_patterns: int
+    ordered_pairs: float
+    kendall_tau: float
+    top: dict[int, float]  # k -> best / best of the top k
+    top_low: dict[int, float]
+    speedup: dict[int, float]  # k -> default kernel / best of the top k
+    best_speedup: float  # default kernel / best schedule of all
+
+    @classmethod
+    def of(cls, scored: Sequence[tuple[Floats, Floats, Flags]]) -> Ranking:
+        """Of (costs, ratios, censored) of each pattern; ValueError for none."""
+        if not scored:
+            raise ValueError("no pattern to rank schedules on: 0 given, at least 1 needed")
+        quality = {k: np.array([top_quality(costs, ratios, k) for costs, ratios, _ in scored]) for k in TOP}
+        best = np.array([ratios.min() for _, ratios, _ in scored])
+        return cls(
+            n_patterns=len(scored),
+            ordered_pairs=float(np.nanmean([ordered_pairs(*one) for one in scored])),
+            kendall_tau=float(np.nanmean([kendall_tau(*one) for one in scored])),
+            top={k: _geometric(one) for k, one in quality.items()},
+            top_low={k: float(np.quantile(one, LOW_QUANTILE)) for k, one in quality.items()},
+            speedup={k: _geometric(one / best) for k, one in quality.items()},
+            best_speedup=_geometric(1 / best),
+        )
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Ranking:
+        """From what ``json.dumps(asdict(ranking))`` wrote: there keys are texts."""
+        tables = ("top", "top_low", "speedup")
+        return cls(**{**values, **{name: {int(k): one for k, one in values[name].items()} for name in tables}})
+
+
+def _geometric(values: NDArray[np.floating[Any]]) -> float:
+    return float(np.exp(np.log(values).mean()))

@@ -1,0 +1,141 @@
+"""Measurements as training cases: codes of schedules and their times, and which cases may be trained on."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements, read_folder
+from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.joint_space import JointSpace
+from autosparse.tuner.networks.embedder import flat_codes
+from autosparse.tuner.own_space import own_space
+from autosparse.tuner.template import TemplateSpace
+from autosparse.tuner.waco_space import waco_space
+from numpy.typing import NDArray
+
+from autosparse.errors import InputError, ScheduleError
+from autosparse.schedule import SuperSchedule
+
+VALIDATION_OF: Final = 5
+"""One group in so many is for validation: 80:20 (WACO §4.1.3)."""
+SPACES: Final = ("own", "waco", "both")
+FEWEST: Final = 2
+"""Schedules that a case must have: one has no rank."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One pattern: rows of `codes` are its schedules, `ratios` their times over the default kernel's."""
+
+    recipe: Recipe
+    codes: NDArray[np.int16] = field(repr=False)
+    ratios: NDArray[np.float32] = field(repr=False)
+    censored: NDArray[np.bool_] = field(repr=False)  # at least so long
+    default_s: float
+
+    @property
+    def split(self) -> str:
+        """One of "train", "validation" and "held_out": the groups that no training may see."""
+        if self.recipe.is_held_out:
+            return "held_out"
+        return "validation" if is_validation(self.recipe.group) else "train"
+
+
+def is_validation(group: str) -> bool:
+    """Whether the patterns of `group` validate: by its hash, so that more data never moves a group across."""
+    digest = hashlib.blake2b(group.encode(), digest_size=4, person=b"validation").digest()
+    return int.from_bytes(digest, "little") % VALIDATION_OF == 0
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """All cases of one operation, with the space that their codes belong to."""
+
+    op: str
+    dimension: int
+    space: JointSpace
+    cases: Sequence[Case]
+    machines: Sequence[Mapping[str, Any]]
+    n_outside: int  # schedules of other spaces, left out
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """16 hex digits over patterns, codes and times: a run goes on only with the data that it began with."""
+        found = hashlib.blake2b(digest_size=8)
+        for case in self.cases:
+            for part in (case.recipe.to_json().encode(), case.codes, case.ratios, case.censored):
+                found.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes())
+        return found.hexdigest()
+
+    def of(self, split: str) -> list[Case]:
+        """The cases of "train", "validation" or "held_out"."""
+        return [case for case in self.cases if case.split == split]
+
+
+def read_data(folder: Path, op: str, *, spaces: str = "both") -> DataSet:
+    """The measurements of `op` below `folder`; InputError when there are none."""
+    found = [one for one in read_folder(folder, op) if np.count_nonzero(one["status"] != REFUSED) >= FEWEST]
+    if not found:
+        raise InputError.refused(
+            f"there are no measurements of {op!r} to train on",
+            given=f"the folder {str(folder)!r}",
+            cure=f"python -m autosparse collect --out {folder} --ops {op}",
+        )
+    texts = sorted({text for one in found for text in one.schedules})
+    schedules = {text: SuperSchedule.from_json(text) for text in texts}
+    joint = joint_space(op, schedules.values(), spaces=spaces)
+    codes = _codes(joint, schedules)
+    cases = [case for one in found if (case := _case(one, codes)) is not None]
+    machines = list({str(one.facts["machine"]): one.facts["machine"] for one in found}.values())
+    return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes))
+
+
+def joint_space(op: str, schedules: Iterable[SuperSchedule], *, spaces: str = "both") -> JointSpace:
+    """Our space, WACO's, or both, of the algorithm of `op`, with the numbers of threads that `schedules` have."""
+    algorithm = re.sub(r"\d+$", "", op)
+    threads = tuple(sorted({one.threads for one in schedules} - {0}))
+    members: list[TemplateSpace] = []
+    if spaces in ("own", "both"):
+        members.append(own_space(algorithm, threads=(0, *threads)))
+    if spaces in ("waco", "both"):
+        members.append(waco_space(algorithm, threads=_two(threads)))
+    return JointSpace(tuple(members))
+
+
+def _two(threads: Sequence[int]) -> tuple[int, int]:
+    """WACO's space has two numbers of threads: the largest, and the next."""
+    *_, less, most = (1, 2, *threads)
+    return less, most
+
+
+def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[str, NDArray[np.int16]]:
+    """The row of `flat_codes` of each schedule that is in `space`."""
+    found = {}
+    for text, schedule in schedules.items():
+        try:
+            found[text] = space.encode(schedule)
+        except ScheduleError:
+            continue
+    rows = flat_codes(found.values(), space.parameters)
+    return dict(zip(found, rows, strict=True))
+
+
+def _case(one: Measurements, codes: Mapping[str, NDArray[np.int16]]) -> Case | None:
+    status, ratios = one["status"], one["ratio"]
+    kept = [
+        at
+        for at, text in enumerate(one.schedules)
+        if text in codes and status[at] != REFUSED and np.isfinite(ratios[at]) and ratios[at] > 0
+    ]
+    if len(kept) < FEWEST:
+        return None
+    rows = np.stack([codes[one.schedules[at]] for at in kept])
+    default_s = float(np.nanmedian(one.heats["default_s"]))
+    return Case(one.recipe, rows, ratios[kept], status[kept] == CENSORED, default_s)

@@ -1,0 +1,181 @@
+"""Epochs of training (WACO §4.1.3): Adam, one pattern and 32 of its schedules per step, best weights kept.
+
+Every epoch's order is drawn from (seed, epoch) alone and the checkpoint after it holds weights and moments exactly, so
+a run that was killed and taken up again gives the same bits as one that was not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.ranking import Ranking
+from autosparse.tuner.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from autosparse.tuner.training.data import Case, DataSet
+from autosparse.tuner.training.observations import Observations
+from autosparse.tuner.training.pairs import hinge_loss, known_pairs
+from autosparse.tuner.training.weights import Meaning, read_weights, write_weights
+
+from autosparse.log import Progress
+
+CHECKPOINT: Final = "checkpoint.safetensors"
+WEIGHTS: Final = "weights.safetensors"
+RANKING: Final = "ranking.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What decides the result of a run, together with the data."""
+
+    extractor: str
+    backend: str = "own"
+    seed: int = 0
+    rate: float = 1e-4
+    batch: int = 32
+    device: str = "cpu"
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A row of the learning curve; nan where there was nothing to validate on."""
+
+    epoch: int  # from 1
+    train_loss: float
+    validation_loss: float
+    ordered_pairs: float
+    kendall_tau: float
+    top1: float
+    top10: float
+    seconds: float
+
+
+class Trainer:
+    """One run in a folder of its own: checkpoint, best weights, ranking. `observe` makes patterns."""
+
+    def __init__(self, settings: Settings, data: DataSet, folder: Path, *, start: Path | None = None) -> None:
+        self.settings, self.data, self.folder = settings, data, folder
+        self.meaning = Meaning(
+            op=data.op, extractor=settings.extractor, dimension=data.dimension, parameters=data.space.parameters
+        )
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(settings.seed)
+            self.model: CostModel = self.meaning.make_model(backend=settings.backend)
+        if start is not None:
+            self.model.load_weights(read_weights(start)[0].weights())
+        self.model.to(settings.device)
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=settings.rate)
+        self.history: list[Epoch] = []
+        self._resume()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What a checkpoint must agree with to be taken up."""
+        return {**asdict(self.settings), "op": self.data.op, "data": self.data.digest}
+
+    def _resume(self) -> None:
+        path = self.folder / CHECKPOINT
+        if path.exists():
+            found = read_checkpoint(path, self.identity)
+            found.restore(self.model, self.optimizer)
+            self.history = [Epoch(**row) for row in found.history]
+
+    def run(self, observe: Observations, *, epochs: int, progress: Progress | None = None) -> Iterator[Epoch]:
+        """One Epoch at a time until there are `epochs` of them, those of earlier runs included."""
+        train, validation = self.data.of("train"), self.data.of("validation")
+        while len(self.history) < epochs:
+            start_s = time.perf_counter()
+            at = len(self.history) + 1
+            train_loss = self._train(train, observe, at, progress)
+            loss, ranking = self._validate(validation, observe)
+            row = Epoch(
+                at,
+                train_loss,
+                loss,
+                ranking.ordered_pairs if ranking else math.nan,
+                ranking.kendall_tau if ranking else math.nan,
+                ranking.top[1] if ranking else math.nan,
+                ranking.top[10] if ranking else math.nan,
+                time.perf_counter() - start_s,
+            )
+            self.history.append(row)
+            if self.best is row:
+                self._keep_weights(ranking)
+            state = Checkpoint.of(self.model, self.optimizer, [asdict(one) for one in self.history])
+            write_checkpoint(self.folder / CHECKPOINT, state, self.identity)
+            yield row
+
+    @property
+    def best(self) -> Epoch:
+        """The epoch whose weights are kept: most validation pairs in order, the last one without validation."""
+        known = [row for row in self.history if not math.isnan(row.ordered_pairs)]
+        return max(known, key=lambda row: row.ordered_pairs) if known else self.history[-1]
+
+    def _train(self, cases: Sequence[Case], observe: Observations, epoch: int, progress: Progress | None) -> float:
+        self.model.train()
+        rng = np.random.default_rng([self.settings.seed, epoch])
+        losses = []
+        for step, at in enumerate(rng.permutation(len(cases)).tolist()):
+            if progress is not None:
+                progress(step / len(cases), f"epoch {epoch}, pattern {step} of {len(cases)}")
+            case = cases[at]
+            chosen = rng.permutation(len(case.codes))[: self.settings.batch]
+            slower, faster = known_pairs(case.ratios[chosen], case.censored[chosen])
+            if not len(slower):
+                continue
+            self.optimizer.zero_grad()
+            loss = hinge_loss(self._costs(case, observe, chosen), slower, faster)
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+            losses.append(loss.item())
+        return float(np.mean(losses)) if losses else math.nan
+
+    def _costs(self, case: Case, observe: Observations, chosen: np.ndarray | None = None) -> torch.Tensor:
+        codes = case.codes if chosen is None else case.codes[chosen]
+        costs: torch.Tensor = self.model(observe(case.recipe), torch.from_numpy(codes).to(self.settings.device))
+        return costs
+
+    def _validate(self, cases: Sequence[Case], observe: Observations) -> tuple[float, Ranking | None]:
+        """Mean loss and ranking over all schedules of `cases`."""
+        self.model.eval()
+        losses, scored = [], []
+        with torch.no_grad():
+            for case in cases:
+                costs = self._costs(case, observe)
+                losses.append(hinge_loss(costs, *known_pairs(case.ratios, case.censored)).item())
+                scored.append((costs.cpu().numpy(), case.ratios, case.censored))
+        return (float(np.mean(losses)), Ranking.of(scored)) if scored else (math.nan, None)
+
+    def rank(self, split: str, observe: Callable[[Any], Any] | Observations) -> Ranking | None:
+        """How the best weights rank the schedules of a split; None without cases."""
+        best, _ = read_weights(self.folder / WEIGHTS, backend=self.settings.backend)
+        current = {name: value.copy() for name, value in self.model.weights().items()}
+        self.model.load_weights(best.weights())
+        try:
+            return self._validate(self.data.of(split), observe)[1]  # type: ignore[arg-type]  # tests pass a function
+        finally:
+            self.model.load_weights(current)
+
+    def _keep_weights(self, ranking: Ranking | None) -> None:
+        about = {
+            **self.identity,
+            "epoch": len(self.history),
+            "machines": list(self.data.machines),
+            "n_train": len(self.data.of("train")),
+            "validation": asdict(ranking) if ranking else None,
+        }
+        meaning = Meaning(
+            op=self.meaning.op,
+            extractor=self.meaning.extractor,
+            dimension=self.meaning.dimension,
+            parameters=self.meaning.parameters,
+            about=json.loads(json.dumps(about)),
+        )
+        write_weights(self.folder / WEIGHTS, self.model, meaning)
