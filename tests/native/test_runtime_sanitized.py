@@ -19,6 +19,7 @@ TESTS = (
     "test_runtime_pool.py",
     "test_runtime_memory.py",
     "test_slices.py",
+    "test_waconet.py",
 )
 
 

@@ -1,0 +1,70 @@
+/* Sparse convolutions of WACONet: cells in fibres, and what the bodies for each instruction set are given. */
+#ifndef ASP_WACONET_H
+#define ASP_WACONET_H
+
+#include "common.h"
+
+enum { CHANNELS = 32, MOST_FIBRES = 25, MOST_PAIRS = 125, BLOCK_CELLS = 1024 };
+
+/* Cells that share all coordinates but the last: fibre f holds k[ptr[f]] .. k[ptr[f + 1] - 1], ascending. Fibres
+ * ascend by (i, j). A matrix has i = 0 everywhere. */
+typedef struct {
+    int64_t n_fibres, n_cells;
+    int32_t *i, *j, *k;
+    int64_t *ptr;
+} asp_cells;
+
+/* One layer: blocks of BLOCK_CELLS output cells are independent. */
+typedef struct {
+    const asp_cells *in, *out;
+    int n_dims, stride, reach; /* offsets -reach .. reach */
+    const float *features;     /* (in->n_cells, CHANNELS); NULL: 1 channel, all ones */
+    const float *weights;
+    float *results;  /* (out->n_cells, CHANNELS) */
+    double *sums;    /* (number of blocks, CHANNELS) */
+} asp_layer;
+
+typedef struct {
+    const int32_t *ids;
+    const float *programs, *pattern, *W2, *b2, *w3;
+    float b3, *out;
+} asp_prediction;
+
+/* Tasks for asp_parallel: items are blocks of cells, and programs. */
+typedef struct {
+    void (*convolve)(void *layer, int64_t begin, int64_t end);
+    void (*predict)(void *prediction, int64_t begin, int64_t end);
+} asp_waconet_kernels;
+
+extern const asp_waconet_kernels asp_waconet_base, asp_waconet_avx2, asp_waconet_avx512;
+
+/* Where to look for the input cells of one output fibre: kept from fibre to fibre, all searches go upwards. */
+typedef struct {
+    int n;                      /* input fibres, n_dims - 1 offsets each */
+    int64_t at[MOST_FIBRES];    /* first input fibre that is not before the one wanted */
+    int64_t cursor[MOST_FIBRES], end[MOST_FIBRES]; /* within the fibre; equal: there is none */
+    int first_offset[MOST_FIBRES];                 /* kernel offset of its cell with the smallest last coordinate */
+} asp_cursors;
+
+void asp_cursors_begin(asp_cursors *c, const asp_layer *layer, int64_t fibre);
+void asp_cursors_fibre(asp_cursors *c, const asp_layer *layer, int64_t fibre, int32_t first_k);
+/* Pairs (kernel offset, input cell) of the output cell with last coordinate k of the current fibre. */
+ASP_INLINE int asp_cursors_pairs(asp_cursors *c, const asp_layer *layer, int32_t k, int32_t *offsets, int64_t *cells)
+{
+    const int width = 2 * layer->reach + 1;
+    const int32_t *in = layer->in->k, low = k * layer->stride - layer->reach, high = low + width;
+    int n = 0;
+    for (int f = 0; f < c->n; f++) {
+        int64_t at = c->cursor[f];
+        const int64_t end = c->end[f];
+        while (at < end && in[at] < low) at++;
+        c->cursor[f] = at;
+        for (; at < end && in[at] < high; at++) {
+            offsets[n] = c->first_offset[f] + (in[at] - low) * c->n;
+            cells[n++] = at;
+        }
+    }
+    return n;
+}
+
+#endif

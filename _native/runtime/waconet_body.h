@@ -1,0 +1,106 @@
+/* Bodies for one instruction set: ISA names it, SETS says how many sums run beside each other (latency over width). */
+#define BODY(name) ASP_GLUE(name, waconet, ISA, f32)
+
+typedef float BODY(v) __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t BODY(vi) __attribute__((vector_size(64), aligned(4), may_alias));
+#define V BODY(v)
+
+/* max(x, 0). A macro: vectors wider than the instruction set's have no calling convention. */
+#define positive(x) ((V)((BODY(vi))(x) & (BODY(vi))((x) > (V){0})))
+
+/* Sum over pairs of features[cell] @ weights[offset]. */
+ASP_INLINE void BODY(sum_pairs)(const asp_layer *layer, int n, const int32_t *offsets, const int64_t *cells, V *total)
+{
+    V sums[SETS][2] = {{{0}}};
+    for (int p = 0; p < n; p++) {
+        const float *x = layer->features + cells[p] * CHANNELS;
+        const float *w = layer->weights + (int64_t)offsets[p] * CHANNELS * CHANNELS;
+        for (int c = 0; c < CHANNELS; c += SETS) {
+            ASP_UNROLL for (int s = 0; s < SETS; s++)
+            {
+                const V *row = (const V *)(w + (c + s) * CHANNELS);
+                sums[s][0] += x[c + s] * row[0];
+                sums[s][1] += x[c + s] * row[1];
+            }
+        }
+    }
+    for (int half = 0; half < 2; half++) {
+        total[half] = sums[0][half];
+        for (int s = 1; s < SETS; s++) total[half] += sums[s][half];
+    }
+}
+
+/* The first layer: the input is 1, one channel. */
+ASP_INLINE void BODY(sum_ones)(const asp_layer *layer, int n, const int32_t *offsets, V *total)
+{
+    total[0] = total[1] = (V){0};
+    for (int p = 0; p < n; p++) {
+        const V *row = (const V *)(layer->weights + (int64_t)offsets[p] * CHANNELS);
+        total[0] += row[0];
+        total[1] += row[1];
+    }
+}
+
+static void BODY(convolve_block)(const asp_layer *layer, int64_t block)
+{
+    const asp_cells *out = layer->out;
+    int64_t cell = block * BLOCK_CELLS;
+    const int64_t end = asp_min(cell + BLOCK_CELLS, out->n_cells);
+    int64_t fibre = 0, high = out->n_fibres; /* the fibre of the first cell */
+    while (fibre + 1 < high) {
+        const int64_t middle = fibre + (high - fibre) / 2;
+        if (out->ptr[middle] <= cell) fibre = middle;
+        else high = middle;
+    }
+    asp_cursors cursors;
+    asp_cursors_begin(&cursors, layer, fibre);
+    V pooled[2] = {{0}};
+    int32_t offsets[MOST_PAIRS];
+    int64_t cells[MOST_PAIRS];
+    for (; cell < end; fibre++) {
+        const int64_t stop = asp_min(end, out->ptr[fibre + 1]);
+        asp_cursors_fibre(&cursors, layer, fibre, out->k[cell]);
+        for (; cell < stop; cell++) {
+            V total[2];
+            const int n = asp_cursors_pairs(&cursors, layer, out->k[cell], offsets, cells);
+            if (layer->features) BODY(sum_pairs)(layer, n, offsets, cells, total);
+            else BODY(sum_ones)(layer, n, offsets, total);
+            V *result = (V *)(layer->results + cell * CHANNELS);
+            for (int half = 0; half < 2; half++) pooled[half] += result[half] = positive(total[half]);
+        }
+    }
+    for (int c = 0; c < CHANNELS; c++) layer->sums[block * CHANNELS + c] = pooled[c / 16][c % 16];
+}
+
+static void BODY(convolve)(void *context, int64_t begin, int64_t end)
+{
+    for (int64_t block = begin; block < end; block++) BODY(convolve_block)(context, block);
+}
+
+static void BODY(predict)(void *context, int64_t begin, int64_t end)
+{
+    const asp_prediction *a = context;
+    for (int64_t p = begin; p < end; p++) {
+        const float *program = a->programs + (a->ids ? (int64_t)a->ids[p] : p) * 128;
+        float first[128] __attribute__((aligned(64)));
+        for (int c = 0; c < 128; c += 16) {
+            const V x = *(const V *)(a->pattern + c) + *(const V *)(program + c);
+            *(V *)(first + c) = positive(x);
+        }
+        V sums[4];
+        for (int q = 0; q < 4; q++) sums[q] = *(const V *)(a->b2 + 16 * q);
+        for (int c = 0; c < 128; c++) {
+            const V *row = (const V *)(a->W2 + c * 64);
+            ASP_UNROLL for (int q = 0; q < 4; q++) sums[q] += first[c] * row[q];
+        }
+        V total = {0};
+        for (int q = 0; q < 4; q++) total += positive(sums[q]) * *(const V *)(a->w3 + 16 * q);
+        float result = a->b3;
+        for (int c = 0; c < 16; c++) result += total[c];
+        a->out[p] = result;
+    }
+}
+
+#define TABLE_OF(isa) TABLE_OF_(isa)
+#define TABLE_OF_(isa) asp_waconet_##isa
+const asp_waconet_kernels TABLE_OF(ISA) = {BODY(convolve), BODY(predict)};
