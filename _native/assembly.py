@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from autosparse._native import memory, runtime_api
 from autosparse._native.levels import LEVELS, Entries
 from autosparse._native.stored import extents_of
 from numpy.typing import NDArray
@@ -49,7 +50,62 @@ class Types:
 
 def assemble(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types) -> Assembled:
     """`entries` (values of each index, entry by entry) as levels of `fmt`. PackError, MemoryError."""
-    return assemble_generic(fmt, entries, sizes, types)
+    made = _assemble_native(fmt, entries, sizes, types) if runtime_api.available else None
+    return assemble_generic(fmt, entries, sizes, types) if made is None else made
+
+
+def _assemble_native(
+    fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types
+) -> Assembled | None:
+    """By one radix sort of whole keys; None where it cannot be had (see ``runtime/levels_api.h``)."""
+    ffi, lib = runtime_api.ffi, runtime_api.lib
+    asked = ffi.new("asp_level_order *")
+    extents, columns = extents_of(fmt, sizes), [entries[name[:-1]] for name in fmt.order]
+    asked.n_levels, asked.n_sorted, asked.nnz = len(fmt.levels), n_sorted(fmt), columns[0].size
+    asked.itype, asked.n_threads = runtime_api.INDEX_CODES[columns[0].dtype.name], runtime_api.max_threads()
+    for depth, (level, column) in enumerate(zip(fmt.levels, columns, strict=True)):
+        name = level.coordinate
+        asked.coords[depth] = runtime_api.pointer(column)
+        asked.split[depth], asked.extent[depth] = fmt.split(name[:-1]), extents[name]
+        asked.is_outer[depth] = name.endswith("1")
+        asked.is_compressed[depth] = level.kind is LevelKind.COMPRESSED
+    n_listed, in_order = ffi.new("int64_t[12]"), ffi.new("int *")
+    entries_sorted = lib.asp_sort_entries(asked, n_listed, in_order)
+    if not entries_sorted:
+        return None
+    try:
+        return _written(fmt, extents, types, (entries_sorted, n_listed, bool(in_order[0])))
+    finally:
+        lib.asp_free_entries(entries_sorted)
+
+
+def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple[Any, Any, bool]) -> Assembled:
+    """Arrays of the right sizes, filled from sorted entries (C handles)."""
+    entries_sorted, n_listed, in_order = found
+    ffi, pos, crd, n_positions = runtime_api.ffi, {}, {}, 1
+    for depth, level in enumerate(fmt.levels):
+        name = level.coordinate
+        if level.kind is LevelKind.COMPRESSED:
+            pos[name] = np.zeros(n_positions + 1, dtype=types.pos)
+            crd[name] = memory.empty_output((int(n_listed[depth]),), types.crd)
+            n_positions = int(n_listed[depth])
+        else:
+            n_positions *= extents[name]
+        if n_positions > MAX_POSITIONS:
+            raise PackError.unfit(fmt, f"{n_positions:,} positions")
+    nnz = int(n_listed[len(fmt.levels) - 1])
+    numbers = None if in_order else np.empty(nnz, dtype=types.pos)
+    positions = np.empty(nnz, dtype=np.int64) if fmt.has_padding else None
+    pointers = [
+        [ffi.NULL if name not in arrays else runtime_api.pointer(arrays[name]) for name in fmt.order]
+        for arrays in (pos, crd)
+    ]
+    sides = [ffi.NULL if array is None else runtime_api.pointer(array) for array in (numbers, positions)]
+    bits = 8 * types.pos.itemsize, 8 * types.crd.itemsize
+    runtime_api.lib.asp_write_levels(entries_sorted, bits[0], pointers[0], bits[1], pointers[1], *sides)
+    for array in pos.values():
+        np.cumsum(array, out=array)
+    return Assembled(pos, crd, n_positions, numbers, positions, types.pos)
 
 
 def assemble_generic(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types) -> Assembled:

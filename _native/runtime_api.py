@@ -204,6 +204,13 @@ def gather(source: NDArray[Any], perm: NDArray[Any], out: NDArray[Any], *, threa
     return out
 
 
+def add_at(values: NDArray[Any], numbers: NDArray[Any] | None, positions: NDArray[Any], out: NDArray[Any]) -> None:
+    """out[positions[q]] += values[numbers[q]], one after the other; `numbers` None: values[q]."""
+    numbered, itype = (ffi.NULL, 0) if numbers is None else (pointer(numbers), INDEX_CODES[numbers.dtype.name])
+    code = DTYPE_CODES[values.dtype.name]
+    lib.asp_add_at(code, itype, positions.size, pointer(values), numbered, pointer(positions), pointer(out))
+
+
 def raise_for(status: int) -> None:
     """Raise for what a function of the runtime returned, unless it is 0."""
     if status == 2:

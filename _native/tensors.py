@@ -131,12 +131,14 @@ def _fill(packed: Array, values: Array, order: Array | None, positions: Array | 
     if positions is None and order is not None and runtime_api.available:
         runtime_api.gather(np.ascontiguousarray(values), order, packed)
         return
-    ordered = values if order is None else values[order]
     if positions is None:
-        np.copyto(packed, ordered)
+        np.copyto(packed, values if order is None else values[order])
         return
     packed[...] = 0
-    np.add.at(packed, positions, ordered)
+    if runtime_api.available:
+        runtime_api.add_at(np.ascontiguousarray(values), order, positions, packed)
+    else:
+        np.add.at(packed, positions, values if order is None else values[order])
 
 
 def _less(pattern: TensorPattern, most: int) -> int:
