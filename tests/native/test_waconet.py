@@ -9,7 +9,7 @@ import pytest
 from autosparse._native import runtime_api
 from autosparse._native.waconet import ConvolutionWeights, PredictorWeights, pooled_means
 from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.generators import FAMILIES, generate
+from autosparse.tuner.generators import generate
 
 CHANNELS = 32
 
@@ -88,12 +88,12 @@ def test_same_bits_on_any_number_of_threads(family):
     assert np.array_equal(one, pooled_means(pattern.indices, weights, threads=4))
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["mesh", "rmat", "hypersparse", "bipartite", "tensor_power_law", "tensor_temporal"])
 def test_equal_to_pytorch(family):
     torch = pytest.importorskip("torch")
     from autosparse.tuner.networks.waconet import WACONet
 
-    pattern = generate(family, nnz=4_000, seed=5)
+    pattern = generate(family, nnz=1_500, seed=5)
     torch.manual_seed(1)
     network = WACONet(len(pattern.shape)).eval()
     with torch.no_grad():
