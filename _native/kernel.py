@@ -87,6 +87,8 @@ class BoundKernel:
     _chunk: int = field(init=False, repr=False)
     _most_threads: int = field(init=False, repr=False)
     _address: int = field(init=False, repr=False)
+    _value_bytes: int = field(init=False, repr=False)
+    _n_reads: int = field(init=False, repr=False)
     _call: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -94,6 +96,8 @@ class BoundKernel:
         object.__setattr__(self, "_chunk", schedule.chunk if schedule.partition == "dynamic" else 0)
         object.__setattr__(self, "_most_threads", schedule.threads or MAX_THREADS)
         object.__setattr__(self, "_address", self.kernel.address)
+        object.__setattr__(self, "_value_bytes", self.kernel.spec.value_bytes)
+        object.__setattr__(self, "_n_reads", reads_of_b(self.packed))
         object.__setattr__(self, "_call", runtime_api.lib.asp_run_kernel)
 
     # Positional: this is the hot path.
@@ -107,12 +111,20 @@ class BoundKernel:
         """
         n_threads = min(n_threads, self._most_threads)
         return not self._call(
-            self._address, self._operand, B_address, ldb, C_address, ldc, n_cols, n_threads, self._chunk
-        )
+            self._address, self._operand, B_address, ldb, C_address, ldc, n_cols, n_threads, self._chunk,
+            self._value_bytes, self._n_reads,
+        )  # fmt: skip
 
     def private_bytes(self, n_cols: int, n_threads: int) -> int:
         """Memory that a run takes beside its operands: outputs of threads' own, where the parallel loop sums."""
         return private_bytes(self.kernel, self.packed.sizes["i"], n_cols, n_threads)
+
+
+def reads_of_b(packed: PackedOperand) -> int:
+    """Rows of B that a product reads, counting repeats: one for each stored entry, or for each column of a block."""
+    inner = [level.coordinate for level in packed.fmt.levels if level.coordinate.endswith("0")]
+    rows_at_once = packed.fmt.split("i") if "i0" in inner and packed.fmt.has_padding else 1
+    return int(packed.n_positions[-1]) // rows_at_once
 
 
 def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorted: bool) -> Any:

@@ -13,10 +13,10 @@ typedef struct {
     void *give;
 } asp_operand;
 /* Call a generated kernel: B and C are addresses, ldB and ldC elements between rows; chunk > 0: iterations per hand-out
- * of the parallel loop, 0: equal numbers of entries. Returns 1 when a value that is not finite was seen by a kernel
+ * of the parallel loop, 0: equal numbers of entries; rows of B are read n_reads times in all. Returns 1 when a value that is not finite was seen by a kernel
  * that looks, else 0. */
 int asp_run_kernel(uintptr_t kernel, const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC,
-                   int64_t n_j, int64_t n_threads, int64_t chunk);
+                   int64_t n_j, int64_t n_threads, int64_t chunk, int64_t value_bytes, int64_t n_reads);
 /* The same for kernels of other operations, which take their dense operands as arrays. */
 int asp_run_sddmm(uintptr_t kernel, const asp_operand *A, uintptr_t X, int64_t ldX, uintptr_t Y, int64_t ldY,
                   uintptr_t vals, uintptr_t out, int64_t n_j, int64_t n_threads, int64_t chunk);
