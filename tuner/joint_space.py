@@ -43,6 +43,15 @@ class JointSpace:
         names = tuple(space.name for space in self.spaces)
         raise ScheduleError.not_in_space("schedule", schedule.to_json(), names)
 
+    def decode(self, code: Code) -> SuperSchedule:
+        """The schedule of a code; ScheduleError when it has none."""
+        which = code[0]
+        if not isinstance(which, int) or not 0 <= which < len(self.spaces):
+            raise ScheduleError.not_in_space(SPACE, which, tuple(space.name for space in self.spaces))
+        start = 1 + sum(len(space.parameters) for space in self.spaces[:which])
+        space = self.spaces[which]
+        return space.decode(code[start : start + len(space.parameters)])
+
 
 def _widened(space: TemplateSpace, one: Parameter) -> Parameter:
     name = f"{space.name}.{one.name}"

@@ -1,0 +1,66 @@
+"""The graph of programs as a file: codes and embeddings of schedules and their neighbours, without hnswlib or torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.safetensors import read_safetensors, write_safetensors
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError
+
+FORMAT: Final = "autosparse-program-graph"
+FORMAT_VERSION: Final = 1
+
+
+@dataclass(frozen=True, eq=False)
+class ProgramGraph:
+    """`n` schedules: rows of `codes` as the model's embedder reads them, and where to go from each.
+
+    `model` names the weights whose embeddings these are: a graph serves no others.
+    """
+
+    model: str
+    codes: NDArray[np.int16] = field(repr=False)  # (n, columns of all parameters)
+    embeddings: NDArray[np.float16] = field(repr=False)  # (n, 128)
+    neighbours: NDArray[np.int32] = field(repr=False)  # (n, degree), -1: none
+    entries: NDArray[np.int32] = field(repr=False)  # where searches begin
+
+    def __post_init__(self) -> None:
+        reason = self._reason_broken()
+        if reason:
+            raise RecordError.broken("program graph", reason=reason)
+
+    def _reason_broken(self) -> str | None:
+        n = len(self.codes)
+        if len(self.embeddings) != n or len(self.neighbours) != n:
+            return f"{n} codes, {len(self.embeddings)} embeddings, {len(self.neighbours)} lists of neighbours"
+        for name, ids, low in (("neighbours", self.neighbours, -1), ("entries", self.entries, 0)):
+            if ids.size and (int(ids.min()) < low or int(ids.max()) >= n):
+                return f"{name} outside {low} .. {n - 1}"
+        return None if n == 0 or self.entries.size else "no entries"
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def save(self, path: Path) -> None:
+        """Write the file; it appears whole."""
+        arrays: dict[str, NDArray[Any]] = {
+            name: getattr(self, name) for name in ("codes", "embeddings", "neighbours", "entries")
+        }
+        write_safetensors(path, arrays, {"format": FORMAT, "version": str(FORMAT_VERSION), "model": self.model})
+
+    @classmethod
+    def load(cls, path: Path) -> ProgramGraph:
+        """What `save` wrote; RecordError when it is something else."""
+        arrays, metadata = read_safetensors(path)
+        said = (metadata.get("format"), metadata.get("version"))
+        if said != (FORMAT, str(FORMAT_VERSION)):
+            raise RecordError.broken(path.name, reason=f"holds {said}, not a program graph of version {FORMAT_VERSION}")
+        missing = {"codes", "embeddings", "neighbours", "entries"} - set(arrays)
+        if missing or "model" not in metadata:
+            raise RecordError.broken(path.name, reason=f"lacks {sorted(missing) or 'the name of its model'}")
+        return cls(metadata["model"], *(arrays[name] for name in ("codes", "embeddings", "neighbours", "entries")))

@@ -1,0 +1,84 @@
+"""Best-first search on a graph with any cost (WACO §4.2.2, after Tan et al., KDD 2020).
+
+The graph was built by L2 distance between embeddings; it is searched by predicted cost. Costs are asked for in
+batches: what a predictor takes for one program and for thirty differs little.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int32]
+Costs = NDArray[np.float32]
+Score = Callable[[Ids], Costs]
+"""Predicted costs of nodes, (n,) for ids (n,)."""
+
+BEAM: Final = 64
+BATCH: Final = 8
+"""Nodes expanded at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Nodes by ascending cost, and how the search went: `trace` holds (nodes scored so far, best cost so far)."""
+
+    ids: Ids
+    costs: Costs
+    n_scored: int
+    trace: tuple[tuple[int, float], ...] = field(repr=False)
+
+
+def best_first(
+    neighbours: Ids, score: Score, entries: Ids, *, n_best: int = 10, beam: int = BEAM, most: int | None = None
+) -> Found:
+    """The `n_best` nodes of lowest cost that a search from `entries` meets.
+
+    `neighbours` is (n, degree), -1 where a node has fewer. The `beam` best nodes so far are expanded until all of them
+    are, or until `most` nodes were scored (the last batch may exceed it).
+    """
+    n_nodes = len(neighbours)
+    beam = max(beam, n_best)
+    limit = n_nodes if most is None else most
+    seen = np.zeros(n_nodes, np.bool_)
+    fresh = np.unique(entries[:limit])
+    ids, costs = np.zeros(0, np.int32), np.zeros(0, np.float32)
+    is_open = np.zeros(0, np.bool_)
+    n_scored, trace = 0, []
+    while fresh.size:
+        seen[fresh] = True
+        n_scored += fresh.size
+        ids = np.concatenate([ids, fresh])
+        costs = np.concatenate([costs, score(fresh)])
+        is_open = np.concatenate([is_open, np.ones(fresh.size, np.bool_)])
+        kept = _smallest(costs, beam)
+        ids, costs, is_open = ids[kept], costs[kept], is_open[kept]
+        trace.append((n_scored, float(costs[0])))
+        fresh = np.zeros(0, np.int32)
+        while n_scored < limit and not fresh.size and is_open.any():
+            chosen = np.flatnonzero(is_open)[:BATCH]
+            is_open[chosen] = False
+            around = np.unique(neighbours[ids[chosen]])
+            fresh = around[(around >= 0) & ~seen[around]]
+    return Found(ids[:n_best], costs[:n_best], n_scored, tuple(trace))
+
+
+def exhaustive(n_nodes: int, score: Score, *, n_best: int = 10) -> Found:
+    """The `n_best` nodes of all."""
+    ids = np.arange(n_nodes, dtype=np.int32)
+    costs = score(ids)
+    kept = _smallest(costs, n_best)
+    best = float(costs[kept[0]]) if kept.size else float("inf")
+    return Found(ids[kept], costs[kept], n_nodes, ((n_nodes, best),))
+
+
+def _smallest(costs: Costs, n: int) -> NDArray[np.intp]:
+    """Places of the `n` lowest costs, ascending; equal ones in their order."""
+    if costs.size <= 4 * n:
+        return np.argsort(costs, kind="stable")[:n]
+    near = np.sort(np.argpartition(costs, n)[: n + 1])
+    return near[np.argsort(costs[near], kind="stable")][:n]
