@@ -237,8 +237,11 @@ class _Lowering:
             powers = tuple(1 << bit for bit in reversed(range(tile.bit_length())) if 1 << bit < tile)
             return (tile, *(width for width in powers if not inside or width >= lanes or width == 1)), ()
         n_vectors = tile // lanes
-        copies = self._jammed() if self.nest.expression.sampled else self.copies
-        length = copies * block_updates(self.block, max_lanes) * (n_vectors + 1) // 2
+        if self.nest.expression.sampled:  # written for every number of jammed entries: few widths
+            if inside:
+                return (tile, lanes)[: min(n_vectors, 2)], (lanes,)
+            return (tile,), (lanes, tile)[: min(n_vectors, 2)]
+        length = self.copies * block_updates(self.block, max_lanes) * (n_vectors + 1) // 2
         every = range(1, n_vectors + 1)
         counts = every if length <= MAX_TAIL_UPDATES else [n for n in every if n & (n - 1) == 0 or n == n_vectors]
         return (tile,), tuple(lanes * n for n in counts)
