@@ -20,14 +20,6 @@ typedef struct {
 
 enum { FAR_BYTES = 1 << 19, AHEAD = 12 };
 
-#define G_BODY "csf_body.h"
-#include "graph_each.h"
-
-typedef void (*csf_row_fn)(const csf_task *task, int64_t p, int64_t end, void *to);
-static const csf_row_fn row_table[3][2][2] = G_TABLE(csf_row);
-
-static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_index_at(t->itype, array, p); }
-
 static char *row_of(const csf_task *t, int64_t i) { return (char *)t->M + i * t->ldm * t->item_bytes; }
 
 static void clear_rows(const csf_task *t, int64_t begin, int64_t end)
@@ -35,22 +27,23 @@ static void clear_rows(const csf_task *t, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; ++i) memset(row_of(t, i), 0, (size_t)(t->rank * t->item_bytes));
 }
 
-static csf_row_fn kernel_of(const csf_task *t)
-{
-    return row_table[asp_isa()][t->item_bytes == 4 ? ASP_F32 : ASP_F64][t->itype];
-}
+#define G_BODY "csf_body.h"
+#include "graph_each.h"
 
-/* Rows [begin, end) of level 0, and the rows without entries before each of them. */
+typedef void (*csf_part_fn)(const csf_task *task, int64_t p, int64_t end, void *to);
+typedef void (*csf_rows_fn)(const csf_task *task, int64_t begin, int64_t end);
+static const csf_part_fn part_table[3][2][2] = G_TABLE(csf_part);
+static const csf_rows_fn rows_table[3][2][2] = G_TABLE(csf_rows);
+
+static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_index_at(t->itype, array, p); }
+
+static int type_of(const csf_task *t) { return t->item_bytes == 4 ? ASP_F32 : ASP_F64; }
+
 static void by_rows(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
     const asp_csf *csf = t->csf;
-    const csf_row_fn row = kernel_of(t);
-    for (int64_t p = begin; p < end; ++p) {
-        const int64_t i = at(t, csf->ids[0], p);
-        clear_rows(t, p ? at(t, csf->ids[0], p - 1) + 1 : 0, i);
-        row(t, at(t, csf->ptr[0], p), at(t, csf->ptr[0], p + 1), row_of(t, i));
-    }
+    rows_table[asp_isa()][type_of(t)][t->itype](t, begin, end);
     if (end == csf->n_nodes[0]) clear_rows(t, end ? at(t, csf->ids[0], end - 1) + 1 : 0, csf->n_rows);
 }
 
@@ -67,7 +60,7 @@ static void by_children(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
     const asp_csf *csf = t->csf;
-    const csf_row_fn row = kernel_of(t);
+    const csf_part_fn row = part_table[asp_isa()][type_of(t)][t->itype];
     int64_t p = t->itype == ASP_I32 ? g_row_of_int32_t(csf->ptr[0], csf->n_nodes[0], begin)
                                     : g_row_of_int64_t(csf->ptr[0], csf->n_nodes[0], begin);
     char part[1 << 12];

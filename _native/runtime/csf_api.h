@@ -1,6 +1,7 @@
 /* A sparse tensor by levels (CSF): level 0 holds the rows of one mode that have entries, each node of level d the
  * coordinates ids[d] of another mode, its children at ptr[d][node] .. ptr[d][node + 1] of level d + 1; the leaves are
- * the entries, with their values. */
+ * the entries, with their values. A tensor whose nodes have few children is flat: all levels but the first hold one
+ * node per entry, and ptr[0] (= first_leaf) alone is used. */
 enum { ASP_MAX_MODES = 16 };
 typedef struct {
     int64_t n_modes, n_rows;   /* levels; extent of the mode of level 0 */
@@ -10,6 +11,7 @@ typedef struct {
     const void *values;        /* n_nodes[n_modes - 1] */
     const void *first_leaf;    /* n_nodes[0] + 1 positions in the last level: what each row begins with */
     int64_t largest_row;       /* most leaves of a row */
+    int is_flat;
 } asp_csf;
 
 /* perm sorts the nnz entries by coords[0], then coords[1] ...; stable. sizes[d] is the extent of coords[d]; perm holds

@@ -51,12 +51,6 @@
             ASP_UNROLL for (int v = 0; v < V; ++v) total[v] += LOAD(row + v * W) * below[v];             \
         }                                                                                                \
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = total[v];                                        \
-    }                                                                                                    \
-    ASP_INLINE void NAME(block##V)(const csf_task *t, int64_t p, int64_t end, R *to)                     \
-    {                                                                                                    \
-        VEC sum[V];                                                                                      \
-        NAME(nodes##V)(t, 1, p, end, sum);                                                               \
-        ASP_UNROLL for (int v = 0; v < V; ++v) STORE(to + v * W, sum[v]);                                \
     }
 LEAVES(1)
 LEAVES(2)
@@ -66,6 +60,48 @@ NODES(2)
 NODES(4)
 #undef LEAVES
 #undef NODES
+
+/* sum[0..V) = sum over the entries [p, end) of a flat tensor of value * product of its n - 1 factor rows. */
+#define FLAT(V)                                                                                          \
+    ASP_INLINE void NAME(flat##V)(const csf_task *t, const int64_t n, int64_t p, int64_t end, VEC *sum)  \
+    {                                                                                                    \
+        const R *values = t->csf->values;                                                                \
+        const int64_t ahead = t->ahead, soon = t->n_leaves - ahead;                                      \
+        VEC total[V];                                                                                    \
+        ASP_UNROLL for (int v = 0; v < V; ++v) total[v] = (VEC){0};                                      \
+        for (; p < end; ++p) {                                                                           \
+            VEC x[V];                                                                                    \
+            const R *first = FACTOR(1, p);                                                               \
+            if (ahead && p < soon)                                                                       \
+                for (int64_t d = 1; d < n; ++d) __builtin_prefetch(FACTOR(d, p + ahead));                \
+            ASP_UNROLL for (int v = 0; v < V; ++v) x[v] = values[p] * LOAD(first + v * W);               \
+            for (int64_t d = 2; d < n; ++d) {                                                            \
+                const R *row = FACTOR(d, p);                                                             \
+                ASP_UNROLL for (int v = 0; v < V; ++v) x[v] *= LOAD(row + v * W);                        \
+            }                                                                                            \
+            ASP_UNROLL for (int v = 0; v < V; ++v) total[v] += x[v];                                     \
+        }                                                                                                \
+        ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = total[v];                                        \
+    }                                                                                                    \
+    static ASP_NOINLINE void NAME(entries##V)(const csf_task *t, int64_t p, int64_t end, VEC *sum)       \
+    {                                                                                                    \
+        switch (t->csf->n_modes) {                                                                       \
+        case 3: NAME(flat##V)(t, 3, p, end, sum); return;                                                \
+        case 4: NAME(flat##V)(t, 4, p, end, sum); return;                                                \
+        default: NAME(flat##V)(t, t->csf->n_modes, p, end, sum);                                         \
+        }                                                                                                \
+    }                                                                                                    \
+    ASP_INLINE void NAME(block##V)(const csf_task *t, int64_t p, int64_t end, R *to)                     \
+    {                                                                                                    \
+        VEC sum[V];                                                                                      \
+        if (t->csf->is_flat) NAME(entries##V)(t, p, end, sum);                                           \
+        else NAME(nodes##V)(t, 1, p, end, sum);                                                          \
+        ASP_UNROLL for (int v = 0; v < V; ++v) STORE(to + v * W, sum[v]);                                \
+    }
+FLAT(1)
+FLAT(2)
+FLAT(4)
+#undef FLAT
 
 /* The same for n < W columns. */
 static void NAME(few)(const csf_task *t, int64_t d, int64_t p, int64_t end, int64_t n, R *sum)
@@ -77,6 +113,12 @@ static void NAME(few)(const csf_task *t, int64_t d, int64_t p, int64_t end, int6
         if (d == last) {
             const R value = ((const R *)t->csf->values)[p];
             for (int64_t j = 0; j < n; ++j) sum[j] += value * row[j];
+        } else if (t->csf->is_flat) {
+            R product[W];
+            for (int64_t j = 0; j < n; ++j) product[j] = ((const R *)t->csf->values)[p] * row[j];
+            for (int64_t e = 2; e <= last; ++e)
+                for (int64_t j = 0; j < n; ++j) product[j] *= FACTOR(e, p)[j];
+            for (int64_t j = 0; j < n; ++j) sum[j] += product[j];
         } else {
             R below[W];
             NAME(few)(t, d + 1, PTR(d)[p], PTR(d)[p + 1], n, below);
@@ -85,12 +127,10 @@ static void NAME(few)(const csf_task *t, int64_t d, int64_t p, int64_t end, int6
     }
 }
 
-/* to[0..rank) = what the children [p, end) of one row contribute. Columns beyond whole vectors are computed by a vector
+/* row[0..rank) = what the children [p, end) of one row contribute. Columns beyond whole vectors are computed by a vector
  * that ends with the last one: what it computes again comes out the same. */
-static void NAME(csf_row)(const csf_task *task, int64_t p, int64_t end, void *to)
+ASP_INLINE void NAME(one_row)(csf_task *t, int64_t p, int64_t end, R *row)
 {
-    csf_task here = *task, *t = &here;
-    R *row = to;
     int64_t j = 0;
     if (t->rank < W) {
         NAME(few)(t, 1, p, end, t->rank, row);
@@ -113,6 +153,25 @@ static void NAME(csf_row)(const csf_task *task, int64_t p, int64_t end, void *to
     if (j < t->rank) {
         t->column = t->rank - W;
         NAME(block1)(t, p, end, row + t->column);
+    }
+}
+
+static void NAME(csf_part)(const csf_task *task, int64_t p, int64_t end, void *to)
+{
+    csf_task here = *task;
+    NAME(one_row)(&here, p, end, to);
+}
+
+/* Rows [begin, end) of level 0, and the rows without entries before each of them. */
+static void NAME(csf_rows)(const csf_task *task, int64_t begin, int64_t end)
+{
+    csf_task here = *task, *t = &here;
+    int64_t next = begin ? (int64_t)IDS(0)[begin - 1] + 1 : 0;
+    for (int64_t p = begin; p < end; ++p) {
+        const int64_t i = IDS(0)[p];
+        if (next < i) clear_rows(t, next, i);
+        next = i + 1;
+        NAME(one_row)(t, PTR(0)[p], PTR(0)[p + 1], (R *)t->M + i * t->ldm);
     }
 }
 #undef IDS

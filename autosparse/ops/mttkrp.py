@@ -22,6 +22,8 @@ AnyArray = NDArray[Any]  # of one native dtype
 
 MAX_ORDER: Final = 16
 """Most modes that kernels know (ASP_MAX_MODES)."""
+LEAST_CHILDREN: Final = 3
+"""Entries per node above them below which levels cost more than they save, and a tensor is stored flat."""
 BLOCK_BYTES: Final = 1 << 24
 """Products of factor rows that `reference` holds at a time."""
 
@@ -61,19 +63,23 @@ def csf(coords: Sequence[AnyArray], sizes: Sequence[int], values: AnyArray) -> C
     sources, extents = ffi.new("void *[]", list(map(pointer, coords))), ffi.new("int64_t[]", list(sizes))
     perm, n_nodes = np.empty(nnz, dtype), ffi.new("int64_t[]", n_modes)
     runtime_api.raise_for(lib.asp_tensor_sort(code, n_modes, nnz, sources, extents, pointer(perm)))
-    common = (code, n_modes, nnz, sources, pointer(perm), n_nodes)
+    lib.asp_tensor_levels(code, n_modes, nnz, sources, pointer(perm), n_nodes, ffi.NULL, ffi.NULL)
+    is_flat = n_modes > 2 and LEAST_CHILDREN * n_nodes[n_modes - 2] > nnz
+    n_levels = 2 if is_flat else n_modes  # of two levels every entry is a node of the second
+    common = (code, n_levels, nnz, sources, pointer(perm), n_nodes)
     lib.asp_tensor_levels(*common, ffi.NULL, ffi.NULL)
-    ids = tuple(np.empty(n, dtype) for n in n_nodes)
-    ptr = tuple(np.empty(n + 1, dtype) for n in list(n_nodes)[:-1])
+    ids = tuple(np.empty(n_nodes[depth], dtype) for depth in range(n_levels))
+    ptr = tuple(np.empty(n_nodes[depth] + 1, dtype) for depth in range(n_levels - 1))
     lib.asp_tensor_levels(
         *common, ffi.new("void *[]", list(map(pointer, ids))), ffi.new("void *[]", list(map(pointer, ptr)))
     )
     first_leaf = ptr[0]
     for below in ptr[1:]:
         first_leaf = below[first_leaf]
+    ids += tuple(_gathered(coords[depth], perm) for depth in range(n_levels, n_modes))
     leaves = _gathered(values, perm)
     struct = ffi.new("asp_csf *")
-    struct.n_modes, struct.n_rows = n_modes, sizes[0]
+    struct.n_modes, struct.n_rows, struct.is_flat = n_modes, sizes[0], is_flat
     struct.largest_row = int(np.diff(first_leaf).max(initial=0))
     for depth, level in enumerate(ids):
         struct.n_nodes[depth], struct.ids[depth] = level.size, pointer(level)
