@@ -1,15 +1,18 @@
 """autosparse against its peers, interleaved in one process, on a folder of matrices.
 
     python benchmarks/peers.py --matrices DIR --ops spmv,spmm32,spmm256 --threads 2 --effort off --json out.jsonl
+    python benchmarks/peers.py --matrices DIR --ops sddmm32,sddmm256,mttkrp16,spgemm --json out.jsonl
 
 Like with like: peers that fill an existing array are compared with ``autosparse.matmul(A, B, out=C)``, peers that
-return a new one with ``A @ B``. Every contender's answer is checked once. Caches are not flushed between calls (see
-peerlib/timing.py for the protocol). A run that was interrupted goes on where it stopped when given the same --json.
+return a new one with ``A @ B``; so for the other operations (sddmm: A ∘ (X @ Y), mttkrp: of tensors, spgemm: A @ A).
+Every contender's answer is checked once. Caches are not flushed between calls (see peerlib/timing.py for the protocol).
+A run that was interrupted goes on where it stopped when given the same --json.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -20,7 +23,7 @@ from typing import Any, Final
 
 from peerlib.case import Case, Operation, Prepared
 from peerlib.environment import matrices_folder, openmp_runtimes, start_again
-from peerlib.matrices import MatrixFile, find_matrices, load
+from peerlib.matrices import MatrixFile, find_matrices, find_tensors, load, load_tensor
 from peerlib.records import ResultFile
 from peerlib.registry import Peer, contenders
 from peerlib.summary import Distribution, Versus, best_peer, ratios
@@ -38,7 +41,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--min-nnz", type=int, default=100_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--limit", type=int, help="the first LIMIT matrices only")
-    add("--ops", default="spmv,spmm32,spmm256")
+    add("--ops", default="spmv,spmm32,spmm256", help="also sddmm<K>, mttkrp<R>[@mode], spgemm")
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--effort", choices=("off", "estimate", "measure", "full"), default="off", help="how autosparse is tuned")
@@ -79,8 +82,9 @@ def prepare_all(peers: Sequence[Peer], case: Case) -> tuple[dict[str, Prepared],
 
 def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol) -> dict[str, Any]:
     """Times of all contenders that can run `case`, as a record."""
-    able = [peer for peer in peers if peer.can_run(case.operation, case.A.dtype.name)]
-    ready, left_out = prepare_all(able, case)
+    reason = case.reason_left_out()
+    able = [peer for peer in peers if reason is None and peer.can_run(case.operation, case.A.dtype.name)]
+    ready, left_out = prepare_all(able, case) if reason is None else ({}, {"everybody": reason})
     try:
         timings = take_turns({name: prepared.run for name, prepared in ready.items()}, protocol)
     finally:
@@ -153,7 +157,8 @@ def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
 
     operations = [Operation.parse(text) for text in args.ops.split(",")]
     peers = contenders(filter(None, args.peers.split(",")), args.adapter)
-    files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit)
+    chosen: dict[str, Any] = {"min_nnz": args.min_nnz, "only": tuple(args.only), "limit": args.limit}
+    files = [find(args.matrices, **chosen) if wanted else [] for find, wanted in _finders(operations)]
     protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
     done = {record["key"]: record for record in results.cases()}
     run_id = f"{time.strftime('%Y-%m-%dT%H:%M:%S')}-{args.seed}"
@@ -161,15 +166,22 @@ def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
         set_options(threads=args.threads, effort=args.effort, cache_dir=cache)
         facts = {"protocol": asdict(protocol), "cache_flushed": False, "arguments": sys.argv[1:], **machine_facts()}
         results.append({"kind": "run", "run": run_id, **facts})
-        for file in files:
-            wanted = [op for op in operations if key_of(file.name, op.name, args) not in done]
+        for file in itertools.chain(*files):
+            fitting = [op for op in operations if op.is_of_tensors == file.is_tensor]
+            wanted = [op for op in fitting if key_of(file.name, op.name, args) not in done]
             for record in measure_matrix(file, wanted, peers, (args, protocol)):
                 record |= {"kind": "case", "run": run_id, "key": key_of(file.name, record["operation"], args)}
                 results.append(record)
                 print_record(record)
                 done[record["key"]] = record
-    keys = [key_of(file.name, op.name, args) for op in operations for file in files]
+    keys = [key_of(file.name, op.name, args) for op in operations for file in itertools.chain(*files)]
     return [done[key] for key in keys if key in done]
+
+
+def _finders(operations: Sequence[Operation]) -> tuple[tuple[Any, bool], tuple[Any, bool]]:
+    """What finds matrices and what finds tensors, and whether some operation is about them."""
+    kinds = {op.is_of_tensors for op in operations}
+    return (find_matrices, False in kinds), (find_tensors, True in kinds)
 
 
 def measure_matrix(
@@ -177,7 +189,8 @@ def measure_matrix(
 ) -> Any:
     """Records of one matrix, one per operation, as they are measured."""
     args, protocol = how
-    A = load(file.path, dtype=args.dtype) if operations else None
+    read = load_tensor if file.is_tensor else load
+    A = read(file.path, dtype=args.dtype) if operations else None
     for operation in operations:
         case = Case.of(
             file.name, A, operation, threads=args.threads, effort=args.effort, budget_s=args.budget, seed=args.seed

@@ -47,31 +47,32 @@ def _build_folder() -> Path:
     return folder
 
 
-@functools.lru_cache(maxsize=4)
-def _own_library(dtype: str) -> ctypes.CDLL:
-    source = Path(__file__).with_name("csr_openmp.c")
-    return ctypes.CDLL(
-        str(compile_shared(source, _build_folder(), name=f"csr_{dtype}", extra=(f"-DREAL={C_TYPES[dtype]}",)))
-    )
+@functools.lru_cache(maxsize=8)
+def _own_library(name: str, dtype: str) -> ctypes.CDLL:
+    source = Path(__file__).with_name(name)
+    extra = (f"-DREAL={C_TYPES[dtype]}",)
+    return ctypes.CDLL(str(compile_shared(source, _build_folder(), name=f"{source.stem}_{dtype}", extra=extra)))
 
 
 def _address(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
+def call_c(case: Case, source: str, function: str, given: list[Any]) -> Prepared:
+    """``function(*given, n_threads)`` of a C file beside this one: arrays by address, numbers as int64."""
+    if any(isinstance(one, np.ndarray) and one.dtype == np.int64 for one in given):
+        raise RuntimeError("written for int32 indices")
+    call = _own_library(source, case.A.dtype.name)[function]
+    arguments = [_address(one) if isinstance(one, np.ndarray) else ctypes.c_int64(one) for one in given]
+    return Prepared(_filler(call, [*arguments, ctypes.c_int(case.threads)], case.out))
+
+
 def _own(case: Case, function: str) -> Prepared:
     A = case.A
-    if A.indptr.dtype != np.int32:
-        raise RuntimeError("written for int32 indices")
-    call = _own_library(A.dtype.name)[function]
-    arguments: list[Any] = [
-        ctypes.c_int64(A.shape[0]), _address(A.indptr), _address(A.indices), _address(A.data),
-        _address(case.B), _address(case.out),
-    ]  # fmt: skip
+    given = [A.shape[0], A.indptr, A.indices, A.data, case.B, case.out]
     if not case.operation.is_vector:
-        arguments.append(ctypes.c_int64(case.operation.n_dense_cols))
-    arguments.append(ctypes.c_int(case.threads))
-    return Prepared(_filler(call, arguments, case.out))
+        given.append(case.operation.n_dense_cols)
+    return call_c(case, "csr_openmp.c", function, given)
 
 
 def _filler(call: Any, arguments: list[Any], out: np.ndarray) -> Callable[[], np.ndarray]:
@@ -93,28 +94,53 @@ def openmp_tiled(case: Case) -> Prepared:
 
 
 def adapter(path: Path) -> Callable[[Case], Prepared]:
-    """A peer built elsewhere, behind the four functions of peer_abi.h in the shared library at `path`."""
+    """A peer built elsewhere, behind the functions of peer_abi.h in the shared library at `path`."""
 
     def prepare(case: Case) -> Prepared:
-        library = _adapter_library(path)
-        A, start = case.A, time.perf_counter()
-        state = library.peer_prepare(
-            case.operation.name.encode(), A.dtype.name.encode(), *A.shape, case.operation.n_dense_cols,
-            _address(A.indptr), _address(A.indices), _address(A.data), case.threads,
-        )  # fmt: skip
+        library, start = ctypes.CDLL(str(path)), time.perf_counter()
+        suffix = SUFFIXES[case.operation.kind]
+        try:
+            prepare_it, run_it = library[f"peer_prepare{suffix[0]}"], library[f"peer_run{suffix[1]}"]
+        except AttributeError as err:
+            raise RuntimeError(f"the adapter has no {case.operation.kind}") from err
+        prepare_it.restype = ctypes.c_void_p
+        state = prepare_it(case.operation.name.encode(), case.A.dtype.name.encode(), *_described(case))
         if not state:
-            raise RuntimeError("peer_prepare declined this case")
-        arguments = [ctypes.c_void_p(state), _address(case.B), _address(case.out)]
-        run = _filler(library.peer_run, arguments, case.out)
+            raise RuntimeError("the adapter declined this case")
+        arguments = [ctypes.c_void_p(state), *_dense(case), _address(case.out)]
         facts = {"prepare_s": time.perf_counter() - start}
-        return Prepared(run, facts, lambda: library.peer_free(ctypes.c_void_p(state)))
+        return Prepared(_filler(run_it, arguments, case.out), facts, lambda: library.peer_free(ctypes.c_void_p(state)))
 
     return prepare
 
 
-def _adapter_library(path: Path) -> ctypes.CDLL:
-    library = ctypes.CDLL(str(path))
-    text, pointer, wide = ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64
-    library.peer_prepare.argtypes = [text, text, wide, wide, wide, pointer, pointer, pointer, ctypes.c_int]
-    library.peer_prepare.restype = pointer
-    return library
+SUFFIXES: Final = {"spmv": ("", ""), "spmm": ("", ""), "sddmm": ("", "_sampled"), "mttkrp": ("_tensor", "_tensor")}
+"""Kind of operation -> what the adapter's functions to prepare and to run it end with."""
+
+
+def _described(case: Case) -> list[Any]:
+    """The sparse operand, the columns and the threads as peer_prepare takes them."""
+    A, wide = case.A, ctypes.c_int64
+    threads = ctypes.c_int(case.threads)
+    if case.operation.is_of_tensors:
+        case.shared["shape"] = shape = (wide * len(A.shape))(*A.shape)
+        numbers = (case.operation.n_dense_cols, case.operation.mode)
+        return [
+            wide(len(A.shape)),
+            shape,
+            wide(A.nnz),
+            _address(A.coords),
+            _address(A.data),
+            *map(wide, numbers),
+            threads,
+        ]
+    numbers = (*A.shape, case.operation.n_dense_cols)
+    return [*map(wide, numbers), *map(_address, (A.indptr, A.indices, A.data)), threads]
+
+
+def _dense(case: Case) -> list[Any]:
+    """The dense operands as peer_run takes them."""
+    if case.operation.is_of_tensors:
+        case.shared["factors"] = factors = (ctypes.c_void_p * len(case.B))(*(one.ctypes.data for one in case.B))
+        return [factors]
+    return list(map(_address, case.B if isinstance(case.B, tuple) else (case.B,)))

@@ -1,37 +1,49 @@
-"""A case: one operation on one matrix with its dense operand, the reference answer, and what peers may share."""
+"""A case: one operation on one matrix or tensor with its dense operands, the reference answer, what peers may share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse
 
 N_CHECKED_COLUMNS = 16
+MOST_PRODUCTS = 400_000_000
+"""Multiplications of an SpGEMM up to which it is run: its result, and float64 copies for the check, must fit."""
+
+Complaint = Callable[[Any], "str | None"]  # what is wrong with a result, or None
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """``C = A @ B`` with `n_dense_cols` columns; "spmv" is one column given as a vector."""
+    """``C = A @ B`` with `n_dense_cols` columns ("spmv": one, given as a vector), or another kind of product."""
 
     name: str
     n_dense_cols: int
+    kind: str  # "spmv", "spmm", "sddmm", "mttkrp", "spgemm"
+    mode: int = 0  # of "mttkrp"
 
     @classmethod
     def parse(cls, text: str) -> Operation:
-        """Read "spmv" or "spmm<columns>"."""
-        match = re.fullmatch(r"spmv|spmm([1-9]\d*)", text)
-        if match is None:
-            raise ValueError(f"no operation {text!r}: use spmv or spmm<columns>, as in spmm32")
-        return cls(text, int(match[1] or 1))
+        """Read "spmv", "spmm<columns>", "sddmm<columns>", "mttkrp<columns>" or "mttkrp<columns>@<mode>", "spgemm"."""
+        match = re.fullmatch(r"(spmv|spgemm)|(spmm|sddmm|mttkrp)([1-9]\d*)(?:@(\d))?", text)
+        if match is None or (match[4] and match[2] != "mttkrp"):
+            known = "spmv, spmm<columns>, sddmm<columns>, mttkrp<columns>[@<mode>] or spgemm"
+            raise ValueError(f"no operation {text!r}: use {known}, as in spmm32")
+        return cls(text, int(match[3] or 1), match[1] or match[2], int(match[4] or 0))
 
     @property
     def is_vector(self) -> bool:
         """Whether the dense operand is 1-D."""
-        return self.name == "spmv"
+        return self.kind == "spmv"
+
+    @property
+    def is_of_tensors(self) -> bool:
+        """Whether the sparse operand is a tensor of order 3 or more."""
+        return self.kind == "mttkrp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,32 +55,45 @@ class Prepared:
     close: Callable[[], None] = lambda: None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Case:
     """`A` (csr_array, m x k), `B` (k, or k x n, C order) and `out`, which all peers that fill an array fill in turn."""
 
     matrix_name: str
     operation: Operation
     A: Any
-    B: np.ndarray
+    B: Any
     out: np.ndarray
     threads: int
     effort: str
     budget_s: float
     shared: dict[str, Any] = field(default_factory=dict)
 
+    kinds: ClassVar[tuple[str, ...]] = ("spmv", "spmm")
+
     @classmethod
     def of(
         cls, name: str, A: Any, operation: Operation, *, threads: int, effort: str, budget_s: float, seed: int
     ) -> Case:
-        """A case with a dense operand drawn from `seed`."""
-        rng = np.random.default_rng(seed)
+        """A case of the operation's kind, with dense operands drawn from `seed`."""
+        kind = next(one for one in (Case, SampledCase, TensorCase, SparseCase) if operation.kind in one.kinds)
+        B, out = kind.operands(A, operation, np.random.default_rng(seed))
+        return kind(
+            matrix_name=name, operation=operation, A=A, B=B, out=out, threads=threads, effort=effort, budget_s=budget_s
+        )
+
+    @classmethod
+    def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+        """(dense operands, result to fill)."""
         tail = () if operation.is_vector else (operation.n_dense_cols,)
         B = rng.standard_normal((A.shape[1], *tail)).astype(A.dtype)
-        out = np.zeros((A.shape[0], *tail), dtype=A.dtype)
-        return cls(name, operation, A, B, out, threads, effort, budget_s)
+        return B, np.zeros((A.shape[0], *tail), dtype=A.dtype)
 
-    def checker(self) -> Callable[[Any], str | None]:
+    def reason_left_out(self) -> str | None:
+        """Why nobody should run this case."""
+        return None
+
+    def checker(self) -> Complaint:
         """A function that says what is wrong with a result, or None.
 
         |C - A B| <= (n + 4) eps (|A| |B|) for rows of n entries, in float64, on up to 16 columns (first and last
@@ -79,14 +104,136 @@ class Case:
         wide = scipy.sparse.csr_matrix(self.A.astype(np.float64))
         wanted, size = wide @ chosen.astype(np.float64), abs(wide) @ np.abs(chosen.astype(np.float64))
         rows = np.diff(self.A.indptr).reshape(-1, *[1] * (chosen.ndim - 1)) + 4
-        allowed = rows * np.finfo(self.A.dtype).eps * size
+        picked = (slice(None),) if self.operation.is_vector else (slice(None), columns)
+        return self.bounded(wanted, rows * np.finfo(self.A.dtype).eps * size, picked)
+
+    def bounded(self, wanted: Any, allowed: Any, picked: Any = ()) -> Complaint:
+        """Compare ``result[picked]`` with `wanted`; shape and dtype with those of `out`."""
 
         def complaint(result: Any) -> str | None:
             got = np.asarray(result)
             if got.shape != self.out.shape or got.dtype != self.out.dtype:
                 return f"result is {got.dtype}{got.shape}, not {self.out.dtype}{self.out.shape}"
-            picked = got if self.operation.is_vector else got[:, columns]
-            excess = np.abs(picked - wanted) - allowed
+            excess = np.abs(got[picked] - wanted) - allowed
+            return None if bool(np.all(excess <= 0)) else f"wrong by {float(np.nanmax(excess)):.3g} beyond rounding"
+
+        return complaint
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SampledCase(Case):
+    """S = A ∘ (X @ Y): `B` is (X, rows of Yᵀ), both in C order, so that every entry needs two contiguous rows.
+
+    `out` (nnz,) takes the values of S in the order of A's entries.
+    """
+
+    kinds = ("sddmm",)
+
+    @classmethod
+    def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+        """((X, Yᵀ), values)."""
+        X, Y_rows = (rng.standard_normal((n, operation.n_dense_cols)).astype(A.dtype) for n in A.shape)
+        return (X, Y_rows), np.zeros(A.nnz, dtype=A.dtype)
+
+    def checker(self) -> Complaint:
+        """|S - A ∘ (X Y)| <= (k + 4) eps |A| ∘ (|X| |Y|) on a sample of entries."""
+        A, (X, Y_rows) = self.A, self.B
+        sample = np.unique(np.linspace(0, max(0, A.nnz - 1), 20_000).astype(int))[: A.nnz]
+        rows = np.searchsorted(A.indptr, sample, side="right") - 1
+        x, y, a = (part.astype(np.float64) for part in (X[rows], Y_rows[A.indices[sample]], A.data[sample]))
+        wanted, size = a * np.sum(x * y, axis=1), np.abs(a) * np.sum(np.abs(x * y), axis=1)
+        return self.bounded(wanted, (X.shape[1] + 4) * np.finfo(A.dtype).eps * size, (sample,))
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """Entries by coordinates: coords (ndim, nnz) int32, data (nnz,)."""
+
+    coords: np.ndarray
+    data: np.ndarray
+    shape: tuple[int, ...]
+
+    @property
+    def nnz(self) -> int:
+        """Entries."""
+        return len(self.data)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the values."""
+        return self.data.dtype
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class TensorCase(Case):
+    """MTTKRP at the operation's mode: `A` is a `Tensor`, `B` one factor (C order) per mode, its own included."""
+
+    kinds = ("mttkrp",)
+
+    @classmethod
+    def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+        """(factors, result)."""
+        factors = [rng.standard_normal((n, operation.n_dense_cols)).astype(A.dtype) for n in A.shape]
+        rows = A.shape[operation.mode] if operation.mode < len(A.shape) else 0
+        return factors, np.zeros((rows, operation.n_dense_cols), dtype=A.dtype)
+
+    def reason_left_out(self) -> str | None:
+        """A tensor without such a mode."""
+        return None if self.operation.mode < len(self.A.shape) else "the tensor has no such mode"
+
+    def sums(self, factors: Any, data: np.ndarray) -> Any:
+        """The sums of products of `factors` rows with `data`, by SciPy's product."""
+        mode, coords = self.operation.mode, self.A.coords
+        products = data[:, None].copy()
+        for n, factor in enumerate(factors):
+            if n != mode:
+                products = products * factor[coords[n]]
+        shape = (self.A.shape[mode], self.A.nnz)
+        return scipy.sparse.csr_array((np.ones(self.A.nnz), (coords[mode], np.arange(self.A.nnz))), shape) @ products
+
+    def checker(self) -> Complaint:
+        """|M - exact| <= (entries of the row + order + 4) eps times the sum of magnitudes."""
+        wide, data = [factor.astype(np.float64) for factor in self.B], self.A.data.astype(np.float64)
+        size = self.sums([np.abs(factor) for factor in wide], np.abs(data))
+        rows = np.bincount(self.A.coords[self.operation.mode], minlength=self.out.shape[0])[:, None]
+        allowed = (rows + len(self.A.shape) + 4) * np.finfo(self.A.dtype).eps * size
+        return self.bounded(self.sums(wide, data), allowed)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SparseCase(Case):
+    """C = A @ A, all sparse; peers return something with a method or attributes that `as_csr` understands."""
+
+    kinds = ("spgemm",)
+
+    @classmethod
+    def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+        """(A itself, nothing to fill)."""
+        return A, np.zeros(0, dtype=A.dtype)
+
+    def reason_left_out(self) -> str | None:
+        """Shapes that do not fit, or a product too large."""
+        if self.A.shape[0] != self.A.shape[1]:
+            return "not square"
+        n_products = int(np.diff(self.A.indptr).astype(np.int64)[self.A.indices].sum())
+        return f"{n_products:,} multiplications" if n_products > MOST_PRODUCTS else None
+
+    def checker(self) -> Complaint:
+        """C x = A (A x) for some random x within rounding, and as many entries as SciPy's product has."""
+        A, rng = self.A.astype(np.float64), np.random.default_rng(1)
+        x = rng.standard_normal((A.shape[1], 4))
+        wanted, size = A @ (A @ x), abs(A) @ (abs(A) @ np.abs(x))
+        most = int(np.diff(self.A.indptr).max(initial=0))
+        allowed = (most * most + 8) * np.finfo(self.A.dtype).eps * size
+        n_entries = (self.A @ self.A).nnz
+
+        def complaint(result: Any) -> str | None:
+            C = result.to_scipy() if hasattr(result, "to_scipy") else result
+            if C.shape != self.A.shape or C.dtype != self.A.dtype:
+                return f"result is {C.dtype}{C.shape}, not {self.A.dtype}{self.A.shape}"
+            if C.nnz != n_entries:
+                return f"{C.nnz} entries, not {n_entries}"
+            excess = np.abs(C.astype(np.float64) @ x - wanted) - allowed
             return None if bool(np.all(excess <= 0)) else f"wrong by {float(np.nanmax(excess)):.3g} beyond rounding"
 
         return complaint

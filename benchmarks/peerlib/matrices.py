@@ -1,4 +1,7 @@
-"""Real matrices from a folder: .npz (as SciPy saves them), .mtx and .mtx.gz. Other files are passed over."""
+"""Real matrices from a folder: .npz (as SciPy saves them), .mtx and .mtx.gz; tensors: .npz with coords, vals, shape.
+
+Other files are passed over.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,19 @@ import numpy as np
 import scipy.io
 import scipy.sparse
 
+from peerlib.case import Tensor
+
 SUFFIXES: Final = (".npz", ".mtx", ".mtx.gz")
 
 
 @dataclass(frozen=True, slots=True)
 class MatrixFile:
-    """One matrix of a folder; `name` is the file's name without its suffix."""
+    """One matrix or tensor of a folder; `name` is the file's name without its suffix."""
 
     name: str
     path: Path
     nnz: int
+    is_tensor: bool = False
 
 
 def _stem(path: Path) -> str:
@@ -29,14 +35,17 @@ def _stem(path: Path) -> str:
     return path.name[: len(path.name) - len(suffix)]
 
 
-def _npz_nnz(path: Path) -> int | None:
-    """Stored entries as the header of the archive's "data" tells, None for what SciPy did not save."""
+_MATRIX_PARTS: Final = ("format.npy", "data.npy")
+_TENSOR_PARTS: Final = ("coords.npy", "shape.npy", "vals.npy")
+
+
+def _npz_nnz(path: Path, parts: tuple[str, ...] = _MATRIX_PARTS) -> int | None:
+    """Length of the last of `parts` as its header in the archive tells; None where one of them is missing."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            if "format.npy" not in names or "data.npy" not in names:
+            if not set(parts) <= set(archive.namelist()):
                 return None
-            with archive.open("data.npy") as stream:
+            with archive.open(parts[-1]) as stream:
                 major, _ = np.lib.format.read_magic(stream)
                 readers = {1: np.lib.format.read_array_header_1_0, 2: np.lib.format.read_array_header_2_0}
                 shape, _, _ = readers[major](stream)
@@ -72,6 +81,26 @@ def _matching(folder: Path, min_nnz: int, only: tuple[str, ...]) -> Iterator[Mat
         nnz = count_stored(path)
         if nnz is not None and nnz >= min_nnz:
             yield MatrixFile(_stem(path), path, nnz)
+
+
+def find_tensors(
+    folder: Path, *, min_nnz: int = 0, only: tuple[str, ...] = (), limit: int | None = None
+) -> list[MatrixFile]:
+    """Tensors of `folder`, chosen like matrices."""
+    paths = [path for path in sorted(folder.iterdir()) if path.suffix == ".npz"] if folder.is_dir() else [folder]
+    counted = [(path, _npz_nnz(path, _TENSOR_PARTS)) for path in paths if not only or _stem(path) in only]
+    found = [MatrixFile(_stem(path), path, n, True) for path, n in counted if n is not None and n >= min_nnz]
+    return found[:limit]
+
+
+def load_tensor(path: Path, *, dtype: str) -> Tensor:
+    """The tensor at `path`, its coordinates sorted and its repeated entries added up."""
+    with np.load(path) as archive:
+        coords, values, shape = archive["coords"], archive["vals"], tuple(map(int, archive["shape"]))
+    coords = coords if coords.shape[0] == len(shape) else coords.T
+    unique, entry = np.unique(coords, axis=1, return_inverse=True)
+    data = np.bincount(entry.ravel(), weights=values.astype(np.float64), minlength=unique.shape[1])
+    return Tensor(np.ascontiguousarray(unique, dtype=np.int32), data.astype(dtype), shape)
 
 
 def load(path: Path, *, dtype: str) -> Any:

@@ -36,7 +36,7 @@ def library() -> ctypes.CDLL:
     return ctypes.CDLL(str(beside[-1]) if beside else "libmkl_rt.so")
 
 
-def _checked(status: int, call: str) -> None:
+def checked(status: int, call: str) -> None:
     if status != 0:
         raise RuntimeError(f"{call} returned status {status}")
 
@@ -45,13 +45,13 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def _create(case: Case) -> tuple[str, ctypes.c_void_p]:
+def create(case: Case) -> tuple[str, ctypes.c_void_p]:
     """A handle over the case's own CSR arrays (the LP64 interface: int32 indices)."""
     letter, _ = LETTERS[case.A.dtype.name]
     A, handle, item = case.A, ctypes.c_void_p(), case.A.indptr.itemsize
     if A.indptr.dtype != np.int32:
         raise RuntimeError("the LP64 interface takes int32 indices only")
-    _checked(
+    checked(
         library()[f"mkl_sparse_{letter}_create_csr"](
             ctypes.byref(handle), 0, A.shape[0], A.shape[1],
             _pointer(A.indptr), ctypes.c_void_p(A.indptr.ctypes.data + item), _pointer(A.indices), _pointer(A.data),
@@ -65,13 +65,13 @@ def _optimise(handle: ctypes.c_void_p, case: Case) -> float:
     """Give the hint for many products and let MKL inspect the matrix; seconds it took."""
     start, mkl, n = time.perf_counter(), library(), case.operation.n_dense_cols
     if case.operation.is_vector:
-        _checked(mkl.mkl_sparse_set_mv_hint(handle, NON_TRANSPOSE, GENERAL_MATRIX, EXPECTED_CALLS), "set_mv_hint")
+        checked(mkl.mkl_sparse_set_mv_hint(handle, NON_TRANSPOSE, GENERAL_MATRIX, EXPECTED_CALLS), "set_mv_hint")
     else:
-        _checked(
+        checked(
             mkl.mkl_sparse_set_mm_hint(handle, NON_TRANSPOSE, GENERAL_MATRIX, ROW_MAJOR, n, EXPECTED_CALLS),
             "set_mm_hint",
         )
-    _checked(mkl.mkl_sparse_optimize(handle), "optimize")
+    checked(mkl.mkl_sparse_optimize(handle), "optimize")
     return time.perf_counter() - start
 
 
@@ -85,7 +85,7 @@ def _product(letter: str, handle: ctypes.c_void_p, case: Case) -> Callable[[], n
     else:
         call = library()[f"mkl_sparse_{letter}_mm"]
         arguments += (ROW_MAJOR, _pointer(case.B), n, n, zero, _pointer(out), n)
-    _checked(call(*arguments), "product")
+    checked(call(*arguments), "product")
 
     def run() -> np.ndarray:
         call(*arguments)
@@ -106,8 +106,8 @@ def mkl_hinted(case: Case) -> Prepared:
 
 def _prepared(case: Case, *, hinted: bool) -> Prepared:
     library().mkl_set_num_threads(ctypes.byref(ctypes.c_int(case.threads)))
-    letter, handle = _create(case)
+    letter, handle = create(case)
     facts = {"prepare_s": _optimise(handle, case)} if hinted else {}
     return Prepared(
-        _product(letter, handle, case), facts, lambda: _checked(library().mkl_sparse_destroy(handle), "destroy")
+        _product(letter, handle, case), facts, lambda: checked(library().mkl_sparse_destroy(handle), "destroy")
     )

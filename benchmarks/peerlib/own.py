@@ -1,11 +1,10 @@
-"""autosparse in the race: ``A @ B`` against peers that return, ``matmul(A, B, out=C)`` against peers that fill."""
+"""autosparse in the race: with a new result against peers that return one, with ``out=`` against those that fill."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
-
-import numpy as np
 
 import autosparse
 from peerlib.case import Case, Prepared
@@ -14,17 +13,19 @@ EXPECTED_RUNS = 100_000
 
 
 def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
-    """The case's matrix as ours, tuned once for both contenders when the effort asks for it."""
+    """The case's matrix or tensor as ours, tuned once for both contenders when the effort asks for it."""
     if "autosparse" not in case.shared:
-        A, facts = autosparse.csr(case.A, copy=True), {}  # owned: see the guard (docs/adr/0003)
-        if case.effort != "off":
+        A, facts = _own(case), {}
+        if case.effort != "off" and case.operation.kind in TUNED:
             start = time.perf_counter()
+            operation, hints = TUNED[case.operation.kind](case)
             plan = A.tune(
-                "matmul",
+                operation,
                 columns=case.operation.n_dense_cols,
                 runs=EXPECTED_RUNS,
                 effort=case.effort,
                 budget_s=case.budget_s,
+                **hints,
             )
             facts = {
                 "schedule": plan.schedule.to_json() if plan.schedule is not None else None,
@@ -38,6 +39,23 @@ def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
     return found
 
 
+def _own(case: Case) -> Any:
+    """Arrays of its own: see the guard (docs/adr/0003)."""
+    A = case.A
+    if case.operation.is_of_tensors:
+        return autosparse.tensor(A.coords, A.data, A.shape, copy=True)
+    return autosparse.csr(A, copy=True)
+
+
+TUNED: dict[str, Callable[[Case], tuple[str, dict[str, Any]]]] = {
+    "spmv": lambda case: ("matmul", {}),
+    "spmm": lambda case: ("matmul", {}),
+    "sddmm": lambda case: ("sddmm", {}),
+    "mttkrp": lambda case: ("mttkrp", {"mode": case.operation.mode}),
+}
+"""Kind of operation -> (name, hints) that its tuning takes."""
+
+
 def autosparse_new(case: Case) -> Prepared:
     """``A @ B``: a new result."""
     (A, facts), B = _tuned(case), case.B
@@ -47,9 +65,36 @@ def autosparse_new(case: Case) -> Prepared:
 def autosparse_out(case: Case) -> Prepared:
     """``autosparse.matmul(A, B, out=C)``."""
     (A, facts), B, C, matmul = _tuned(case), case.B, case.out, autosparse.matmul
+    return Prepared(lambda: matmul(A, B, out=C), facts)
 
-    def run() -> np.ndarray:
-        matmul(A, B, out=C)
-        return C
 
-    return Prepared(run, facts)
+def sampled_new(case: Case) -> Prepared:
+    """Values of ``autosparse.sddmm(A, X, Y)``, Y in Fortran order."""
+    (A, facts), (X, Y_rows), sddmm = _tuned(case), case.B, autosparse.sddmm
+    Y = Y_rows.T
+    return Prepared(lambda: sddmm(A, X, Y).data, facts)
+
+
+def sampled_out(case: Case) -> Prepared:
+    """``autosparse.sddmm(A, X, Y, out=values)``, Y in Fortran order."""
+    (A, facts), (X, Y_rows), out, sddmm = _tuned(case), case.B, case.out, autosparse.sddmm
+    Y = Y_rows.T
+    return Prepared(lambda: sddmm(A, X, Y, out=out), facts)
+
+
+def tensor_new(case: Case) -> Prepared:
+    """``autosparse.mttkrp(T, factors, mode)``."""
+    (T, facts), factors, mode, mttkrp = _tuned(case), case.B, case.operation.mode, autosparse.mttkrp
+    return Prepared(lambda: mttkrp(T, factors, mode), facts)
+
+
+def tensor_out(case: Case) -> Prepared:
+    """``autosparse.mttkrp(T, factors, mode, out=M)``."""
+    (T, facts), factors, mode, out = _tuned(case), case.B, case.operation.mode, case.out
+    return Prepared(lambda: autosparse.mttkrp(T, factors, mode, out=out), facts)
+
+
+def sparse_new(case: Case) -> Prepared:
+    """``A @ A``."""
+    A, _ = _tuned(case)
+    return Prepared(lambda: A @ A)

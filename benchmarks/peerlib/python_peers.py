@@ -18,7 +18,8 @@ def scipy_csr(case: Case) -> Prepared:
     return Prepared(lambda: A @ B)
 
 
-def _torch_operands(case: Case) -> tuple[Any, Any, Any]:
+def torch_matrix(case: Case) -> tuple[Any, Any]:
+    """(torch, A as a CSR tensor over the same memory)."""
     import torch
 
     torch.set_num_threads(case.threads)
@@ -28,7 +29,12 @@ def _torch_operands(case: Case) -> tuple[Any, Any, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch announces that CSR is in beta
             case.shared["torch"] = torch.sparse_csr_tensor(indptr, indices, data, size=A.shape, check_invariants=False)
-    return torch, case.shared["torch"], torch.from_numpy(case.B)
+    return torch, case.shared["torch"]
+
+
+def _torch_operands(case: Case) -> tuple[Any, Any, Any]:
+    torch, A = torch_matrix(case)
+    return torch, A, torch.from_numpy(case.B)
 
 
 def torch_csr(case: Case) -> Prepared:

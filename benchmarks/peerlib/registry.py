@@ -13,6 +13,11 @@ from peerlib.c_peers import adapter
 from peerlib.case import Case, Operation, Prepared
 
 REAL: Final = ("float32", "float64")
+MATMUL: Final = ("spmv", "spmm")
+SDDMM: Final = ("sddmm",)
+MTTKRP: Final = ("mttkrp",)
+SPGEMM: Final = ("spgemm",)
+ADAPTED: Final = (*MATMUL, *SDDMM, *MTTKRP)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,14 +33,12 @@ class Peer:
     fills: bool
     ours: bool = False
     needs: str | None = None  # package that must be installed
-    spmv: bool = True
-    spmm: bool = True
+    kinds: tuple[str, ...] = MATMUL
     dtypes: tuple[str, ...] = REAL
 
     def can_run(self, operation: Operation, dtype: str) -> bool:
         """Whether the flags of this row cover the case and its package is here."""
-        covered = self.spmv if operation.is_vector else self.spmm
-        return covered and dtype in self.dtypes and (self.needs is None or _installed(self.needs))
+        return operation.kind in self.kinds and dtype in self.dtypes and (self.needs is None or _installed(self.needs))
 
     def prepared(self, case: Case) -> Prepared:
         """This contender, ready to run `case`."""
@@ -61,7 +64,25 @@ PEERS: Final = (
     Peer(name="mkl-hint", prepare="peerlib.mkl_peer:mkl_hinted", fills=True, needs="mkl"),
     Peer(name="numba", prepare="peerlib.python_peers:numba_prange", fills=True, needs="numba"),
     Peer(name="openmp", prepare="peerlib.c_peers:openmp_plain", fills=True),
-    Peer(name="openmp-tiled", prepare="peerlib.c_peers:openmp_tiled", fills=True, spmv=False),
+    Peer(name="openmp-tiled", prepare="peerlib.c_peers:openmp_tiled", fills=True, kinds=("spmm",)),
+    Peer(name="autosparse", prepare="peerlib.own:sampled_new", fills=False, ours=True, kinds=SDDMM),
+    Peer(name="autosparse-out", prepare="peerlib.own:sampled_out", fills=True, ours=True, kinds=SDDMM),
+    Peer(name="numpy", prepare="peerlib.sampled_peers:numpy_gather", fills=False, kinds=SDDMM),
+    Peer(name="torch", prepare="peerlib.sampled_peers:torch_sampled", fills=False, needs="torch", kinds=SDDMM),
+    Peer(name="numba", prepare="peerlib.sampled_peers:numba_sampled", fills=True, needs="numba", kinds=SDDMM),
+    Peer(name="openmp", prepare="peerlib.sampled_peers:openmp_sampled", fills=True, kinds=SDDMM),
+    Peer(name="openmp-four", prepare="peerlib.sampled_peers:openmp_four", fills=True, kinds=SDDMM),
+    Peer(name="autosparse", prepare="peerlib.own:tensor_new", fills=False, ours=True, kinds=MTTKRP),
+    Peer(name="autosparse-out", prepare="peerlib.own:tensor_out", fills=True, ours=True, kinds=MTTKRP),
+    Peer(name="scipy", prepare="peerlib.tensor_peers:numpy_scipy", fills=False, kinds=MTTKRP),
+    Peer(name="pydata-sparse", prepare="peerlib.tensor_peers:pydata", fills=False, needs="sparse", kinds=MTTKRP),
+    Peer(name="torch", prepare="peerlib.tensor_peers:torch_index_add", fills=True, needs="torch", kinds=MTTKRP),
+    Peer(name="numba", prepare="peerlib.tensor_peers:numba_csf", fills=True, needs="numba", kinds=MTTKRP),
+    Peer(name="openmp", prepare="peerlib.tensor_peers:openmp_csf", fills=True, kinds=MTTKRP),
+    Peer(name="autosparse", prepare="peerlib.own:sparse_new", fills=False, ours=True, kinds=SPGEMM),
+    Peer(name="scipy", prepare="peerlib.sparse_peers:scipy_sparse", fills=False, kinds=SPGEMM),
+    Peer(name="torch", prepare="peerlib.sparse_peers:torch_sparse", fills=False, needs="torch", kinds=SPGEMM),
+    Peer(name="mkl", prepare="peerlib.sparse_peers:mkl_sparse", fills=False, needs="mkl", kinds=SPGEMM),
 )
 
 
@@ -76,5 +97,5 @@ def contenders(names: Iterable[str] = (), adapters: Iterable[str] = ()) -> tuple
         name, separator, path = text.partition("=")
         if not separator or not Path(path).is_file():
             raise ValueError(f"--adapter {text!r} must be NAME=PATH of a shared library (see peer_abi.h)")
-        kept.append(Peer(name=name, prepare=Path(path).resolve(), fills=True))
+        kept.append(Peer(name=name, prepare=Path(path).resolve(), fills=True, kinds=ADAPTED))
     return tuple(kept)

@@ -10,11 +10,11 @@ import pytest
 import scipy.io
 import scipy.sparse
 from peerlib import c_peers
-from peerlib.case import Case, Operation
-from peerlib.matrices import find_matrices, load
+from peerlib.case import Case, Operation, Tensor
+from peerlib.matrices import find_matrices, find_tensors, load, load_tensor
 from peerlib.registry import PEERS, Peer, contenders
 
-OPERATIONS = ("spmv", "spmm1", "spmm7", "spmm150")
+OPERATIONS = ("spmv", "spmm1", "spmm7", "spmm150", "sddmm1", "sddmm7", "sddmm40", "mttkrp3", "mttkrp16@2", "spgemm")
 PEER_OF_TESTS = """
 #include <stdlib.h>
 #include <string.h>
@@ -45,33 +45,96 @@ void peer_free(void *state) { free(state); }
 
 
 def make_case(operation: str, dtype: str = "float32") -> Case:
-    m = scipy.sparse.random_array((60, 50), density=0.1, format="csr", rng=np.random.default_rng(3), dtype=dtype)
+    shape = (60, 60) if operation == "spgemm" else (60, 50)
+    m = scipy.sparse.random_array(shape, density=0.1, format="csr", rng=np.random.default_rng(3), dtype=dtype)
     m = m.tocsr()
     m.indices, m.indptr = m.indices.astype(np.int32), m.indptr.astype(np.int32)
     return Case.of("random", m, Operation.parse(operation), threads=1, effort="off", budget_s=1.0, seed=0)
+
+
+def make_cases(operation: Operation, dtype: str) -> list[Case]:
+    """Cases that every peer of the operation takes."""
+    if not operation.is_of_tensors:
+        return [make_case(operation.name, dtype)]
+    tensor = make_tensor((6, 9, 8), dtype)
+    return [Case.of("tensor", tensor, operation, threads=1, effort="off", budget_s=1.0, seed=0)]
 
 
 def needs_compiler(peer: Peer) -> bool:
     return isinstance(peer.prepare, str) and peer.prepare.startswith("peerlib.c_peers")
 
 
-@pytest.mark.parametrize("peer", [peer for peer in PEERS if not peer.ours], ids=lambda peer: peer.name)
+def make_tensor(shape: tuple[int, ...], dtype: str) -> Tensor:
+    """A few entries in lexicographic order, none twice."""
+    rng = np.random.default_rng(5)
+    places = np.sort(rng.choice(int(np.prod(shape)), 70, replace=False))
+    coords = np.stack(np.unravel_index(places, shape)).astype(np.int32)
+    return Tensor(coords, rng.standard_normal(70).astype(dtype), shape)
+
+
+@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: f"{peer.name}-{peer.kinds[-1]}")
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_peer_gives_the_right_answer(peer: Peer, dtype: str) -> None:
-    if peer.needs in {"torch", "numba", "mkl"} and not peer.can_run(Operation.parse("spmm7"), dtype):
+    if not any(peer.can_run(Operation(kind, 7, kind), dtype) for kind in peer.kinds):
         pytest.skip(f"{peer.needs} is not installed")
     if needs_compiler(peer) and shutil.which("cc") is None:
         pytest.skip("no C compiler")
     for operation in map(Operation.parse, OPERATIONS):
         if not peer.can_run(operation, dtype):
             continue
-        case = make_case(operation.name, dtype)
-        prepared = peer.prepared(case)
-        case.out.fill(np.nan)
-        result = prepared.run()
-        assert case.checker()(result) is None, operation.name
-        assert (result is case.out) == peer.fills
-        prepared.close()
+        for case in make_cases(operation, dtype):
+            prepared = peer.prepared(case)
+            case.out.fill(np.nan)
+            for _ in range(2):
+                result = prepared.run()
+            assert case.checker()(result) is None, operation.name
+            assert (result is case.out) == peer.fills
+            prepared.close()
+
+
+def test_checkers_see_one_wrong_entry_of_every_kind() -> None:
+    sampled = make_case("sddmm7")
+    right = sampled.A.data * np.einsum("pk,pk->p", *(np.asarray(part) for part in _pairs(sampled)))
+    assert sampled.checker()(right) is None
+    right[3] += 1e-3
+    assert "wrong by" in str(sampled.checker()(right))
+    (tensor,) = make_cases(Operation.parse("mttkrp3"), "float32")
+    M = tensor.sums(tensor.B, tensor.A.data).astype(np.float32)
+    assert tensor.checker()(M) is None
+    M[2, 1] += 1e-2
+    assert "wrong by" in str(tensor.checker()(M))
+    product = make_case("spgemm")
+    C = product.A @ product.A
+    assert product.checker()(C) is None
+    C.data[4] += 1e-2
+    assert "wrong by" in str(product.checker()(C))
+    assert "entries, not" in str(product.checker()(product.A))
+
+
+def _pairs(case: Case) -> tuple[np.ndarray, np.ndarray]:
+    (X, Y_rows), A = case.B, case.A
+    return X[np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))], Y_rows[A.indices]
+
+
+def test_cases_that_nobody_should_run_say_why() -> None:
+    (tensor,) = make_cases(Operation.parse("mttkrp3@5"), "float32")
+    assert "no such mode" in str(tensor.reason_left_out())
+    assert make_case("spgemm").reason_left_out() is None
+    tall = scipy.sparse.csr_array((5, 6), dtype=np.float32)
+    case = Case.of("tall", tall, Operation.parse("spgemm"), threads=1, effort="off", budget_s=1.0, seed=0)
+    assert case.reason_left_out() == "not square"
+
+
+def test_openmp_tensor_peer_takes_orders_up_to_five() -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    peer = next(one for one in PEERS if one.name == "openmp" and one.kinds == ("mttkrp",))
+    for shape in ((5, 6, 7), (3, 4, 5, 6), (3, 4, 2, 5, 3)):
+        for mode in range(len(shape)):
+            operation = Operation.parse(f"mttkrp16@{mode}")
+            tensor = make_tensor(shape, "float32")
+            case = Case.of("tensor", tensor, operation, threads=2, effort="off", budget_s=1.0, seed=0)
+            assert case.checker()(peer.prepared(case).run()) is None, (shape, mode)
 
 
 def test_checker_sees_one_wrong_entry() -> None:
@@ -107,14 +170,16 @@ def test_contenders_are_chosen_by_name_and_ours_always_run() -> None:
         contenders(["nosuch"])
     with pytest.raises(ValueError, match="NAME=PATH"):
         contenders((), ["x=/nonexistent.so"])
-    with pytest.raises(ValueError, match="spmm<columns>"):
-        Operation.parse("spmm0")
+    for text in ("spmm0", "spmm8@1", "nonsense", "mttkrp"):
+        with pytest.raises(ValueError, match="spmm<columns>"):
+            Operation.parse(text)
 
 
 def test_matrices_are_found_by_size_and_loaded_canonical(tmp_path: Path) -> None:
     m = scipy.sparse.coo_array(([1.0, 2.0, 3.0], ([0, 0, 1], [2, 2, 0])), shape=(2, 3))
     scipy.sparse.save_npz(tmp_path / "twice.npz", m)
-    np.savez(tmp_path / "tensor.npz", coords=np.zeros((3, 9)), vals=np.zeros(9))
+    coords = np.array([[1, 0, 1], [0, 2, 0], [3, 1, 3]])
+    np.savez(tmp_path / "tensor.npz", coords=coords, vals=np.arange(3.0), shape=np.array([2, 3, 4]))
     (tmp_path / "broken.npz").write_bytes(b"PK nonsense")
     scipy.io.mmwrite(tmp_path / "market.mtx", scipy.sparse.eye_array(4))
     assert [(file.name, file.nnz) for file in find_matrices(tmp_path)] == [("market", 4), ("twice", 3)]
@@ -124,3 +189,8 @@ def test_matrices_are_found_by_size_and_loaded_canonical(tmp_path: Path) -> None
     loaded = load(tmp_path / "twice.npz", dtype="float32")
     assert (loaded.dtype, loaded.nnz, loaded.indices.dtype) == (np.float32, 2, np.int32)
     np.testing.assert_array_equal(loaded.toarray(), m.toarray())
+    assert [(file.name, file.nnz, file.is_tensor) for file in find_tensors(tmp_path)] == [("tensor", 3, True)]
+    assert find_tensors(tmp_path, min_nnz=4) == find_tensors(tmp_path, only=("twice",)) == []
+    tensor = load_tensor(tmp_path / "tensor.npz", dtype="float32")  # sorted, the repeated entry added up
+    np.testing.assert_array_equal(tensor.coords, [[0, 1], [2, 0], [1, 3]])
+    np.testing.assert_array_equal(tensor.data, [1.0, 2.0])
