@@ -24,7 +24,7 @@ from autosparse import _native, cache, config
 from autosparse.errors import BuildError
 from tests.native import cases
 
-SANITIZED = ("tests/native/test_kernels.py", "tests/native/test_slices.py")
+SANITIZED = tuple(f"tests/native/test_{name}.py" for name in ("kernels", "slices", "sddmm", "mttkrp"))
 """Tests that are run again with kernels compiled for sanitizers."""
 
 

@@ -12,6 +12,7 @@ import pytest
 from autosparse._native.c_emit import emit
 from autosparse._native.spec import KernelSpec
 
+from tests.native import operands
 from tests.native.cases import schedule
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "golden" / "kernels"
@@ -33,12 +34,27 @@ KERNELS: Final = {
         *("float32", "int32", "avx512"),
     ),
     "sell_spmv_baseline": (schedule("i1:U,k1:S,i0:U | i=4", "i1 k1 i0", unroll=2), "float64", "int64", "baseline"),
+    "csr_sddmm_avx2": (
+        operands.schedule("sddmm", "i1:U,k1:C", "i1 j1 k1 j0", 16, unroll=4, prefetch=8), "float32", "int32", "avx2",
+    ),
+    "csr_sddmm_avx512": (operands.schedule("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 32), "float32", "int32", "avx512"),
+    "bcsr_sddmm_baseline": (
+        operands.schedule("sddmm", "i1:U,k1:C,i0:U,k0:U | i=2,k=2", "i1 k1 j1 i0 k0 j0", 4),
+        *("float64", "int32", "baseline"),
+    ),
+    "csf_mttkrp_avx512": (
+        operands.schedule("mttkrp", "i1:U,k1:C,l1:C", "i1 j1 k1 l1 j0", 16, prefetch=8), "float32", "int32", "avx512",
+    ),
+    "csf_mttkrp_baseline": (
+        operands.schedule("mttkrp", "k1:C,i1:C,l1:C", "k1 i1 j1 l1 j0", 2, parallel="k1"),
+        *("float64", "int64", "baseline"),
+    ),
     "csc_search_baseline": (schedule("k1:U,i1:C", "i1 k1"), "float64", "int32", "baseline"),
 }  # fmt: skip
 
 
 def source(name: str) -> str:
-    return emit(KernelSpec("matmul", *KERNELS[name]))
+    return emit(KernelSpec(KERNELS[name][0].operation, *KERNELS[name]))
 
 
 @pytest.mark.parametrize("name", KERNELS)

@@ -13,6 +13,7 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
 TESTS = (
+    "test_assembly.py",
     "test_graph_kernels.py",
     "test_runtime_matmul.py",
     "test_runtime_structure.py",
