@@ -22,7 +22,7 @@ from autosparse._native.c_emit import emit
 
 from autosparse import _native, cache, config
 from autosparse.errors import BuildError
-from tests.native import cases
+from tests.native import cases, operands
 
 SANITIZED = tuple(f"tests/native/test_{name}.py" for name in ("kernels", "slices", "sddmm", "mttkrp"))
 """Tests that are run again with kernels compiled for sanitizers."""
@@ -191,20 +191,19 @@ def test_dumped_c_can_be_edited_and_is_taken(tmp_path: Path) -> None:
 def test_emitted_c_has_no_warnings(tmp_path: Path) -> None:
     """-Wall -Wextra, but for what the text of one kernel leaves unused and the vector ABI note."""
     flags = ["-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-function", "-Wno-unused-parameter"]
-    for at, made in enumerate(cases.FAMILY):
+    specs = [*map(cases.spec, cases.FAMILY), *map(operands.spec, [*operands.SDDMM.values(), *operands.MTTKRP.values()])]
+    for at, of in enumerate(specs):
         source = tmp_path / f"{at}.c"
-        source.write_text(emit(cases.spec(made)))
+        source.write_text(emit(of))
         compiler = Compiler.find()
-        arguments = [
-            word for word in compiler.arguments(cases.spec(made).isa, source, tmp_path / "x.so") if word != "-w"
-        ]
+        arguments = [word for word in compiler.arguments(of.isa, source, tmp_path / "x.so") if word != "-w"]
         done = subprocess.run([*arguments, *flags, "-fsyntax-only"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
 def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> None:
     """The struct is declared twice, in the emitted C and in runtime/kernel_api.h."""
-    names = ["size", "pos", "crd", "vals", "n_positions", "sorted", "parallel"]
+    names = ["size", "pos", "crd", "vals", "n_positions", "sorted", "parallel", "origin", "repeats", "take", "give"]
     table = ", ".join([*(f"offsetof(asp_operand, {name})" for name in names), "sizeof(asp_operand)"])
     source = tmp_path / "layout.c"
     source.write_text(f"{c_types.INCLUDES}{c_types.OPERAND_STRUCT}const int64_t layout[] = {{{table}}};\n")
