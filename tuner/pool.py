@@ -16,8 +16,6 @@ from autosparse.tuner.template import Supports, TemplateSpace
 from autosparse.errors import ScheduleError
 from autosparse.schedule import SuperSchedule
 
-RUN_TIME_PARAMETERS: Final = frozenset({"partition", "parchunk", "parnum"})
-"""Parameters of spaces that no code depends on."""
 MAX_REPEATS: Final = 200
 """Samples in a row that bring no new kernel, after which the space is taken to have no more."""
 
@@ -42,10 +40,7 @@ class KernelPool:
 
     def sample(self, rng: np.random.Generator) -> SuperSchedule:
         """One of the kernels, with run-time parameters drawn anew."""
-        member = self._members[int(rng.integers(len(self._members)))]
-        fresh = self.space.draw(rng)
-        values = {**self.space.values_of(member), **{name: fresh[name] for name in RUN_TIME_PARAMETERS & fresh.keys()}}
-        return self.space.schedule_of(values)
+        return self.space.with_run_time(self._members[int(rng.integers(len(self._members)))], rng)
 
 
 def _distinct(

@@ -24,6 +24,8 @@ Code = tuple["int | tuple[int, ...]", ...]
 """Of each parameter in order: the index of its value, or, of a permutation, the index of the item at each place."""
 Values = Mapping[str, Any]  # int or str of a categorical parameter, tuple[str, ...] of a permutation
 
+RUN_TIME_PARAMETERS: Final = frozenset({"partition", "parchunk", "parnum"})
+"""Parameters that no code depends on (`SuperSchedule.as_compiled`)."""
 MAX_TRIES: Final = 10_000
 """Draws after which a sample is given up: a backend that supports less than one in as many is no use."""
 
@@ -154,6 +156,12 @@ class TemplateSpace(ABC):
             if supports is None or supports(self.operation, made) is None:
                 return made
         raise ScheduleError.illegal(f"of the space {self.name!r}", f"{MAX_TRIES} samples, none of them supported")
+
+    def with_run_time(self, schedule: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
+        """`schedule` with run-time parameters drawn anew: the kernel is the same."""
+        fresh = self.draw(rng)
+        run_time = {name: fresh[name] for name in RUN_TIME_PARAMETERS & fresh.keys()}
+        return self.schedule_of({**self.values_of(schedule), **run_time})
 
     def neighbours(self, schedule: SuperSchedule, supports: Supports | None = None) -> Iterator[SuperSchedule]:
         """Schedules whose codes differ in one step of one parameter, or of parameters that go together; each once."""

@@ -1,0 +1,252 @@
+"""Law: whatever schedule of whatever space, the kernel, the interpreter and the reference agree to the last bit.
+
+Schedules are drawn from WACO's template and from our own space, for all four algorithms; each kernel is run under
+several sets of run-time arguments (partition, chunk, threads), each on another pattern. Values are small integers, so
+that every order of summation gives the same number. ``--full`` runs more than 20,000 schedules and tells the time.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from autosparse._native.c_emit import emit
+from autosparse.tuner.own_space import own_space
+from autosparse.tuner.pool import KernelPool
+from autosparse.tuner.template import TemplateSpace
+from autosparse.tuner.waco_space import waco_space
+
+from autosparse import _native, cache, config
+from autosparse.errors import BuildError, PackError
+from autosparse.formats import LevelKind
+from autosparse.pattern import TensorPattern
+from autosparse.schedule import SuperSchedule
+from autosparse.target import VECTOR_BYTES, Target
+from tests.native import cases, operands
+
+SPACES: dict[str, Callable[[], TemplateSpace]] = {
+    f"{make.__name__}-{algorithm}": lambda make=make, algorithm=algorithm: make(algorithm, threads=(1, 2))
+    for algorithm in ("spmv", "spmm", "sddmm", "mttkrp")
+    for make in (waco_space, own_space)
+}
+PER_KERNEL = 5
+"""Schedules that share a kernel."""
+FEW = 11
+"""Kernels per space in `make test`: 440 schedules."""
+MANY = 26
+"""Kernels per space and shard with ``--full``."""
+SHARDS = 20
+"""20,800 schedules."""
+MOST_WORK = 4000
+"""Iterations that the interpreter may take."""
+LONG_TEXT = 500
+"""Lines of C beyond which three of four kernels are left out: they take seconds to compile."""
+MOST_BYTES = 1 << 20
+TYPES = (("float32", "int32"), ("float64", "int64"))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A schedule, and what it is run on."""
+
+    spec: _native.KernelSpec
+    seed: int
+
+
+def drawn(name: str, n_kernels: int, seed: int) -> Iterator[Run]:
+    """PER_KERNEL schedules for each of `n_kernels` kernels."""
+    rng = np.random.default_rng([seed, *name.encode()])
+    isas = [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes]
+
+    def spec_of(made: SuperSchedule, at: int) -> _native.KernelSpec:
+        dtype, index_dtype = TYPES[at % 2]
+        isa = isas[-1] if at % 4 else isas[at // 4 % len(isas)]
+        return operands.spec(made, dtype, index_dtype, isa, deterministic=at % 8 == 1)
+
+    def suits(operation: str, made: SuperSchedule) -> str | None:
+        reason = _native.supports(operation, made)
+        if reason or not is_small(made):
+            return reason or "too much work on any pattern here"
+        is_long = emit(spec_of(made, 0)).count("\n") > LONG_TEXT
+        return "long" if is_long and rng.random() < 0.75 else None
+
+    space = SPACES[name]()
+    for at, member in enumerate(KernelPool(space, n_kernels, seed=seed, supports=suits).members):
+        variants = [member, *(space.with_run_time(member, rng) for _ in range(PER_KERNEL - 1))]
+        for number, made in enumerate(variants):
+            yield Run(spec_of(made, at), int(rng.integers(1 << 30)) + number)
+
+
+def is_small(made: SuperSchedule) -> bool:
+    """Whether blocks that are stored or walked whole have few cells."""
+    cells = 1
+    for level in made.format.levels:
+        if level.kind is LevelKind.UNCOMPRESSED and level.coordinate.endswith("0"):
+            cells *= made.format.split(level.coordinate[0])
+    order = made.loop_order
+    loose = [name for name in order if name.endswith("0") and order.index(name) < order.index(f"{name[0]}1")]
+    walked = math.prod(made.format.split(name[0]) for name in loose if name[0] != "j")
+    return cells <= 256 and walked <= 256
+
+
+def matmul(run: Run, kernel: _native.Kernel) -> bool:
+    """C = op(A) B; False where the pattern does not go with the format."""
+    spec, rng = run.spec, np.random.default_rng(run.seed)
+    taken, transposed = matrix(spec, rng), bool(rng.integers(2))
+    if not cases.fits(spec.schedule, taken, transposed=transposed):
+        return False
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MOST_BYTES:
+        return False
+    packed = _native.pack(taken.pattern, taken.data, spec.schedule.format, transposed=transposed)
+    operand, n = taken.matrix.T if transposed else taken.matrix, columns(spec.schedule, rng)
+    B = operands.integers(rng, (operand.shape[1], n), spec.dtype)
+    C = np.full((operand.shape[0], n), np.nan, dtype=spec.dtype)
+    assert kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
+    np.testing.assert_array_equal(C, operand @ B)
+    if work(spec.schedule, packed, n) <= MOST_WORK:
+        np.testing.assert_array_equal(_native.interpret(spec, packed, B, 2), C)
+    return True
+
+
+def sddmm(run: Run, kernel: _native.Kernel) -> bool:
+    """O = A ∘ (X Yᵀ)."""
+    spec, rng = run.spec, np.random.default_rng(run.seed)
+    taken = matrix(spec, rng)
+    if _native.reason_unfit(taken.pattern, spec.schedule.format, transposed=False):
+        return False
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=False) > MOST_BYTES:
+        return False
+    structure, n = _native.pack_structure(taken.pattern, spec.schedule.format), columns(spec.schedule, rng)
+    X, Y = (operands.integers(rng, (extent, n), spec.dtype) for extent in taken.pattern.shape)
+    out = np.full(taken.pattern.nnz, np.nan, dtype=spec.dtype)
+    addresses = (X.ctypes.data, n, Y.ctypes.data, n, taken.data.ctypes.data, out.ctypes.data)
+    assert kernel.bind(structure).run(*addresses, n, 2)
+    np.testing.assert_array_equal(out, operands.sddmm(taken, X, Y))
+    if work(spec.schedule, structure, n) <= MOST_WORK:
+        np.testing.assert_array_equal(_native.interpret_sddmm(spec, structure, taken.data, X, Y, n_threads=2), out)
+    return True
+
+
+def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
+    """M[i,j] = sum T[i,k,l] B[k,j] C[l,j]."""
+    spec, rng = run.spec, np.random.default_rng(run.seed)
+    pattern, mode, n = tensor(spec, rng), int(rng.integers(3)), columns(spec.schedule, rng)
+    values = operands.integers(rng, (pattern.nnz,), spec.dtype)
+    if _native.tensor_bytes(pattern, spec.schedule.format, 8, mode) > MOST_BYTES:
+        return False
+    try:
+        packed = _native.pack_tensor(pattern, values, spec.schedule.format, mode)
+    except PackError:
+        return False
+    factors = [operands.integers(rng, (e, n), spec.dtype) for at, e in enumerate(pattern.shape) if at != mode]
+    M = np.full((pattern.shape[mode], n), np.nan, dtype=spec.dtype)
+    sources = [factor.ctypes.data for factor in factors]
+    assert kernel.bind(packed).run(sources, [n] * len(factors), M.ctypes.data, n, n, 2)
+    np.testing.assert_array_equal(M, operands.mttkrp(pattern, values, factors, mode))
+    if work(spec.schedule, packed, n) <= MOST_WORK:
+        np.testing.assert_array_equal(_native.interpret_mttkrp(spec, packed, factors, 2), M)
+    return True
+
+
+CHECKS = {"matmul": matmul, "sddmm": sddmm, "mttkrp": mttkrp}
+
+
+def matrix(spec: _native.KernelSpec, rng: np.random.Generator) -> cases.Sample:
+    """Empty, 0 x n, hyper-sparse, one dense row, all dense, tall, wide; unsorted, entries repeat."""
+    n_rows, n_cols = (int(n) for n in rng.choice((0, 1, 3, 9, 17, 40), 2, p=(0.04, 0.1, 0.16, 0.3, 0.3, 0.1)))
+    kind = rng.choice(("sparse", "one dense row", "empty", "dense"), p=(0.6, 0.15, 0.05, 0.2))
+    lengths = rng.integers(0, 4, n_rows) if kind == "sparse" else np.zeros(n_rows, dtype=int)
+    if kind == "dense":
+        lengths[:] = n_cols
+    if kind == "one dense row" and n_rows:
+        lengths[rng.integers(n_rows)] = 2 * n_cols
+    seed = int(rng.integers(1 << 30))
+    return cases.sample(n_rows, n_cols, lengths.tolist(), seed=seed, dtype=spec.dtype, index_dtype=spec.index_dtype)
+
+
+def tensor(spec: _native.KernelSpec, rng: np.random.Generator) -> TensorPattern:
+    """Small extents, empty ones among them; the kernel's index type is the one that packing a small tensor gives."""
+    shape = tuple(int(n) for n in rng.choice((0, 1, 2, 5, 8), 3, p=(0.03, 0.12, 0.15, 0.35, 0.35)))
+    return operands.tensor(shape, int(rng.integers(0, 40)), seed=int(rng.integers(1 << 30)))
+
+
+def columns(made: SuperSchedule, rng: np.random.Generator) -> int:
+    """Below, at and above the tile."""
+    tile = made.dense_split("j")
+    return int(rng.choice((1, max(1, tile - 1), tile, tile + 1, min(2 * tile + 7, 80)))) if tile else 1
+
+
+def work(made: SuperSchedule, packed: object, n_columns: int) -> float:
+    """About how many cells the interpreter visits: stored positions where loops follow the levels, else whole extents.
+
+    Positions found by a search are counted too, loops that come to nothing as one each.
+    """
+    fmt, total, bound = made.format, 1.0, set[str]()
+    positions = dict(zip(fmt.order, packed.n_positions, strict=True))  # type: ignore[attr-defined]  # any packed one
+    for name in made.loop_order:
+        if name not in fmt.order:
+            continue
+        above = fmt.order[: fmt.order.index(name)]
+        outer = positions[above[-1]] if above else 1
+        split, n = fmt.split(name[0]), packed.sizes[name[0]]  # type: ignore[attr-defined]
+        extent = split if name.endswith("0") else -(-n // split)
+        total *= max(1.0, positions[name] / max(1, outer) if bound == set(above) else extent)
+        bound.add(name)
+    return max(total, positions[fmt.order[-1]]) * n_columns
+
+
+def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.Kernel | BuildError]:
+    """Kernels by key; what a busy machine did not compile within the limit is tried once more."""
+    store, compiler = cache.open_store(), config.get_options().compiler
+    found = dict(zip(specs, _native.build_many(list(specs.values()), store=store, compiler=compiler), strict=True))
+    slow = [key for key, kernel in found.items() if isinstance(kernel, BuildError) and "took more" in str(kernel)]
+    again = _native.build_many([specs[key] for key in slow], store=store, compiler=compiler)
+    return found | dict(zip(slow, again, strict=True))
+
+
+def check(name: str, n_kernels: int, seed: int) -> int:
+    """Number of schedules that were run."""
+    runs = list(drawn(name, n_kernels, seed))
+    index = {"mttkrp": "int32"}  # entries of small tensors are numbered so
+    runs = [Run(_with_index(run.spec, index.get(run.spec.operation)), run.seed) for run in runs]
+    kernels = built({run.spec.key(): run.spec for run in runs})
+    n_run = 0
+    for run in runs:
+        kernel = kernels[run.spec.key()]
+        assert isinstance(kernel, _native.Kernel), f"{kernel}\n{run.spec.schedule.to_json()}"
+        same = _native.Kernel(
+            run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library, kernel.is_private
+        )
+        try:
+            tries = (Run(run.spec, run.seed + step) for step in range(0, 1000, 100))
+            n_run += any(CHECKS[run.spec.operation](one, same) for one in tries)
+        except AssertionError as err:
+            err.add_note(f"seed {run.seed}, {run.spec.dtype}, {run.spec.isa}: {run.spec.schedule.to_json()}")
+            raise
+    return n_run
+
+
+def _with_index(spec: _native.KernelSpec, index_dtype: str | None) -> _native.KernelSpec:
+    return operands.spec(
+        spec.schedule, spec.dtype, index_dtype or spec.index_dtype, spec.isa, deterministic=spec.deterministic
+    )
+
+
+@pytest.mark.parametrize("name", SPACES)
+def test_every_schedule_equals_interpreter_and_reference(name: str) -> None:
+    assert check(name, FEW, seed=0) == FEW * PER_KERNEL
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("shard", range(1, SHARDS + 1))
+@pytest.mark.parametrize("name", SPACES)
+def test_twenty_thousand_schedules(name: str, shard: int, capsys: pytest.CaptureFixture[str]) -> None:
+    start_s = time.perf_counter()
+    n_run = check(name, MANY, seed=shard)
+    with capsys.disabled():
+        print(f"\n  {name} shard {shard}/{SHARDS}: {n_run} schedules, {time.perf_counter() - start_s:.1f} s", end="")
+    assert n_run > 0.95 * MANY * PER_KERNEL
