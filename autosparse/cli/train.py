@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
+from autosparse.tuner.panels import FEATURE_LIMIT
 
 if TYPE_CHECKING:
     from autosparse.tuner.ranking import Ranking
@@ -30,6 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--epochs", type=int, default=70, metavar="N", help="in all, earlier runs included (70)")
     parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="begin no epoch after so long")
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="schedules of a pattern in a step (32)")
+    parser.add_argument("--limit", type=int, default=FEATURE_LIMIT, metavar="N", help="nonzeros that networks look at")
     parser.add_argument("--rate", type=float, default=1e-4, metavar="R", help="Adam's learning rate (1e-4)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and order")
     parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch; 1 is best for small patterns")
@@ -90,6 +92,7 @@ def _trainer(arguments: argparse.Namespace) -> Trainer:
         seed=arguments.seed,
         rate=arguments.rate,
         batch=arguments.batch,
+        limit=arguments.limit,
         device=arguments.device,
     )
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)

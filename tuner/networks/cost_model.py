@@ -15,25 +15,26 @@ from autosparse.tuner.networks.baselines import DenseConv, HumanFeature, Statist
 from autosparse.tuner.networks.embedder import ProgramEmbedder
 from autosparse.tuner.networks.extractor import EMBEDDING, Extractor, Observed
 from autosparse.tuner.networks.waconet import MinkowskiNet, WACONet
+from autosparse.tuner.panels import FEATURE_LIMIT
 from numpy.typing import NDArray
 
 from autosparse.errors import OptionError
 
-EXTRACTORS: Final[Mapping[str, Callable[[int, str], Extractor]]] = {
+EXTRACTORS: Final[Mapping[str, Callable[[int, str, int], Extractor]]] = {
     "waconet": WACONet,
     "minkowski": MinkowskiNet,
-    "dense": lambda dimension, backend: DenseConv(dimension),
-    "human": lambda dimension, backend: HumanFeature(dimension),
-    "statistics": lambda dimension, backend: Statistics(dimension),
+    "dense": lambda dimension, backend, limit: DenseConv(dimension),
+    "human": lambda dimension, backend, limit: HumanFeature(dimension),
+    "statistics": lambda dimension, backend, limit: Statistics(dimension),
 }
-"""Name on the command line -> extractor of patterns of a dimension, with a backend for sparse convolution."""
+"""Name on the command line -> extractor of patterns of a dimension; backend and limit are those of WACONet."""
 
 
-def make_extractor(name: str, dimension: int, backend: str = "own") -> Extractor:
+def make_extractor(name: str, dimension: int, backend: str = "own", limit: int = FEATURE_LIMIT) -> Extractor:
     """A row of `EXTRACTORS`."""
     if name not in EXTRACTORS:
         raise OptionError.bad_value("extractor", name, domain=f"one of {', '.join(EXTRACTORS)}", source="argument")
-    return EXTRACTORS[name](dimension, backend)
+    return EXTRACTORS[name](dimension, backend, limit)
 
 
 class CostModel(torch.nn.Module):

@@ -23,7 +23,8 @@ class WACONet(Extractor):
     """A 5^D sparse convolution, then thirteen 3^D ones of stride 2, 32 channels, ReLU after each.
 
     The means of all 14 results over their cells, side by side, describe the pattern: local structure from the early
-    ones, global structure from the late ones. Input is the number 1 on each nonzero.
+    ones, global structure from the late ones. Input is the number 1 on each nonzero; of
+    patterns with more than `limit` nonzeros, on those that `panels` picks.
     """
 
     def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:

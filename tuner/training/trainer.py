@@ -6,7 +6,7 @@ a run that was killed and taken up again gives the same bits as one that was not
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +17,7 @@ from typing import Any, Final
 import numpy as np
 import torch
 from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.panels import FEATURE_LIMIT
 from autosparse.tuner.ranking import Ranking
 from autosparse.tuner.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from autosparse.tuner.training.data import Case, DataSet
@@ -40,6 +41,7 @@ class Settings:
     seed: int = 0
     rate: float = 1e-4
     batch: int = 32
+    limit: int = FEATURE_LIMIT  # nonzeros that waconet and minkowski look at
     device: str = "cpu"
 
 
@@ -63,7 +65,11 @@ class Trainer:
     def __init__(self, settings: Settings, data: DataSet, folder: Path, *, start: Path | None = None) -> None:
         self.settings, self.data, self.folder = settings, data, folder
         self.meaning = Meaning(
-            op=data.op, extractor=settings.extractor, dimension=data.dimension, parameters=data.space.parameters
+            op=data.op,
+            extractor=settings.extractor,
+            dimension=data.dimension,
+            parameters=data.space.parameters,
+            limit=settings.limit,
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
@@ -171,11 +177,4 @@ class Trainer:
             "n_train": len(self.data.of("train")),
             "validation": asdict(ranking) if ranking else None,
         }
-        meaning = Meaning(
-            op=self.meaning.op,
-            extractor=self.meaning.extractor,
-            dimension=self.meaning.dimension,
-            parameters=self.meaning.parameters,
-            about=json.loads(json.dumps(about)),
-        )
-        write_weights(self.folder / WEIGHTS, self.model, meaning)
+        write_weights(self.folder / WEIGHTS, self.model, dataclasses.replace(self.meaning, about=about))

@@ -30,11 +30,14 @@ class Meaning:
     extractor: str  # a row of EXTRACTORS
     dimension: int  # of the patterns
     parameters: tuple[Parameter, ...]  # of a schedule's code, in order
+    limit: int = FEATURE_LIMIT  # nonzeros looked at (panels)
     about: Mapping[str, Any] = field(default_factory=dict)  # machine, data, ranking: for people
 
     def make_model(self, *, backend: str = "own") -> CostModel:
         """A model of this kind, with random weights."""
-        return CostModel(make_extractor(self.extractor, self.dimension, backend), ProgramEmbedder(self.parameters))
+        return CostModel(
+            make_extractor(self.extractor, self.dimension, backend, self.limit), ProgramEmbedder(self.parameters)
+        )
 
 
 def write_weights(path: Path, model: CostModel, meaning: Meaning) -> None:
@@ -46,7 +49,7 @@ def write_weights(path: Path, model: CostModel, meaning: Meaning) -> None:
         "op": meaning.op,
         "extractor": meaning.extractor,
         "dimension": str(meaning.dimension),
-        "limit": str(FEATURE_LIMIT),
+        "limit": str(meaning.limit),
         "parameters": json.dumps([_as_data(one) for one in meaning.parameters], separators=(",", ":")),
         "about": json.dumps(dict(meaning.about), sort_keys=True),
     }
@@ -65,6 +68,7 @@ def read_weights(path: Path, *, backend: str = "own") -> tuple[CostModel, Meanin
         extractor=metadata["extractor"],
         dimension=int(metadata["dimension"]),
         parameters=tuple(_parameter(row) for row in json.loads(metadata["parameters"])),
+        limit=int(metadata["limit"]),
         about=json.loads(metadata["about"]),
     )
     model = meaning.make_model(backend=backend)
