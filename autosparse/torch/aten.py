@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from autosparse.torch import coo, native, products
+from autosparse.torch import coo, direct, native, products
 from autosparse.torch.cells import SMALL_PRODUCT
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
 
@@ -133,6 +133,11 @@ def _fits(base: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
     return ours == shape or all(b in (1, s) for b, s in zip(reversed(ours), reversed(shape), strict=False))
 
 
+def _holds(dtype: torch.dtype, alpha: Scalar, beta: Scalar) -> bool:
+    """Whether the scalars are numbers of this dtype."""
+    return dtype.is_complex or not (type(alpha) is complex or type(beta) is complex)
+
+
 def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
     """Whether `result` can be copied into `out` as it is."""
     return (
@@ -151,7 +156,9 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm."""
-    result = multiply(a, b)
+    result = direct.multiply(a, b)
+    if result is None:
+        result = multiply(a, b)
     if result is None:
         result = originals[_home(a, b) + "mm"].call_boxed(keys, a, b)
     return result
@@ -167,7 +174,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 
 
 def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
-    if base.layout is not torch.strided or a.dim() != 2 or b.dim() != 2:
+    if base.layout is not torch.strided or a.dim() != 2 or b.dim() != 2 or not _holds(a.dtype, alpha, beta):
         return None
     if not _fits(base, torch.Size((a.shape[0], b.shape[1])), a.dtype) or (product := multiply(a, b)) is None:
         return None
@@ -202,6 +209,17 @@ def addmm_out(
     return out.copy_(result)
 
 
+def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """aten::mv; PyTorch's own is an addmv.out with beta 0."""
+    result = direct.multiply(a, x) if x.dim() == 1 else None
+    if result is None and a.dim() == 2 and a.dtype in SERVED and _is_plain(x, a.dtype, 1) and a.shape[1] == x.shape[0]:
+        A = entries_of(a)
+        result = None if A is None else times(A, x)
+    if result is None:
+        result = originals["mv"].call_boxed(keys, a, x)
+    return result
+
+
 def addmv_out(
     keys: Keys,
     base: torch.Tensor,
@@ -212,19 +230,11 @@ def addmv_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """aten::addmv.out: beta · base + alpha · a x; mv arrives here with beta 0."""
+    """aten::addmv.out: beta · base + alpha · a x."""
     dtype, shape = a.dtype, a.shape
     ours = dtype in SERVED and len(shape) == 2 and _is_plain(x, dtype, 1) and shape[1] == x.shape[0]
+    ours = ours and _holds(dtype, alpha, beta)
     A = entries_of(a) if ours else None
-    if (
-        A is not None
-        and beta == 0
-        and A.nnz < SMALL_PRODUCT
-        and _is_fresh(out, shape[0], x)
-        and base.shape == out.shape
-    ):
-        native.mm(A, A.values, x, transposed=A.transposed, out=out)
-        return out if alpha == 1 else out.mul_(alpha)
     if A is not None and not _fits(base, shape[:1], dtype):
         A = None
     result = None if A is None else _scaled_sum(times(A, x), base, beta, alpha)
@@ -234,24 +244,12 @@ def addmv_out(
     return out.copy_(result)
 
 
-def _is_fresh(out: torch.Tensor, n: int, x: torch.Tensor) -> bool:
-    """Whether n results may be written to `out` directly, as where mv has just made it."""
-    return (
-        (out.is_inference() or out._version == 0)
-        and out.shape == (n,)
-        and out.dtype is x.dtype
-        and out.dtype in VALUE_CODES
-        and out.is_contiguous()
-        and out.untyped_storage().data_ptr() != x.untyped_storage().data_ptr()
-    )
-
-
 def _sampled_values(
     S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
 ) -> tuple[Entries, torch.Tensor] | None:
     """Values of alpha · (x @ y at S's entries) + beta · S; None: not ours."""
     dtype = S.dtype
-    if S.layout is not torch.sparse_csr or dtype not in VALUE_CODES or S.dim() != 2:
+    if S.layout is not torch.sparse_csr or dtype not in VALUE_CODES or S.dim() != 2 or not _holds(dtype, alpha, beta):
         return None
     if not (_is_plain(x, dtype, 2) and _is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0]:
         return None
@@ -264,6 +262,8 @@ def sampled_addmm(
     keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """aten::sparse_sampled_addmm; the result has index arrays of its own, as PyTorch's."""
+    if (result := direct.sample(S, x, y, beta, alpha)) is not None:
+        return result
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
         theirs: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha)
@@ -353,6 +353,7 @@ COMPRESSED: Final[dict[str, Callable[..., Any]]] = {
     "mm.out": mm_out,
     "addmm": addmm,
     "addmm.out": addmm_out,
+    "mv": mv,
     "addmv.out": addmv_out,
     "sparse_sampled_addmm": sampled_addmm,
     "sparse_sampled_addmm.out": sampled_addmm_out,

@@ -300,7 +300,7 @@ def test_values_written_while_the_background_thread_tunes_are_seen(monkeypatch):
     D, B = dense(400, 400, 0.1), numbers(400, 64)
     A = compressed(D)
     n_done = 0
-    with config.options(overhead=1.0, runs=10**6, effort="measure", background=True):
+    with config.options(overhead=1.0, runs=10**6, effort="measure", budget_s=2.0, background=True):
         for _ in range(60):
             A.values().mul_(-1)
             D = -D

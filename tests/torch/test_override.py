@@ -137,7 +137,7 @@ def test_sampled_addmm_is_pytorchs(dtype, index_dtype):
             want = torch.sparse.sampled_addmm(A, X, side, alpha=alpha, beta=beta)
             with asp.override(), counted() as calls:
                 got = torch.sparse.sampled_addmm(A, X, side, alpha=alpha, beta=beta)
-            assert calls == ["sddmm"]
+            assert calls in (["sddmm"], ["sample"])
             assert got.layout == torch.sparse_csr
             assert got.col_indices().dtype == index_dtype
             assert_close(got.values(), want.values())

@@ -23,8 +23,10 @@ from pathlib import Path
 
 PRODUCTS = "(addmm or addmv or matmul or mm or mv or sampled or autograd or mul or baddbmm) and not Triton"
 MODE, OUT = "AUTOSPARSE_UPSTREAM_MODE", "AUTOSPARSE_UPSTREAM_OUT"
-KERNELS = {"native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",)}
-WRONG = ("mm", "sddmm")  # what --control spoils
+KERNELS = {
+    "native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",), "direct": ("multiply", "sample"),
+}  # fmt: skip
+WRONG = ("mm", "sddmm", "multiply", "sample")  # what --control spoils
 
 
 class Outcomes:
@@ -41,18 +43,21 @@ class Outcomes:
             autosparse.torch.install()
 
     def _count(self, *, spoil: bool) -> None:
-        from autosparse.torch import native, products
+        from importlib import import_module
 
-        for home, names in ((native, KERNELS["native"]), (products, KERNELS["products"])):
+        for module, names in KERNELS.items():
+            home = import_module(f"autosparse.torch.{module}")
             for name in names:
                 setattr(home, name, self._counting(getattr(home, name), name, spoil=spoil and name in WRONG))
 
     def _counting(self, function, name, *, spoil):
         def call(*args, **kwargs):
             result = function(*args, **kwargs)
-            self.calls[name] += 1
-            if spoil and result.numel():
-                result.view(-1)[-1] += 1
+            if result is not None:
+                self.calls[name] += 1
+                if spoil:
+                    values = result.values() if name == "sample" else result
+                    values.view(-1)[-1:] += 1
             return result
 
         return call

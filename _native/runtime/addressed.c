@@ -1,0 +1,42 @@
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "common.h"
+
+#include "addressed_api.h"
+#include "dense_api.h"
+#include "graph_api.h"
+#include "matmul_api.h"
+
+int asp_csr_mm_at(int transposed, int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t indptr,
+                  uintptr_t indices, uintptr_t data, uintptr_t B, int64_t ldb, uintptr_t C, int64_t n_vecs,
+                  int n_threads, int flags)
+{
+    return (transposed ? asp_csr_t_mm : asp_csr_mm)(
+        dtype, itype, n_rows, n_cols, (const void *)indptr, (const void *)indices, (const void *)data, (const void *)B,
+        ldb, (void *)C, n_vecs, n_vecs, n_threads, flags);
+}
+
+int asp_sddmm_at(int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t indptr, uintptr_t indices, int64_t nnz,
+                 uintptr_t X, int64_t ldx, uintptr_t Y, int64_t row_step, int64_t column_step, int64_t K, double alpha,
+                 double beta, uintptr_t out, int n_threads)
+{
+    const int64_t width = dtype == 0 ? 4 : 8;
+    const double scale[4] = {alpha, 0, beta, 0};
+    void *copy = NULL;
+    if (K > 1 && row_step != 1) {
+        if (!(copy = malloc((size_t)(n_cols * K * width) + 1))) return ASP_NO_MEMORY;
+        const int status = asp_dense_rows((int)width, n_cols, K, (const void *)Y, column_step, row_step, copy, K, n_threads);
+        if (status) {
+            free(copy);
+            return status;
+        }
+        column_step = K;
+    }
+    const int status =
+        asp_sddmm(dtype, itype, n_rows, n_cols, (const void *)indptr, (const void *)indices, nnz, (const void *)X, ldx,
+                  copy ? copy : (const void *)Y, column_step, K, 1, scale, beta != 0 ? (const void *)out : NULL,
+                  (void *)out, n_threads);
+    free(copy);
+    return status;
+}
