@@ -189,7 +189,7 @@ def _without(trial: KernelTrial | None, operand: AnyOperand) -> KernelTrial | No
     return None
 
 
-def tune(operand: Operand, **hints: Any) -> Plan:
+def tune(operand: AnyOperand, **hints: Any) -> Plan:
     """Find now what should run, and let the next products use it; the hints are those of `engine.asked.tune`."""
     from autosparse.engine import asked
 
@@ -203,8 +203,8 @@ def current_plan(operand: Operand, **problem: Any) -> Plan:
     return asked.current_plan(operand, **problem)
 
 
-def report(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Report:
+def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul") -> Report:
     """Everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
     from autosparse.engine import asked
 
-    return asked.report(operand, B, transposed=transposed)
+    return asked.report(operand, B, transposed=transposed, operation=operation)

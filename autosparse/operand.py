@@ -181,6 +181,20 @@ class Operand:
             self._anchors = None  # the lease is one more reference that is ours
         return leased
 
+    @property
+    def structure_bytes(self) -> int:
+        """Bytes of the index arrays, about."""
+        return self.nnz * int(self.indices.itemsize)
+
+    def structure_sample(self) -> bytes:
+        """Shape and some of the structure: tells most patterns apart in microseconds."""
+        nnz = self.nnz
+        picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
+        starts = np.linspace(0, self.n_major, 17).astype(np.int64)
+        facts = np.array([self.n_major, self.n_minor, nnz], dtype=np.int64).tobytes()
+        facts += self.indptr[starts].astype(np.int64).tobytes()
+        return facts + (self.indices[picks].astype(np.int64).tobytes() if nnz else b"")
+
     def pin(self) -> None:
         """Until `unpin` the arrays are read between products too: nothing to do where the operand owns them."""
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final
 
-import numpy as np
-
 from autosparse import _native, payoff
 from autosparse.config import Effort
 from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember
@@ -24,9 +22,9 @@ from autosparse.payoff import Account, Outlook
 from autosparse.plan import Plan
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.measure import Race, RaceRule, timed_s
-from autosparse.tuner.model import CostModel, TrafficModel
+from autosparse.tuner.model import CostModel
+from autosparse.tuner.models import statistics_model
 from autosparse.tuner.search import BLOCKING, LIVE, Steps
-from autosparse.tuner.statistics import pattern_facts
 from autosparse.tuner.trial import Pause, Sample, Work
 
 WATCH_CALLS: Final = 64
@@ -145,7 +143,7 @@ def _worth(bench: Bench, *, runs: int | None, budget_s: float, clock: Callable[[
 
 def _search(bench: Bench, *, effort: Effort, live: bool, start: object = None) -> Search:
     def model() -> CostModel:
-        return TrafficModel(pattern_facts(bench.problem.pattern, transposed=bench.problem.transposed))
+        return statistics_model(bench.problem)
 
     return Search(
         problem=bench.problem,
@@ -174,7 +172,7 @@ UNITS: Final[dict[str, Callable[[Bench], float]]] = {
     "import": lambda bench: 1.0,
     "rank": lambda bench: 1.0,
     "save": lambda bench: 1.0,
-    "hash": lambda bench: bench.problem.pattern.csr_bytes(np.dtype(bench.problem.dtype).itemsize),
+    "hash": lambda bench: bench.problem.operand_bytes,
     "pack": lambda bench: bench.problem.pattern.nnz,
 }
 """Kinds of work whose price is learnt from every one done, and what one unit is ("build" is observed by the bench)."""

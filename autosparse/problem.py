@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autosparse.pattern import Pattern
+import numpy as np
+
+from autosparse.pattern import Pattern, TensorPattern
 from autosparse.target import Target
 
 
@@ -15,28 +17,56 @@ def columns_bucket(n_dense_cols: int) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One operation on one pattern: ``C = op(A) @ B`` with op(A) = A or its transpose, for `matmul`.
+    """One operation on one pattern.
 
-    `n_dense_cols` is the number of columns of the dense operand (1 for a vector); `dtype` the dtype that is computed
-    in (the upcast of both operands); `threads` the most threads a kernel may use.
+    `matmul`: ``C = op(A) @ B`` with op(A) = A or its transpose; `sddmm`: values of ``A ∘ (X @ Yᵀ)``; `mttkrp`: the
+    product of a tensor with factors, `mode` as rows. `n_dense_cols` is the number of columns of the dense operands (1
+    for a vector); `dtype` the dtype that is computed in (the upcast of all operands); `threads` the most threads a
+    kernel may use.
     """
 
     operation: str
-    pattern: Pattern
+    pattern: Pattern | TensorPattern
     transposed: bool
     n_dense_cols: int
     dtype: str
     threads: int
     deterministic: bool
     target: Target
+    mode: int = 0
 
     @property
-    def result_shape(self) -> tuple[int, int]:
-        """Shape of C."""
-        rows = self.pattern.n_cols if self.transposed else self.pattern.n_rows
+    def matrix(self) -> Pattern:
+        """The pattern of an operation on a matrix."""
+        assert isinstance(self.pattern, Pattern), f"{self.operation} is about tensors"
+        return self.pattern
+
+    @property
+    def tensor(self) -> TensorPattern:
+        """The pattern of an operation on a tensor."""
+        assert isinstance(self.pattern, TensorPattern), f"{self.operation} is about matrices"
+        return self.pattern
+
+    @property
+    def result_shape(self) -> tuple[int, ...]:
+        """Shape of the result: of the matrix C or M, of the values of S."""
+        if self.operation == "sddmm":
+            return (self.pattern.nnz,)
+        rows = self.pattern.shape[1 if self.transposed else self.mode]
         return rows, self.n_dense_cols
 
     @property
     def n_flops(self) -> int:
         """Multiplications and additions of the product."""
-        return 2 * self.pattern.nnz * self.n_dense_cols
+        return len(self.pattern.shape) * self.pattern.nnz * self.n_dense_cols
+
+    @property
+    def operand_bytes(self) -> int:
+        """Bytes of the sparse operand as the user has it: the unit of the bound on extra memory."""
+        item = np.dtype(self.dtype).itemsize
+        return self.pattern.csr_bytes(item) if isinstance(self.pattern, Pattern) else self.pattern.coo_bytes(item)
+
+    @property
+    def name(self) -> str:
+        """The operation, with its mode where that is not the first."""
+        return f"{self.operation}@{self.mode}" if self.mode else self.operation

@@ -23,11 +23,12 @@ AnyArray = NDArray[Any]  # values may have any dtype
 class Entries:
     """Coordinates (ndim, nnz) of a tensor of shape `shape`, read-only and ours alone, and values (nnz,), the user's."""
 
-    __slots__ = ("_anchors", "_clean", "_print", "_touch", "_values", "coords", "shape", "values_version")
+    __slots__ = ("_anchors", "_clean", "_print", "_touch", "_values", "coords", "pattern", "shape", "values_version")
 
     def __init__(self, shape: tuple[int, ...], coords: AnyArray, values: AnyArray) -> None:
         self.shape = shape
         self.coords = coords
+        self.pattern = TensorPattern(shape, coords)
         self.values_version = 0
         self._values = values
         self._anchors: guard.Anchors | None = None
@@ -89,7 +90,7 @@ class Entries:
 class Unfolding:
     """The tensor as operand of MTTKRP with `mode` as rows; its other modes come by growing extent."""
 
-    __slots__ = ("__weakref__", "_csf", "_csf_version", "_pattern", "engine", "entries", "mode", "order")
+    __slots__ = ("__weakref__", "_csf", "_csf_version", "engine", "entries", "mode", "order", "places")
 
     def __init__(self, entries: Entries, mode: int) -> None:
         self.entries = entries
@@ -97,8 +98,9 @@ class Unfolding:
         # The longest mode innermost: fewest nodes above the leaves (SPLATT's order).
         others = sorted((n for n in range(len(entries.shape)) if n != mode), key=lambda n: (entries.shape[n], n))
         self.order = (mode, *others)
+        # Where the factor of each level below the first stands in a list of all factors but the mode's own.
+        self.places = tuple(n - (n > mode) for n in others)
         self.engine: Any = None  # Any: the executor's state, not ours to know
-        self._pattern: TensorPattern | None = None
         self._csf: mttkrp.Csf | None = None
         self._csf_version = -1
 
@@ -125,6 +127,23 @@ class Unfolding:
         """Rises with every write that `refresh` saw."""
         return self.entries.values_version
 
+    @property
+    def structure_bytes(self) -> int:
+        """Bytes of the coordinates."""
+        return int(self.entries.coords.nbytes)
+
+    def structure_sample(self) -> bytes:
+        """Shape, mode and some of the coordinates: tells most tensors apart in microseconds."""
+        picks = np.linspace(0, max(self.nnz - 1, 0), 64).astype(np.int64)
+        facts = np.array([*self.entries.shape, self.mode, self.nnz], dtype=np.int64).tobytes()
+        return facts + (self.entries.coords[:, picks].astype(np.int64).tobytes() if self.nnz else b"")
+
+    def pin(self) -> None:
+        """Coordinates are the tensor's own, and its values are held by it: nothing to do (see `Operand.pin`)."""
+
+    def unpin(self) -> None:
+        """Undo one `pin`."""
+
     def refresh(self) -> None:
         """Bring `values_version` up to date."""
         self.entries.refresh()
@@ -143,14 +162,8 @@ class Unfolding:
 
     @property
     def pattern(self) -> TensorPattern:
-        """The structure, modes in the order of `order`."""
-        if self._pattern is None:
-            shape, coords = self.entries.shape, self.entries.coords
-            is_sorted = self.order == tuple(range(len(shape)))
-            self._pattern = TensorPattern(
-                tuple(shape[n] for n in self.order), coords if is_sorted else coords[list(self.order)]
-            )
-        return self._pattern
+        """The structure, modes as they are: one for all unfoldings."""
+        return self.entries.pattern
 
     def csf(self, dtype: np.dtype[Any] | None = None) -> mttkrp.Csf:
         """Levels in the order of `order` with the values as they are now, in `dtype` when it is given.

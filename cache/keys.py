@@ -64,7 +64,7 @@ class PlanKey:
 
         return cls(
             pattern=problem.pattern.sparsity_hash,
-            operation=problem.operation,
+            operation=problem.name,
             transposed=problem.transposed,
             columns_bucket=columns_bucket(problem.n_dense_cols),
             dtype=problem.dtype,

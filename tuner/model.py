@@ -153,7 +153,7 @@ class TrafficModel:
         """Bytes of one product's operands: what decides which cache they live in."""
         item = np.dtype(problem.dtype).itemsize
         dense = (self.facts.n_rows + self.facts.n_cols) * problem.n_dense_cols * item
-        return dense + problem.pattern.csr_bytes(item)
+        return dense + problem.operand_bytes
 
     def _rate(self, target: Target, footprint: float) -> float:
         """Bytes per second of the smallest cache of `target` that holds `footprint`."""

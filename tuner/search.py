@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autosparse.tuner import space
+from autosparse.tuner import spaces
 from autosparse.tuner.measure import Race, RaceRule
 from autosparse.tuner.model import CostModel
 from autosparse.tuner.prices import Prices
@@ -99,7 +99,7 @@ class Search:
 
     def _rank(self) -> None:
         """Order the space by predicted time, and keep the best of every format near the front."""
-        schedules = space.candidates(self.problem, self.supports)
+        schedules = spaces.candidates(self.problem, self.supports)
         default_s, *times = self.model().rank(self.problem, [None, *schedules])
         ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
         order = sorted(range(len(schedules)), key=lambda at: (ratios[at], at))
@@ -136,7 +136,7 @@ class Search:
         yield from self._groups(iter(nearest[: self.style.n_neighbours]))
         if self.effort is not Effort.FULL:
             return
-        rest = itertools.chain(self._queue, space.everything(self.problem, self.supports))
+        rest = itertools.chain(self._queue, spaces.everything(self.problem, self.supports))
         while True:
             fresh = [one for one in self._around_champion() if not self._tried(one)]
             fresh += list(itertools.islice((one for one in rest if not self._tried(one)), self.style.heat))
@@ -147,7 +147,7 @@ class Search:
     def _around_champion(self) -> list[SuperSchedule]:
         if self.champion.schedule is None:
             return []
-        return list(space.neighbours(self.problem, self.champion.schedule, self.supports))
+        return list(spaces.neighbours(self.problem, self.champion.schedule, self.supports))
 
     def _tried(self, schedule: SuperSchedule) -> bool:
         return any(trial.schedule == schedule for trial in self.trials)

@@ -86,7 +86,7 @@ class Outline:
     @classmethod
     def of(cls, problem: Problem) -> Outline:
         """The outline of `problem`."""
-        n_inner = problem.pattern.n_rows if problem.transposed else problem.pattern.n_cols
+        n_inner = problem.matrix.n_rows if problem.transposed else problem.matrix.n_cols
         steps = sorted({size["k"] for size in FAMILIES["k-panels"].sizes} | {MAX_NARROW * c for c in (1, 2, 4, 8)})
         above = [step for step in steps if n_inner <= step]
         lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)

@@ -9,5 +9,5 @@ from autosparse.arrays.family import csr_array as csr_array
 from autosparse.arrays.family import csr_matrix as csr_matrix
 from autosparse.arrays.functions import matmul as matmul
 from autosparse.arrays.sampled import sddmm as sddmm
-from autosparse.arrays.tensor import mttkrp as mttkrp
-from autosparse.arrays.tensor import tensor as tensor
+from autosparse.arrays.sparse_tensor import mttkrp as mttkrp
+from autosparse.arrays.sparse_tensor import tensor as tensor

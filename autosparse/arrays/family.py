@@ -202,6 +202,7 @@ class AutoSparseMatrix:
     def tune(self, operation: str = "matmul", **hints: Any) -> Plan:
         """Find a faster kernel now and keep it. Hints: columns, runs, effort, budget_s, transposed, dtype, progress.
 
+        `operation`: "matmul" (``A @ B``), or "sddmm" (``sddmm(A, X, Y)``), `columns` being those of B, or of X.
         ``A.tune("matmul", columns=256, runs=10_000, effort="measure", budget_s=5, progress=True)``
         """
         transposed = bool(hints.pop("transposed", False))
@@ -210,11 +211,14 @@ class AutoSparseMatrix:
         )
         return plan
 
-    def explain(self, B: Any = 1) -> Explanation:
-        """What runs for ``A @ B`` and why; B: the dense operand or its number of columns."""
+    def explain(self, B: Any = 1, *, operation: str = "matmul") -> Explanation:
+        """What runs for ``A @ B`` and why; B: the dense operand or its number of columns.
+
+        With ``operation="sddmm"``: for ``sddmm(A, X, Y)``, B the number of columns of X.
+        """
         from autosparse.explain import explain
 
-        return explain(self._cell, B, transposed=self._transposed)
+        return explain(self._cell, B, transposed=self._transposed, operation=operation)
 
     # -- state
 

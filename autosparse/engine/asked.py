@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -12,7 +13,7 @@ from autosparse.config import Effort, get_options, parse_setting
 from autosparse.engine import recollection
 from autosparse.engine.driver import Driver
 from autosparse.engine.setup import bench_of, deliberation_of, driver_of, target_of
-from autosparse.engine.slot import Slot, slot_for
+from autosparse.engine.slot import HasDtype, Slot, slot_for
 from autosparse.engine.trials import Bench
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
@@ -21,14 +22,15 @@ from autosparse.plan import Plan
 from autosparse.problem import Problem
 from autosparse.report import Report
 from autosparse.tuner import Progress
+from autosparse.unfolding import AnyOperand, Unfolding
 
-TUNABLE: Final = ("matmul",)
-"""Operations of `OPS` whose kernels a plan can choose."""
+TUNABLE: Final[Mapping[type, tuple[str, ...]]] = {Operand: ("matmul", "sddmm"), Unfolding: ("mttkrp",)}
+"""Kind of operand -> operations of `OPS` whose kernels a plan can choose."""
 _SCIPY: Final = "SciPy computes products of this matrix: its dtype or layout is not for our kernels"
 
 
 def tune(
-    operand: Operand,
+    operand: AnyOperand,
     *,
     operation: str = "matmul",
     columns: int = 1,
@@ -41,24 +43,27 @@ def tune(
 ) -> Plan:
     """Find now what should run for ``op(M) @ B`` with B of `columns` columns, and let the next products use it.
 
+    The same for ``M ∘ (X @ Yᵀ)`` with `columns` columns of X ("sddmm"), and for tensors ("mttkrp").
     Takes at most about `budget_s` seconds; what is not given is taken from the options. With `runs`, nothing is begun
     that so many products would not pay back. `progress`: True draws a line on a terminal's stderr. `dtype`, when given,
     must be the matrix's own: products in other dtypes are SciPy's. An interrupt leaves everything as it was.
     """
     options = get_options()
-    if operation not in TUNABLE:
-        raise OptionError.bad_value("operation", operation, domain=f"one of {', '.join(TUNABLE)}")
+    known = next(names for kind, names in TUNABLE.items() if isinstance(operand, kind))
+    if operation not in known:
+        raise OptionError.bad_value("operation", operation, domain=f"one of {', '.join(known)}", source="argument")
+    transposed = transposed and operation == "matmul"  # the others compute on stored rows, whatever they are called
     columns = _positive("columns", columns)
     wanted = parse_setting("effort", effort) if effort is not None else options.effort
     runs = parse_setting("runs", runs) if runs is not None else options.runs
     budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
-    rows = operand.rows or operand.validate()
-    if rows.dtype is None:
+    rows = _typed(operand, operation)
+    if rows is None or rows.dtype is None:
         return planner.default_plan(_SCIPY)
     if dtype is not None and np.dtype(dtype) != rows.dtype:
         raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
     operand.refresh()
-    slot = slot_for(operand, rows, columns, transposed)
+    slot = slot_for(operand, rows, columns, transposed, operation=operation)
     slot.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
     bench = bench_of(operand, slot)
@@ -68,6 +73,15 @@ def tune(
     deliberation.bench = bench
     driver.install(deliberation, decision.plan, decision.trial)
     return decision.plan
+
+
+def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
+    """What tells the dtype of products whose kernels a plan can choose; None: SciPy or NumPy computes them."""
+    if isinstance(operand, Unfolding):
+        return operand if operand.has_kernels and operand.is_native else None
+    rows = operand.rows or operand.validate()
+    is_real = rows.dtype is not None and rows.dtype.kind == "f"
+    return rows if is_real or (rows.dtype is not None and operation == "matmul") else None
 
 
 def _positive(name: str, value: Any) -> int:
@@ -89,16 +103,21 @@ def _driver(slot: Slot) -> Driver:
     return slot.driver or Driver(slot)
 
 
-def report(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Report:  # Any: whatever the product takes
+def report(
+    operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul"
+) -> Report:  # Any: whatever the product takes
     """Everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
 
-    Looks into the cache; runs and changes nothing.
+    For other operations B is the number of columns of the dense operands. Looks into the cache; changes nothing.
     """
-    columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
-    rows = operand.rows or operand.validate()
-    if rows.dtype is None:
-        return _scipy_report(operand, columns, transposed=transposed)
-    slot = slot_for(operand, rows, columns, transposed)
+    if operation == "matmul" and isinstance(operand, Operand):
+        columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
+    else:
+        columns, transposed = _positive("columns", B), False
+    rows = _typed(operand, operation)
+    if rows is None or rows.dtype is None:
+        return _scipy_report(operand, columns, operation=operation, transposed=transposed)
+    slot = slot_for(operand, rows, columns, transposed, operation=operation)
     bench = bench_of(operand, slot)
     plan = _driver(slot).current_plan()
     if plan.is_default and not plan.candidates:
@@ -137,7 +156,7 @@ def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=recollection.expected_gain(bench),
         prices_s={
-            "hash": prices.price_s("hash", problem.pattern.csr_bytes(slot.dtype.itemsize)),
+            "hash": prices.price_s("hash", problem.operand_bytes),
             "rank": prices.price_s("rank"),
             "compile": prices.price_s("compile"),
             "pack": prices.price_s("pack", problem.pattern.nnz),
@@ -145,11 +164,12 @@ def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
     )
 
 
-def _scipy_report(operand: Operand, columns: int, *, transposed: bool) -> Report:
+def _scipy_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:
     """For products that SciPy computes: nothing is planned."""
     options = get_options()
     problem = Problem(
-        operation="matmul", pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
+        operation=operation, pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
         dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target_of(options),
+        mode=operand.mode if isinstance(operand, Unfolding) else 0,
     )  # fmt: skip
     return Report(problem=problem, plan=planner.default_plan(_SCIPY), value_bytes=operand.dtype.itemsize)

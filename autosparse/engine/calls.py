@@ -102,7 +102,7 @@ class SampledCall:
 
 @dataclass(slots=True)
 class TensorCall:
-    """M from an unfolded tensor and its factors by rows, (extent, n_vecs) each, in the order of its modes."""
+    """M from an unfolded tensor and its factors by rows, (extent, n_vecs) each, in the order of its other modes."""
 
     unfolding: Unfolding
     factors: list[int]
@@ -121,9 +121,9 @@ class TensorCall:
 
     def by_default(self, n_threads: int, flags: int) -> int:
         """See `Call`."""
-        target = self.target, self.ldm, self.n_vecs
-        csf = self.unfolding.csf(self.dtype)
-        return csf_mttkrp(csf, self.factors, self.lds, target, threads=n_threads, flags=flags)
+        target, places = (self.target, self.ldm, self.n_vecs), self.unfolding.places
+        factors, lds = [self.factors[at] for at in places], [self.lds[at] for at in places]
+        return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, target, threads=n_threads, flags=flags)
 
     def by(self, bound: Any, n_threads: int) -> bool:
         """See `Call`."""

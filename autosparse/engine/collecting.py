@@ -25,11 +25,11 @@ from autosparse.operand import DATA, INDICES, INDPTR, Operand
 from autosparse.problem import Problem
 from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
 from autosparse.target import Target
+from autosparse.tuner import models
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.model import CostModel, TrafficModel
+from autosparse.tuner.model import CostModel
 from autosparse.tuner.space import space_signature
-from autosparse.tuner.statistics import pattern_facts
 from autosparse.tuner.trial import Trial
 
 COLLECTING_MEMORY: Final = 12.0
@@ -149,7 +149,7 @@ def machine_facts() -> dict[str, Any]:
 
 def statistics_model(problem: Problem) -> CostModel:
     """The statistics tier's model of one problem."""
-    return TrafficModel(pattern_facts(problem.pattern, transposed=problem.transposed))
+    return models.statistics_model(problem)
 
 
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:

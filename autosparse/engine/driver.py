@@ -20,11 +20,11 @@ from autosparse.engine.slot import FOREVER_NS, Slot
 from autosparse.engine.trials import KernelTrial
 from autosparse.errors import AutosparseError, FallbackWarning, warn_once
 from autosparse.log import event
-from autosparse.operand import Operand
 from autosparse.payoff import Account, Outlook
 from autosparse.plan import Plan
 from autosparse.planner import Deliberation
 from autosparse.tuner.trial import Pause, Sample, Work
+from autosparse.unfolding import AnyOperand
 
 TUNING_FAILURES: Final = (
     AutosparseError, ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, OSError, RuntimeError,
@@ -46,7 +46,7 @@ class Driver:
     pending: Work | Sample | Pause | None = None
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
-    operand: Callable[[], Operand | None] = lambda: None  # a weak reference
+    operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
     history_key: str = ""
     n_counted: int = 0  # calls that the history knows of
     _counted_ns: int = 0
@@ -303,7 +303,7 @@ class Driver:
             operand.pin()
         background.submit(lambda: self._do_aside(step, operand))
 
-    def _do_aside(self, step: Work, operand: Operand | None) -> None:
+    def _do_aside(self, step: Work, operand: AnyOperand | None) -> None:
         try:
             with self._lock:
                 self._do(step)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 
-import numpy as np
-
 from autosparse import cache, payoff
 from autosparse.config import Effort
 from autosparse.engine.trials import Bench
 from autosparse.errors import RecordError
-from autosparse.operand import Operand
 from autosparse.ops import OPS
 from autosparse.plan import Plan
 from autosparse.problem import Problem, columns_bucket
-from autosparse.tuner.space import space_signature
+from autosparse.tuner.spaces import space_signature
+from autosparse.unfolding import AnyOperand
 
 
 def gain_kind(problem: Problem) -> str:
@@ -50,20 +48,13 @@ def remember(bench: Bench, plan: Plan) -> None:
 
 def plan_key(problem: Problem) -> str:
     """Key of the plan of `problem` in the cache."""
-    return cache.PlanKey.of(problem, space=space_signature()).stable_hash()
+    return cache.PlanKey.of(problem, space=space_signature(problem.operation)).stable_hash()
 
 
-def history_key(operand: Operand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:
+def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:
     """Names a problem in histories, from samples of the structure: microseconds, where a hash takes a pass over it.
 
     Two patterns that share a key share a guess about how often they are used, nothing more.
     """
-    indptr, indices, nnz = operand.indptr, operand.indices, operand.nnz
-    facts = np.array([operand.n_major, operand.n_minor, nnz], dtype=np.int64)
-    picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
-    starts = np.linspace(0, operand.n_major, 17).astype(np.int64)
-    digest = hashlib.blake2b(facts.tobytes(), digest_size=12)
-    digest.update(indptr[starts].astype(np.int64).tobytes())
-    if nnz:
-        digest.update(indices[picks].astype(np.int64).tobytes())
+    digest = hashlib.blake2b(operand.structure_sample(), digest_size=12)
     return f"{digest.hexdigest()}|{operation}|{int(transposed)}|{columns_bucket(n_dense_cols)}|{dtype}"

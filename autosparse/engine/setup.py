@@ -14,13 +14,13 @@ from autosparse.engine.experience import before_flush, experience_of
 from autosparse.engine.recollection import history_key
 from autosparse.engine.slot import ENGINES, Slot, engine_of
 from autosparse.engine.trials import Bench
-from autosparse.operand import Operand
 from autosparse.planner import Deliberation
 from autosparse.problem import Problem
 from autosparse.target import Target
+from autosparse.unfolding import AnyOperand, Unfolding
 
 
-def driver_of(slot: Slot, operand: Operand) -> Driver:
+def driver_of(slot: Slot, operand: AnyOperand) -> Driver:
     """The driver of `slot`'s tuning; a new one has read and hashed nothing yet."""
     if slot.driver is None:
         driver = Driver(slot, operand=weakref.ref(operand))
@@ -29,18 +29,18 @@ def driver_of(slot: Slot, operand: Operand) -> Driver:
     return slot.driver
 
 
-def deliberation_of(driver: Driver, operand: Operand) -> Deliberation:
+def deliberation_of(driver: Driver, operand: AnyOperand) -> Deliberation:
     """Planning of the driver's problem, to be done in steps."""
     slot = driver.slot
     options = slot.options
     experience = experience_of(cache.open_store(options), Target.host())
     dtype = slot.dtype.name
     driver.history_key = history_key(
-        operand, operation="matmul", transposed=slot.transposed, n_dense_cols=slot.n_dense_cols, dtype=dtype
+        operand, operation=slot.operation, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols, dtype=dtype
     )
     reference = weakref.ref(operand)
     key = driver.history_key
-    n_bytes = operand.nnz * (operand.indices.itemsize + slot.dtype.itemsize)
+    n_bytes = operand.structure_bytes + operand.nnz * slot.dtype.itemsize
     deliberation = Deliberation(
         make_bench=lambda: bench_of(_alive(reference), slot),
         effort=options.effort,
@@ -68,23 +68,23 @@ def _report_counts() -> None:
                 driver.count_into(driver.deliberation.bench.experience)
 
 
-def _alive(reference: weakref.ref[Operand]) -> Operand:
+def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
     operand = reference()
     assert operand is not None, "steps are bought by products, and products hold their operand"
     return operand
 
 
-def bench_of(operand: Operand, slot: Slot) -> Bench:
+def bench_of(operand: AnyOperand, slot: Slot) -> Bench:
     """Everything that trials of the slot's problem need; hashes the structure."""
     options = slot.options
     store = cache.open_store(options)
     target = target_of(options)
-    pattern = operand.pattern
     engine = engine_of(operand)
     problem = Problem(
-        operation="matmul", pattern=pattern, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols,
+        operation=slot.operation, pattern=operand.pattern, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols,
         dtype=slot.dtype.name, threads=options.threads or runtime_api.max_threads(),
         deterministic=options.deterministic, target=target,
+        mode=operand.mode if isinstance(operand, Unfolding) else 0,
     )  # fmt: skip
     return Bench(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,

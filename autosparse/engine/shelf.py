@@ -45,9 +45,9 @@ class Packing:
 
 @dataclass(slots=True)
 class Shelf:
-    """Packed copies by (format, transposed). `put` refuses what would exceed the bound, before memory is taken."""
+    """Packed copies by (format, view of the operand). What would exceed the bound is refused before memory is taken."""
 
-    _packings: dict[tuple[Format, bool], Packing] = field(default_factory=dict)
+    _packings: dict[tuple[Format, str], Packing] = field(default_factory=dict)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
@@ -55,15 +55,15 @@ class Shelf:
         """Bytes of all packed copies."""
         return sum(packing.n_bytes for packing in self._packings.values())
 
-    def has(self, fmt: Format, *, transposed: bool) -> bool:
+    def has(self, fmt: Format, view: str) -> bool:
         """Whether this copy exists: taking it costs nothing."""
-        return (fmt, transposed) in self._packings
+        return (fmt, view) in self._packings
 
     def take(
         self,
         fmt: Format,
+        view: str,
         *,
-        transposed: bool,
         needed_bytes: int,
         limit_bytes: int,
         pack: Callable[[], tuple[Any, int]],
@@ -73,12 +73,12 @@ class Shelf:
         PackError when it does not fit beside the others. Every `take` is undone by one `give`.
         """
         with self._lock:
-            packing = self._packings.get((fmt, transposed))
+            packing = self._packings.get((fmt, view))
             if packing is None:
                 if self.n_bytes + needed_bytes > limit_bytes:
                     raise PackError.too_large(fmt, needed_bytes=self.n_bytes + needed_bytes, limit_bytes=limit_bytes)
                 packed, version = pack()
-                packing = self._packings[fmt, transposed] = Packing(packed, int(packed.nbytes), version)
+                packing = self._packings[fmt, view] = Packing(packed, int(packed.nbytes), version)
             packing.n_owners += 1
             return packing
 

@@ -97,7 +97,7 @@ def slot_for(
     slot = engine.slots.get(key)
     if slot is None:
         flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
-        look_ns = _first_look_ns(options) if operation == "matmul" else float("inf")
+        look_ns = _first_look_ns(options) if rows.dtype == operand.dtype else FOREVER_NS  # converted values: untuned
         slot = Slot(
             options, transposed, rows.dtype, max(1, n_vecs), options.threads or 0, flags, look_ns, operation=operation
         )

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 import time
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
-
 from autosparse import _native, cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
-from autosparse.engine.calls import Call, MatmulCall
+from autosparse.engine.calls import Call
 from autosparse.engine.experience import Experience
+from autosparse.engine.handling import HANDLINGS, Handling
 from autosparse.engine.shelf import Packing, Shelf
 from autosparse.errors import BuildError, FallbackWarning, PackError, RecordError, StructureError, warn_once
 from autosparse.log import event
@@ -26,8 +23,6 @@ from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 from autosparse.tuner.trial import Trial
 from autosparse.unfolding import AnyOperand
-
-AnyArray = NDArray[Any]  # one of the native dtypes
 
 DEFAULT_PATIENCE: Final = 4
 """`KernelTrial.patience` of a kernel whose gain was never measured."""
@@ -58,7 +53,7 @@ class KernelTrial:
     @property
     def reads_live(self) -> bool:
         """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
-        return self.schedule is None or (self.schedule.format.is_csr and not self.bench.problem.transposed)
+        return self.schedule is None or self.bench.handling.reads_live(self.bench.problem, self.schedule.format)
 
     @property
     def patience(self) -> int:
@@ -87,7 +82,7 @@ class KernelTrial:
         problem = self.bench.problem
         if self.schedule is None or self.reads_live:
             return 0.0
-        if self.bench.shelf.has(self.schedule.format, transposed=problem.transposed):
+        if self.bench.shelf.has(self.schedule.format, self.bench.handling.view(problem)):
             return 0.0
         return self.bench.experience.prices.price_s("pack", problem.pattern.nnz)
 
@@ -103,10 +98,10 @@ class KernelTrial:
         """
         if self.schedule is None or self.reads_live or self.packed_bytes:
             return True
-        problem, fmt = self.bench.problem, self.schedule.format
-        unfit = _native.reason_unfit(problem.pattern, fmt, transposed=problem.transposed)
-        item = np.dtype(problem.dtype).itemsize
-        self.packed_bytes = _native.packed_bytes(problem.pattern, fmt, item, transposed=problem.transposed)
+        problem, fmt, handling = self.bench.problem, self.schedule.format, self.bench.handling
+        unfit = handling.reason_unfit(problem, fmt)
+        if not unfit:
+            self.packed_bytes = handling.packed_bytes(problem, fmt)
         if unfit:
             self._fail(PackError.unfit(fmt, unfit))
         elif self.packed_bytes > self.bench.limit_bytes:
@@ -140,9 +135,10 @@ class KernelTrial:
         self.pack_s = time.perf_counter() - start_s
         event("pack", self.failed or "", format=self.schedule.format, seconds=self.pack_s, bytes=self.packed_bytes)
 
-    def _pack(self, operand: Operand, schedule: SuperSchedule) -> None:
-        problem, fmt = self.bench.problem, schedule.format
+    def _pack(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+        problem, fmt, handling = self.bench.problem, schedule.format, self.bench.handling
         if self.reads_live:
+            assert isinstance(operand, Operand)
             self._bind_live(operand, operand.rows or operand.validate())
             return
 
@@ -152,11 +148,11 @@ class KernelTrial:
             if operand.structure_version != self.bench.structure_version:
                 self.bench.is_stale = True
                 raise PackError.unfit(fmt, "the structure of the matrix has changed meanwhile")
-            return _native.pack(problem.pattern, operand.data, fmt, transposed=problem.transposed), version
+            return handling.pack(problem, operand, fmt), version
 
         self.packing = self.bench.shelf.take(
             fmt,
-            transposed=problem.transposed,
+            handling.view(problem),
             needed_bytes=self.packed_bytes,
             limit_bytes=self.bench.limit_bytes,
             pack=pack,
@@ -182,13 +178,16 @@ class KernelTrial:
         if bound is None or not call.suits_generated:
             return False
         if packing is None:
-            if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
-                return False
+            if self._bound_to != _places(call.rows):
+                assert isinstance(operand, Operand)
+                if not self._bind_live(operand, call.rows):
+                    return False
             return call.by(self._bound, self.bench.n_threads())
         operand.refresh()
         if operand.structure_version != self.bench.structure_version:
             return False
-        if operand.values_version != packing.values_version and not self._catch_up(operand, packing):
+        is_stale = self.bench.handling.keeps_values and operand.values_version != packing.values_version
+        if is_stale and not self._catch_up(operand, packing):
             return False
         packing.enter()
         try:
@@ -198,16 +197,18 @@ class KernelTrial:
 
     def _bind_live(self, operand: Operand, rows: NativeRows) -> bool:
         """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
+        pack_live = self.bench.handling.pack_live
         assert self.schedule is not None
+        assert pack_live is not None
         if rows.index_code != runtime_api.INDEX_CODES[self.bench.problem.pattern.index_dtype]:
             return False
         # Not the operand's cached pattern: that may refer to arrays that were replaced by equal ones since.
         pattern = Pattern(rows.n_major, rows.n_minor, operand.indptr, operand.indices)
-        packed = _native.pack(pattern, operand.data, self.schedule.format, transposed=False)
+        packed = pack_live(pattern, operand, self.schedule.format)
         self._bound, self._bound_to = self.kernel.bind(packed), _places(rows)
         return True
 
-    def _catch_up(self, operand: Operand, packing: Packing) -> bool:
+    def _catch_up(self, operand: AnyOperand, packing: Packing) -> bool:
         """Whether the packed values are current now. Values that keep changing are not worth refreshing: rent first.
 
         The default kernel reads them live; after `patience` products with the same new values, refreshing pays.
@@ -236,7 +237,7 @@ class Bench:
     """Makes trials of one problem on one operand; what they need beside their schedule."""
 
     problem: Problem
-    operand: weakref.ref[Operand]
+    operand: Callable[[], AnyOperand | None]  # a weak reference
     options: Options
     store: cache.Store
     experience: Experience
@@ -244,17 +245,21 @@ class Bench:
     structure_version: int
     failures: list[str] = field(default_factory=list)
     is_stale: bool = False  # the matrix has another structure than the problem by now
-    _dense: tuple[AnyArray, AnyArray] | None = None
+    _call: Call | None = None  # on synthetic dense operands
 
     def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
         """A trial of `schedule`."""
         return KernelTrial(schedule, self)
 
     @property
+    def handling(self) -> Handling:
+        """What the operation does differently."""
+        return HANDLINGS[self.problem.operation]
+
+    @property
     def limit_bytes(self) -> int:
         """Most bytes of packed copies of this operand."""
-        item = np.dtype(self.problem.dtype).itemsize
-        return int(self.options.extra_memory * self.problem.pattern.csr_bytes(item))
+        return int(self.options.extra_memory * self.problem.operand_bytes)
 
     def n_threads(self) -> int:
         """Threads a kernel may use now."""
@@ -329,13 +334,9 @@ class Bench:
         operand = self.operand()
         if operand is None or trial.failed is not None:
             return None
-        rows = operand.rows or operand.validate()
-        B, C = self._operands()
-        n_vecs = self.problem.n_dense_cols
-        call = MatmulCall(
-            rows, runtime_api.address_of(B), n_vecs, runtime_api.address_of(C), n_vecs, n_vecs,
-            self.problem.transposed, (B, C),
-        )  # fmt: skip
+        if self._call is None:  # kept, so that every candidate meets the same memory
+            self._call = self.handling.synthetic(self.problem, operand)
+        call = self._call
         if trial.schedule is None:
             return lambda: call.by_default(self.n_threads(), self.flags)
         return (lambda: trial.run(operand, call)) if trial.run(operand, call) else None
@@ -345,15 +346,6 @@ class Bench:
         """Flags of the default kernel."""
         return runtime_api.FLAG_DETERMINISTIC if self.problem.deterministic else 0
 
-    def _operands(self) -> tuple[AnyArray, AnyArray]:
-        """Dense operands to time with; kept, so that every candidate meets the same memory."""
-        if self._dense is None:
-            problem = self.problem
-            n_rows, n_cols = problem.pattern.shape[:: -1 if problem.transposed else 1]
-            B = np.random.default_rng(0).standard_normal((n_cols, problem.n_dense_cols)).astype(problem.dtype)
-            self._dense = B, np.empty((n_rows, problem.n_dense_cols), problem.dtype)
-        return self._dense
-
     def release(self) -> None:
         """Give the dense operands' memory back: timing is over."""
-        self._dense = None
+        self._call = None

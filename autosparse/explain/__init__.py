@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 from autosparse.explain.explanation import Explanation
 
 if TYPE_CHECKING:
-    from autosparse.operand import Operand
+    from autosparse.unfolding import AnyOperand
 
 __all__ = ["Explanation", "explain"]
 
 
-def explain(operand: Operand, B: Any = 1, *, transposed: bool = False) -> Explanation:
+def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul") -> Explanation:
     """Explanation of ``M @ B``, or ``Mᵀ @ B`` when `transposed`; B: the dense operand or its number of columns.
 
+    Of "sddmm" and "mttkrp", B is the number of columns of the dense operands.
     Runs and tunes nothing. B may be whatever the product takes, so its type is left open. ShapeError (a ValueError)
     when B does not fit, OptionError when a number of columns is not >= 1.
     """
     from autosparse import executor
 
-    return Explanation(executor.report(operand, B, transposed=transposed))
+    return Explanation(executor.report(operand, B, transposed=transposed, operation=operation))

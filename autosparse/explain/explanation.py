@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse.explain.page import as_html, write_whole
 from autosparse.explain.section import as_text
 from autosparse.explain.sections import sections, title
+from autosparse.pattern import Pattern
 
 if TYPE_CHECKING:
     from autosparse.report import Report
@@ -41,10 +42,11 @@ class Explanation:
         if pictures:
             drawing.require_matplotlib()
         drawn: list[tuple[str, bytes]] = []
+        problem = self.report.problem
+        pattern = problem.pattern if isinstance(problem.pattern, Pattern) else None
         if pictures or (pictures is None and drawing.have_matplotlib()):
-            problem = self.report.problem
             drawn = drawing.pictures(
-                problem.pattern, self.report.plan, transposed=problem.transposed, n_calls=self.report.n_calls
+                pattern, self.report.plan, transposed=problem.transposed, n_calls=self.report.n_calls
             )
         note = "" if drawn or pictures is False else NO_PICTURES
         target = Path(path)

@@ -30,19 +30,45 @@ NAMES: Final = {
 STORED: Final = {
     LevelKind.UNCOMPRESSED: "every one has a place (no index stored)",
     LevelKind.COMPRESSED: "only those with entries, {bits}-bit coordinates",
+    LevelKind.NONUNIQUE: "every entry, {bits}-bit coordinates",
+    LevelKind.SINGLETON: "one for each entry, {bits}-bit coordinates",
     LevelKind.SLICED: "a slot per entry of the longest row, {bits}-bit coordinates for every lane",
     LevelKind.DIAGONAL: "a slot per diagonal where they are filled; elsewhere as in slices, {bits}-bit coordinates",
 }
 """What the kinds of levels keep."""
 
-DEFAULT_NAME: Final = "the matrix as it is (CSR)"
-DEFAULT_NEST: Final = (
-    "parallel for i in rows                    # equal shares of the nonzeros",
-    "  for j1 in tiles of the columns of B     # a tile of the row of C stays in registers",
-    "    for k in stored columns of row i",
-    "      C[i, j] += A[i, k] * B[k, j]",
-)
+DEFAULT_NAMES: Final = {"mttkrp": "the tensor by levels (CSF), or row by row where nodes would have few children"}
+DEFAULT_NESTS: Final = {
+    "matmul": (
+        "parallel for i in rows                    # equal shares of the nonzeros",
+        "  for j1 in tiles of the columns of B     # a tile of the row of C stays in registers",
+        "    for k in stored columns of row i",
+        "      C[i, j] += A[i, k] * B[k, j]",
+    ),
+    "sddmm": (
+        "parallel for p in stored entries (i, k)   # 32 at a time, the next ones fetched meanwhile",
+        "  for j in columns of X                   # four entries together, vectors along j",
+        "    S[p] += A[p] * X[i, j] * Y[k, j]",
+    ),
+    "mttkrp": (
+        "parallel for i in rows with entries       # equal shares of the entries",
+        "  for j1 in tiles of the columns          # a tile of the row of M stays in registers",
+        "    for the other modes, level by level",
+        "      M[i, j] += T[i, k, l] * B[k, j] * C[l, j]",
+    ),
+}
 """The kernels that come compiled with the package, for any number of columns."""
+STATEMENTS: Final = {
+    "matmul": "C[i, j] += A[i, k] * B[k, j]",
+    "sddmm": "S[i, k] += A[i, k] * X[i, j] * Y[k, j]",
+    "mttkrp": "M[i, j] += T[i, k, l] * B[k, j] * C[l, j]",
+}
+"""What the innermost loop computes."""
+
+
+def default_name(operation: str) -> str:
+    """How the operand is stored for the kernel that comes compiled."""
+    return DEFAULT_NAMES.get(operation, "the matrix as it is (CSR)")
 
 
 def format_name(fmt: Format) -> str:
@@ -85,15 +111,16 @@ def _extent(index: str, size: int, *, inner: bool) -> str:
     return f"{size} {words} of a block" if inner else f"blocks of {size} {words}"
 
 
-def nest_lines(schedule: SuperSchedule | None) -> list[str]:
+def nest_lines(schedule: SuperSchedule | None, operation: str = "matmul") -> list[str]:
     """The loops, outermost first, with the statement inside."""
     if schedule is None:
-        return list(DEFAULT_NEST)
+        return list(DEFAULT_NESTS[operation])
     lines = [_loop(schedule, name, depth) for depth, name in enumerate(schedule.loop_order)]
     indent = "  " * len(lines)
-    columns = bool(schedule.dense_splits)
-    B, C = ("B[k, j]", "C[i, j]") if columns else ("B[k]", "C[i]")
-    return [*lines, f"{indent}{C} += A[i, k] * {B}", *_definitions(schedule)]
+    statement = STATEMENTS[schedule.operation]
+    if not schedule.dense_splits:
+        statement = statement.replace(", j]", "]")
+    return [*lines, f"{indent}{statement}", *_definitions(schedule)]
 
 
 def _loop(schedule: SuperSchedule, name: str, depth: int) -> str:

@@ -39,10 +39,10 @@ def require_matplotlib() -> None:
         raise MissingExtraError.needed("matplotlib", extra="plot", purpose="pictures in an explanation")
 
 
-def pictures(pattern: Pattern, plan: Plan, *, transposed: bool, n_calls: int) -> list[tuple[str, bytes]]:
-    """(caption, PNG) of each picture there is something to show for."""
+def pictures(pattern: Pattern | None, plan: Plan, *, transposed: bool, n_calls: int) -> list[tuple[str, bytes]]:
+    """(caption, PNG) of each picture there is something to show for; `pattern` None: of a tensor."""
     require_matplotlib()
-    drawn = [spy(pattern, transposed=transposed)]
+    drawn = [] if pattern is None else [spy(pattern, transposed=transposed)]
     if any(_time_s(candidate) is not None for candidate in plan.candidates):
         drawn.append(times(plan))
     if plan.default_s and plan.measured_s and not plan.is_default:

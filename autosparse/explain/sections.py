@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from autosparse.explain.loop_nest import DEFAULT_NAME, format_lines, format_name, nest_lines, schedule_name
+from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
 from autosparse.ops import OPS
+from autosparse.pattern import TensorPattern
 from autosparse.plan import Candidate, Plan
 from autosparse.problem import Problem
 
@@ -26,16 +27,22 @@ def sections(report: Report) -> tuple[Section, ...]:
 
 
 def title(report: Report) -> str:
-    """``matmul: C = A.T @ B with 32 columns``."""
+    """``matmul: A.T @ B, B 32 columns``."""
     problem = report.problem
     A = "A.T" if problem.transposed else "A"
     width = "a vector" if problem.n_dense_cols == 1 else f"{problem.n_dense_cols:,} columns"
+    if problem.operation == "sddmm":
+        return f"sddmm: A ∘ (X @ Y), X {width}"
+    if problem.operation == "mttkrp":
+        return f"mttkrp: T with rows of mode {problem.mode}, factors of {width}"
     return f"{problem.operation}: {A} @ B, B {width}"
 
 
 def _problem(report: Report) -> Section:
     problem = report.problem
-    pattern = problem.pattern
+    if isinstance(problem.pattern, TensorPattern):
+        return _tensor_problem(report)
+    pattern = problem.matrix
     lengths = pattern.row_lengths
     n_rows, n_cols = pattern.shape[::-1] if problem.transposed else pattern.shape
     rows = "stored rows (columns of A.T)" if problem.transposed else "rows"
@@ -46,7 +53,30 @@ def _problem(report: Report) -> Section:
             ("computes", OPS[problem.operation].expression),
             ("A", f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
             ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in the mean of the {rows}, {sizes}"),
-            ("B", f"{shape(n_cols, problem.n_dense_cols)}; one product is {problem.n_flops:,} operations"),
+            _dense(problem, n_rows, n_cols),
+            ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
+        ),
+    )
+
+
+def _dense(problem: Problem, n_rows: int, n_cols: int) -> tuple[str, str]:
+    """The dense operands, and the work."""
+    work = f"one product is {problem.n_flops:,} operations"
+    if problem.operation == "sddmm":
+        return "X, Y", f"{shape(n_rows, problem.n_dense_cols)}, {shape(problem.n_dense_cols, n_cols)}; {work}"
+    return "B", f"{shape(n_cols, problem.n_dense_cols)}; {work}"
+
+
+def _tensor_problem(report: Report) -> Section:
+    problem = report.problem
+    pattern = problem.tensor
+    extents = " x ".join(f"{n:,}" for n in pattern.shape)
+    return Section(
+        title=title(report),
+        facts=(
+            ("computes", f"{OPS[problem.operation].expression}, i over mode {problem.mode}"),
+            ("T", f"{extents}, {pattern.nnz:,} entries, {problem.dtype}"),
+            ("factors", f"{problem.n_dense_cols:,} columns; one product is {problem.n_flops:,} operations"),
             ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),
         ),
     )
@@ -99,7 +129,7 @@ def _price(report: Report) -> Section | None:
     plan = report.plan
     if not report.is_planned:
         return None
-    csr = report.problem.pattern.csr_bytes(report.value_bytes)
+    csr = report.problem.operand_bytes
     share = f" = {plan.packed_bytes / csr:.2f} of A itself" if csr and plan.packed_bytes else ""
     was_tuned = _was_tuned(plan)
     facts = [
@@ -142,7 +172,7 @@ def _storage(report: Report) -> Section | None:
         return None
     schedule = report.plan.schedule
     if schedule is None:
-        return Section(title="Storage", lines=(DEFAULT_NAME,))
+        return Section(title="Storage", lines=(default_name(report.problem.operation),))
     fmt = schedule.format
     lines = [f"{format_name(fmt)}    {fmt}", *format_lines(fmt)]
     if fmt.has_padding:
@@ -153,7 +183,7 @@ def _storage(report: Report) -> Section | None:
 def _loops(report: Report) -> Section | None:
     if not report.is_planned:
         return None
-    return Section(title="Loops", lines=tuple(nest_lines(report.plan.schedule)))
+    return Section(title="Loops", lines=tuple(nest_lines(report.plan.schedule, report.problem.operation)))
 
 
 def _candidates(report: Report) -> Section | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sps
@@ -15,6 +15,10 @@ from autosparse.errors import DtypeError, InputError, InputTypeError, LayoutErro
 from autosparse.ops import mttkrp as operation
 from autosparse.ops.dense import has_rows
 from autosparse.unfolding import Entries, Unfolding
+
+if TYPE_CHECKING:
+    from autosparse.explain import Explanation
+    from autosparse.plan import Plan
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
 
@@ -70,6 +74,20 @@ class AutoSparseTensor:
         if array.shape != (self.nnz,):
             raise ShapeError.unfit("tensor", wanted=f"values of shape ({self.nnz},)", values=array.shape)
         self._entries.rebind(array)
+
+    def tune(self, operation: str = "mttkrp", *, mode: int = 0, **hints: Any) -> Plan:
+        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it.
+
+        Hints: columns (of the factors), runs, effort, budget_s, dtype, progress.
+        """
+        plan: Plan = executor.tune(self._unfolding(_mode(self, mode)), operation=operation, **hints)
+        return plan
+
+    def explain(self, columns: int = 1, *, mode: int = 0) -> Explanation:
+        """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
+        from autosparse.explain import explain
+
+        return explain(self._unfolding(_mode(self, mode)), columns, operation="mttkrp")
 
     def todense(self) -> AnyArray:
         """The tensor as an ndarray."""
@@ -171,7 +189,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: AnyArray | None = 
     unfolding = T._unfolding(mode)
     is_inexact = dtype.char in "fd" and dtype.isnative and all(one.dtype.kind == "f" for one in others)
     if is_inexact and unfolding.has_kernels:
-        dense = [np.asarray(matrices[n], dtype=dtype) for n in unfolding.order[1:]]
+        dense = [np.asarray(one, dtype=dtype) for one in others]
         is_apart = out is not None and has_rows(out) and not any(
             np.may_share_memory(out, one) for one in (*dense, T._entries.peek())
         )  # fmt: skip

@@ -1,0 +1,108 @@
+"""What operations do differently with their sparse operand: packing it, keeping it current, timing a product."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse import _native
+from autosparse._native import runtime_api
+from autosparse.engine.calls import Call, MatmulCall, SampledCall, TensorCall
+from autosparse.formats import Format
+from autosparse.operand import Operand
+from autosparse.pattern import Pattern
+from autosparse.problem import Problem
+from autosparse.unfolding import AnyOperand, Unfolding
+
+AnyArray = NDArray[Any]  # of one native dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handling:
+    """A row of `HANDLINGS`. Functions of a problem, a format, and the operand where one is needed."""
+
+    packed_bytes: Callable[[Problem, Format], int]  # known before packing, O(nnz) at most
+    reason_unfit: Callable[[Problem, Format], str | None]
+    pack: Callable[[Problem, AnyOperand, Format], Any]
+    pack_live: Callable[[Pattern, Operand, Format], Any] | None  # of a format that is the user's own arrays
+    keeps_values: bool  # the packed operand holds copies of values, to be refreshed when they change
+    synthetic: Callable[[Problem, AnyOperand], Call]  # a call on dense operands to time with
+
+    def reads_live(self, problem: Problem, fmt: Format) -> bool:
+        """Whether kernels read the user's own arrays: nothing is packed, nothing can go stale."""
+        return self.pack_live is not None and fmt.is_csr and not problem.transposed
+
+    def view(self, problem: Problem) -> str:
+        """What of the operand a packed copy shows; copies of one format and view are one."""
+        return f"{problem.name}.T" if problem.transposed else problem.name
+
+
+def _item(problem: Problem) -> int:
+    return np.dtype(problem.dtype).itemsize
+
+
+def _random(problem: Problem, *extents: int) -> list[AnyArray]:
+    """Dense operands (extent, columns), drawn from a fixed seed."""
+    rng = np.random.default_rng(0)
+    return [rng.standard_normal((n, problem.n_dense_cols)).astype(problem.dtype) for n in extents]
+
+
+def _rows_of(operand: AnyOperand) -> Any:
+    assert isinstance(operand, Operand)
+    return operand.rows or operand.validate()
+
+
+def _matmul_call(problem: Problem, operand: AnyOperand) -> Call:
+    n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
+    (B,), n_vecs, address = _random(problem, n_cols), problem.n_dense_cols, runtime_api.address_of
+    C = np.empty((n_rows, n_vecs), problem.dtype)
+    rows = _rows_of(operand)
+    return MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C))
+
+
+def _sampled_call(problem: Problem, operand: AnyOperand) -> Call:
+    X, Y = _random(problem, *problem.matrix.shape)
+    values, n_vecs, address = np.empty(problem.pattern.nnz, problem.dtype), problem.n_dense_cols, runtime_api.address_of
+    rows = _rows_of(operand)
+    return SampledCall(rows, address(X), n_vecs, address(Y), n_vecs, address(values), n_vecs, (X, Y, values))
+
+
+def _tensor_call(problem: Problem, operand: AnyOperand) -> Call:
+    assert isinstance(operand, Unfolding)
+    factors = _random(problem, *(n for mode, n in enumerate(problem.tensor.shape) if mode != problem.mode))
+    M, n_vecs, address = np.empty(problem.result_shape, problem.dtype), problem.n_dense_cols, runtime_api.address_of
+    lds, dtype = [n_vecs] * len(factors), np.dtype(problem.dtype)
+    return TensorCall(operand, list(map(address, factors)), lds, address(M), n_vecs, n_vecs, dtype, (factors, M))
+
+
+HANDLINGS: Final[Mapping[str, Handling]] = {
+    "matmul": Handling(
+        packed_bytes=lambda one, fmt: _native.packed_bytes(one.matrix, fmt, _item(one), transposed=one.transposed),
+        reason_unfit=lambda one, fmt: _native.reason_unfit(one.matrix, fmt, transposed=one.transposed),
+        pack=lambda one, operand, fmt: _native.pack(one.matrix, operand.data, fmt, transposed=one.transposed),
+        pack_live=lambda pattern, operand, fmt: _native.pack(pattern, operand.data, fmt, transposed=False),
+        keeps_values=True,
+        synthetic=_matmul_call,
+    ),
+    "sddmm": Handling(
+        packed_bytes=lambda one, fmt: _native.structure_bytes(one.matrix, fmt),
+        reason_unfit=lambda one, fmt: _native.reason_unfit(one.matrix, fmt, transposed=False),
+        pack=lambda one, operand, fmt: _native.pack_structure(one.matrix, fmt),
+        pack_live=lambda pattern, operand, fmt: _native.pack_structure(pattern, fmt),
+        keeps_values=False,
+        synthetic=_sampled_call,
+    ),
+    "mttkrp": Handling(
+        packed_bytes=lambda one, fmt: _native.tensor_bytes(one.tensor, fmt, _item(one), one.mode),
+        reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, fmt, one.mode),
+        pack=lambda one, operand, fmt: _native.pack_tensor(one.tensor, operand.data, fmt, one.mode),
+        pack_live=None,
+        keeps_values=True,
+        synthetic=_tensor_call,
+    ),
+}
+"""Operation -> how its sparse operand is handled."""

@@ -1,0 +1,24 @@
+"""The cost model from statistics of every operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autosparse.tuner.model import CostModel, TrafficModel
+from autosparse.tuner.model_mttkrp import TensorModel, tensor_facts
+from autosparse.tuner.model_sddmm import SampledModel
+from autosparse.tuner.statistics import pattern_facts
+
+from autosparse.problem import Problem
+
+MODELS: Final[Mapping[str, Callable[[Problem], CostModel]]] = {
+    "matmul": lambda problem: TrafficModel(pattern_facts(problem.matrix, transposed=problem.transposed)),
+    "sddmm": lambda problem: SampledModel(pattern_facts(problem.matrix)),
+    "mttkrp": lambda problem: TensorModel(tensor_facts(problem.tensor, problem.mode)),
+}
+
+
+def statistics_model(problem: Problem) -> CostModel:
+    """The model of the problem's operation, from a sample of its pattern."""
+    return MODELS[problem.operation](problem)

@@ -1,0 +1,55 @@
+"""What a search may choose from for MTTKRP: orders of the modes below the rows, their levels, tiles, unrolling."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Final
+
+from autosparse.tuner.space import MAX_NARROW, tiles
+
+from autosparse.formats import Format
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+INDICES: Final = "iklmnop"
+"""Index of the rows, then of the other modes in their order."""
+MOST_ORDERS: Final = 6
+"""Orders of the other modes that are looked at: those of order 4; more modes in growing extent first."""
+UNROLL: Final = (1, 2, 4)
+FETCHED: Final = (0, 4, 8, 16)
+
+
+def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
+    """The space of `problem`; unless `is_whole` a few schedules of every format."""
+    widths = tiles(problem) or (0,)
+    axes = itertools.product(UNROLL, FETCHED) if is_whole else ((1, 0), (2, 8))
+    for (levels, bits), tile, (unroll, fetched) in itertools.product(
+        _formats(problem), widths[: 3 if is_whole else 1], [*axes]
+    ):
+        order = [level.split(":")[0] for level in levels]
+        yield SuperSchedule(
+            operation="mttkrp",
+            format=Format.parse(",".join(levels) + ("" if bits == 32 else f" | bits={bits}")),
+            loop_order=(order[0], *(("j1",) if tile else ()), *order[1:], *(("j0",) if tile else ())),
+            dense_splits=(("j", tile),) if tile else (),
+            parallel="i1",
+            unroll=unroll,
+            prefetch=fetched,
+        )
+
+
+def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
+    """(levels, index bits): the rows dense or compressed, the other modes compressed in several orders."""
+    shape, mode = problem.tensor.shape, problem.mode
+    if len(shape) > len(INDICES):
+        return
+    others = [n for n in range(len(shape)) if n != mode]
+    extents = {index: shape[n] for index, n in zip(INDICES, [mode, *others], strict=False)}
+    by_extent = sorted(INDICES[1 : len(shape)], key=lambda index: extents[index])
+    # By growing extent there are fewest nodes above the leaves; the other orders are permutations near that one.
+    orders = list(itertools.islice(itertools.permutations(by_extent), MOST_ORDERS))
+    for order, kind in itertools.product(orders, "UC"):
+        compressed = [extents[index] for index in order] + ([extents["i"]] if kind == "C" else [])
+        bits = 16 if max(compressed) <= MAX_NARROW else 32
+        yield [f"i1:{kind}", *(f"{index}1:C" for index in order)], bits

@@ -1,0 +1,46 @@
+"""What a search may choose from for SDDMM: formats of the structure, column tiles, entries jammed, rows fetched."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from autosparse.tuner.own_space import SDDMM_FAMILIES
+from autosparse.tuner.space import MAX_NARROW, Family, member, tiles
+
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+JAMMED: Final = (1, 2, 4, 8)
+"""Entries of a row whose dot products are computed together: they share the row of X and the sums across vectors."""
+FETCHED: Final = (0, 2, 4, 8, 16)
+"""Entries ahead whose row of Y is fetched."""
+MOST_CELLS: Final = 16
+"""Accumulators that entries, rows and blocks together may take."""
+
+
+def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
+    """The space of `problem`; unless `is_whole` a few schedules of every format."""
+    shape, widths = problem.matrix.shape, tiles(problem) or (0,)
+    for row in SDDMM_FAMILIES:
+        for size in row.sizes:
+            if not _makes_sense(row, size, shape, is_whole=is_whole):
+                continue
+            bits = 16 if row.name != "csr" and _extent(size, shape) <= MAX_NARROW else 32
+            n_cells = size.get("r", 1) * size.get("c", 1)
+            jams = [jam for jam in (JAMMED if is_whole else (4, 8)) if jam * n_cells <= MOST_CELLS] or [1]
+            ahead = FETCHED if is_whole else (0, 8)
+            for tile, jam, fetched in itertools.product(widths if is_whole else widths[:2], jams, ahead):
+                yield member("sddmm", row, size, tile=tile, index_bits=bits, unroll=jam, prefetch=fetched)
+
+
+def _extent(size: Mapping[str, int], shape: tuple[int, int]) -> int:
+    """Coordinates that the compressed levels hold."""
+    return max(size["k"], shape[0]) if "k" in size else max(shape[0], -(-shape[1] // size.get("c", 1)))
+
+
+def _makes_sense(row: Family, size: Mapping[str, int], shape: tuple[int, int], *, is_whole: bool) -> bool:
+    if "k" in size:
+        return size["k"] < shape[1] and (is_whole or size["k"] >= 4096)
+    return is_whole or row.name != "bcsr" or size == {"r": 2, "c": 2}

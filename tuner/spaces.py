@@ -1,0 +1,88 @@
+"""The space of every operation, behind one door: first candidates, everything, neighbours, signature."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from autosparse.tuner import space
+from autosparse.tuner.template import Supports
+
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+MODULES: Final = {"sddmm": "autosparse.tuner.space_sddmm", "mttkrp": "autosparse.tuner.space_mttkrp"}
+"""Operations beside matmul -> the module whose ``members(problem, is_whole=)`` is their space."""
+CHUNKS: Final = (8, 32, 128, 512)
+
+
+def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
+    """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
+    if problem.operation not in MODULES:
+        return space.candidates(problem, supports)
+    return _members(_Outlined(problem), supports, False)
+
+
+def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
+    """The whole space of this problem: all axes of all formats."""
+    if problem.operation not in MODULES:
+        return space.everything(problem, supports)
+    return _members(_Outlined(problem), supports, True)
+
+
+def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
+    """Schedules one step away from `one` in a single axis that can be lowered."""
+    if problem.operation not in MODULES:
+        yield from space.neighbours(problem, one, supports)
+        return
+    near = [other for other in everything(problem, supports) if _n_differences(one, other) == 1]
+    dynamic = [dataclasses.replace(one, partition="dynamic", chunk=chunk) for chunk in CHUNKS]
+    yield from near
+    yield from (other for other in dynamic if other != one and supports(problem.operation, other) is None)
+
+
+def _n_differences(one: SuperSchedule, other: SuperSchedule) -> int:
+    fields = ("format", "loop_order", "dense_splits", "unroll", "prefetch")
+    return sum(getattr(one, field) != getattr(other, field) for field in fields)
+
+
+class _Outlined:
+    """A problem as a key: problems of one outline share their space."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        pattern = problem.pattern
+        self._key = (problem.operation, pattern.shape, problem.mode, space.tiles(problem))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Outlined) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+@functools.lru_cache(maxsize=64)
+def _members(outlined: _Outlined, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
+    problem = outlined.problem
+    members: Any = importlib.import_module(MODULES[problem.operation]).members
+    found = dict.fromkeys(members(problem, is_whole=is_whole))
+    return tuple(one for one in found if supports(problem.operation, one) is None)
+
+
+def space_signature(operation: str) -> str:
+    """8 hex digits that change whenever a plan could come out differently because the space did."""
+    if operation not in MODULES:
+        return space.space_signature()
+    module = importlib.import_module(MODULES[operation])
+    values = [repr(value) for name, value in sorted(vars(module).items()) if name.isupper()]
+    return hashlib.blake2b(
+        "|".join([SPACE_VERSION, space.space_signature(), *values]).encode(), digest_size=4
+    ).hexdigest()
+
+
+SPACE_VERSION: Final = "1"
+"""Raise when the functions above or in `MODULES` come to yield other schedules."""
