@@ -9,6 +9,7 @@ from tests.networks.world import pattern, torch
 
 from autosparse.errors import OptionError  # isort: skip
 from autosparse.tuner.coordinates import Coordinates  # isort: skip
+from autosparse.tuner.generators import generate  # isort: skip
 from autosparse.tuner.networks.baselines import IMAGE_SIZE, images  # isort: skip
 from autosparse.tuner.networks.cost_model import EXTRACTORS, CostModel, make_extractor  # isort: skip
 from autosparse.tuner.networks.embedder import ProgramEmbedder, flat_codes, permutation_matrices  # isort: skip
@@ -85,3 +86,13 @@ def test_costs_from_kept_embeddings_are_those_of_the_whole_model():
     copy = CostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
     copy.load_weights(model.weights())
     assert torch.equal(copy(observed, codes), model(observed, codes))
+
+
+@pytest.mark.parametrize("family", ["mesh", "uniform", "banded", "rmat"])
+def test_untrained_networks_hear_something_in_every_layer(family):
+    """What fades through fourteen layers cannot be learned from."""
+    torch.manual_seed(0)
+    network = make_extractor("waconet", 2)
+    with torch.no_grad():
+        described = network.describe(network.observe(generate(family, nnz=20_000, seed=2)))
+    assert (described.view(14, 32).abs().mean(dim=1) > 1e-4).all()
