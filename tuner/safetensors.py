@@ -59,4 +59,5 @@ def _tensor(content: bytes, base: int, row: Mapping[str, Any]) -> NDArray[Any]:
     shape, dtype = row["shape"], np.dtype(DTYPES[row["dtype"]])
     if start < 0 or base + end > len(content) or end - start != int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
         raise ValueError(f"a tensor of shape {shape} at {start} .. {end} of {len(content) - base} bytes")
-    return np.frombuffer(content[base + start : base + end], dtype).reshape(shape)
+    tensor: NDArray[Any] = np.frombuffer(content[base + start : base + end], dtype).reshape(shape)
+    return tensor
