@@ -52,6 +52,7 @@ class Options:
     cache_max_bytes: int = 1 << 30
     output_pool_bytes: int | None = None
     dump_dir: Path | None = None
+    models: Path | None = None
     compiler: str | None = None
     isa: str | None = None
 
@@ -157,6 +158,13 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             _path,
             "a folder",
             "Write IR and C of each kernel here; edited C is read back.",
+        ),
+        Setting(
+            "models",
+            "AUTOSPARSE_MODELS",
+            _path,
+            "a folder",
+            "Learned cost models (default: those calibrated for this machine, else those that come with autosparse).",
         ),
         Setting(
             "compiler",

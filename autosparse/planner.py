@@ -15,6 +15,7 @@ from typing import Final
 
 from autosparse import _native, payoff
 from autosparse.config import Effort
+from autosparse.engine.learned import asker_of
 from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember
 from autosparse.engine.trials import Bench, KernelTrial
 from autosparse.log import event
@@ -153,6 +154,7 @@ def _search(bench: Bench, *, effort: Effort, live: bool, start: object = None) -
         supports=bench.supports,
         prices=bench.experience.prices,
         style=LIVE if live else BLOCKING,
+        propose=asker_of(bench, live=live),
         start=start,  # type: ignore[arg-type]  # a SuperSchedule or None
         build_all=None if live else bench.build,
     )

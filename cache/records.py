@@ -226,6 +226,14 @@ def _longer_history(mine: Envelope, other: Envelope) -> bool:
     return counts[1] > counts[0]
 
 
+def _features(record: Record) -> Record:
+    """{"values": numbers}."""
+    values = record.get("values") if isinstance(record, dict) else None
+    if not isinstance(values, list) or not all(map(_is_float, values)):
+        raise RecordError.bad_field("features", "values", values, expected="a list of numbers")
+    return record
+
+
 def _anything(record: Record) -> Record:
     return record
 
@@ -247,6 +255,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("plan", PLAN_SCHEMA, plan_from_record, _better_plan, is_wisdom=True),
         Kind("history", 1, History.from_record, _longer_history, is_wisdom=True),
         Kind("machine", 1, _anything, _newer, is_wisdom=False),  # prices: read with care by the tuner, which owns them
+        Kind("features", 1, _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
         Kind("failure", 1, Failure.from_record, _newer, is_wisdom=False),
     )
 }

@@ -76,6 +76,11 @@ class Store:
             except OSError as err:
                 self._stop_writing(err)
 
+    @property
+    def cache_folder(self) -> Path | None:
+        """The folder that this store was opened in; None when it remembers nothing on disk."""
+        return self._cache_folder if self._folder is not None else None
+
     # --- records ---
 
     def load(self, kind: str, key: str, *, fresh: bool = False) -> Record | None:

@@ -43,11 +43,12 @@ def tune(
         step = next(steps, None)
         while step is not None:
             left_s = budget_s - (clock() - start_s)
-            if left_s <= 0 or step.price_s > left_s:
+            is_too_dear = step.price_s > left_s
+            if left_s <= 0 or (is_too_dear and not _is_optional(step)):
                 break
             if progress is not None:
                 progress(min(1.0, 1.0 - left_s / budget_s), _describe(step))
-            seconds = _do(step, runner=runner, clock=clock, observe=observe)
+            seconds = None if is_too_dear else _do(step, runner=runner, clock=clock, observe=observe)
             try:
                 step = steps.send(seconds)
             except StopIteration:
@@ -57,6 +58,10 @@ def tune(
     if progress is not None:
         progress(1.0, "done")
     return search.plan(tune_s=clock() - start_s)
+
+
+def _is_optional(step: Work | Sample) -> bool:
+    return isinstance(step, Work) and step.is_optional
 
 
 def _do(

@@ -94,4 +94,5 @@ def linear(weights: Weights, layer: str, x: NDArray[np.float32]) -> NDArray[np.f
 
 def rectified(x: NDArray[np.float32]) -> NDArray[np.float32]:
     """max(0, x)."""
-    return np.maximum(x, np.float32(0.0))
+    result: NDArray[np.float32] = np.maximum(x, np.float32(0.0))
+    return result

@@ -31,6 +31,25 @@ class CostModel(Protocol):
         """Predicted seconds of one product for each schedule (None: the default kernel), in the given order."""
 
 
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A schedule and its predicted time over the default kernel's."""
+
+    schedule: SuperSchedule
+    ratio: float
+
+
+class Proposer(Protocol):
+    """A model that searches a space by itself instead of ranking a list: the learned tier."""
+
+    @property
+    def price_s(self) -> float:
+        """Expected seconds of a call."""
+
+    def __call__(self) -> Sequence[Proposal]:
+        """The most promising schedules, best first; none when the model cannot say anything about this problem."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRates:
     """Rough rates of one core, bytes or operations per second; only their ratios matter for ranking."""

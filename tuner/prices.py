@@ -16,6 +16,8 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "recall": 4e-4,  # per look into the cache on disk
     "import": 0.05,  # once per process: what tuning needs and products do not
     "rank": 4e-3,  # per pattern: statistics by sampling, model
+    "features": 3e-7,  # per entry that a learned featuriser looks at
+    "model": 0.05,  # per learned model that is not loaded yet
     "compile": 0.35,  # per kernel
     "load": 3e-3,  # per kernel that is in the cache already
     "pack": 1.5e-8,  # per stored value written

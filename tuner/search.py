@@ -14,7 +14,7 @@ from typing import Final
 
 from autosparse.tuner import spaces
 from autosparse.tuner.measure import Race, RaceRule
-from autosparse.tuner.model import CostModel
+from autosparse.tuner.model import CostModel, Proposer
 from autosparse.tuner.prices import Prices
 from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
@@ -29,6 +29,8 @@ Steps = Generator["Work | Sample", "float | None", None]
 
 ESTIMATE_MARGIN: Final = 0.20
 """A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
+N_BESIDE_LEARNED: Final = 4
+"""Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
 
@@ -68,6 +70,7 @@ class Search:
     prices: Prices
     style: SearchStyle = BLOCKING
     start: SuperSchedule | None = None  # from a weaker record: tried first
+    propose: Proposer | None = None  # the learned tier, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
     default: Trial = field(init=False)
     champion: Trial = field(init=False)
@@ -77,6 +80,7 @@ class Search:
     finished: bool = field(init=False, default=False)
     _predicted: dict[int, float] = field(init=False, default_factory=dict)  # id(schedule) -> ratio to the default
     _queue: list[SuperSchedule] = field(init=False, default_factory=list)
+    _proposed: list[SuperSchedule] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         self.default = self.make_trial(None)
@@ -87,6 +91,7 @@ class Search:
     def steps(self) -> Steps:
         """Everything to be done, cheapest and most promising first; may be closed at any yield."""
         yield self._work("rank", self.prices.price_s("rank"), self._rank)
+        yield from self._ask_learned()
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
@@ -107,6 +112,23 @@ class Search:
         self._queue = _diverse([schedules[at] for at in order], n_per_format=2)
         if self.start is not None:
             self._queue = [self.start, *(one for one in self._queue if one != self.start)]
+
+    def _ask_learned(self) -> Steps:
+        """Proposals of the learned model, before those of the statistics; skipped when they cost too much."""
+        if self.propose is not None:
+            yield Work(
+                kind="features", price_s=self.propose.price_s, path_price_s=self.propose.price_s,
+                do=self._take_proposals, is_optional=True,
+            )  # fmt: skip
+
+    def _take_proposals(self) -> None:
+        assert self.propose is not None
+        proposals = list(self.propose())
+        self._proposed = [one.schedule for one in proposals]
+        self._predicted |= {id(one.schedule): one.ratio for one in proposals}
+        start = self._queue[:1] if self.start is not None else []
+        rest = [one for one in self._queue[len(start) :] if one not in self._proposed]
+        self._queue = [*start, *self._proposed, *rest]
 
     def best_predicted_ratio(self) -> float | None:
         """The smallest predicted ratio to the default kernel; None before the model was asked."""
@@ -130,7 +152,8 @@ class Search:
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
         hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
-        yield from self._groups(iter(hopeful[: self.style.n_candidates]))
+        n_learned = len(self._proposed)
+        yield from self._groups(iter(hopeful[: max(self.style.n_candidates, n_learned + N_BESIDE_LEARNED)]))
         # The winner's neighbours differ from it in what models know least about: prefetch, unroll, partition.
         nearest = [one for one in self._around_champion() if not self._tried(one)]
         yield from self._groups(iter(nearest[: self.style.n_neighbours]))
@@ -276,13 +299,18 @@ class Search:
     def candidates(self) -> tuple[Candidate, ...]:
         """Everything tried, fastest first."""
         found = [self._candidate(trial) for trial in (self.default, *self.trials)]
+        untried = [one for one in self._proposed if not self._tried(one)]
+        found += [Candidate(schedule=one, predicted_s=self._predicted_s(one)) for one in untried]
         return tuple(sorted(found, key=lambda one: (one.measured_s is None, one.measured_s or one.predicted_s or 0.0)))
 
+    def _predicted_s(self, schedule: SuperSchedule | None) -> float | None:
+        ratio = self.predicted_ratio(schedule)
+        return ratio * self.default_s if ratio is not None and self.default_s else None
+
     def _candidate(self, trial: Trial) -> Candidate:
-        ratio = self.predicted_ratio(trial.schedule)
         return Candidate(
             schedule=trial.schedule,
-            predicted_s=ratio * self.default_s if ratio is not None and self.default_s else None,
+            predicted_s=self._predicted_s(trial.schedule),
             measured_s=self.default_s if trial is self.default else self.measured_s.get(id(trial)),
             build_s=trial.build_s,
             pack_s=trial.pack_s,

@@ -22,6 +22,7 @@ class Work:
     path_price_s: float  # ... and all that is needed until a product can profit from it
     do: Callable[[], None]
     what: str = ""
+    is_optional: bool = False  # the search goes on without it when it costs more than there is
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

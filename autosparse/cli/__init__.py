@@ -23,6 +23,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "explain": "what would run for a matrix, and why",
     "collect": "measure schedules on many patterns: training data for cost models",
     "train": "learn a cost model from what `collect` measured",
+    "calibrate": "fit learned cost models to this machine, so that tuning uses them",
     "cache": "what is remembered: ls, show, clear, export, import",
     "doctor": "what autosparse found on this machine, and what is missing",
 }

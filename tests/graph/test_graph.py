@@ -81,7 +81,7 @@ def test_search_finds_nearly_the_best_with_few_looks():
 
 def test_trace_falls_and_ends_with_the_best():
     data = points(500)
-    score, costs, _ = smooth_cost(data, 1)
+    score, _, _ = smooth_cost(data, 1)
     found = best_first(ring(500, 8), score, np.array([3, 250], np.int32), n_best=5)
     scored, best = zip(*found.trace, strict=True)
     assert list(scored) == sorted(scored)

@@ -19,6 +19,7 @@ from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.model import CostModel
+from autosparse.tuner.own_space import own_space
 from autosparse.tuner.pool import KernelPool
 from autosparse.tuner.space import everything
 from autosparse.tuner.template import Supports
@@ -144,7 +145,13 @@ class Collector:
             )
             heats.run(drawn, until_s=until_s)
             near = neighbourhood(
-                problem, bench.supports, heats.best(N_BEST), drawn, n=shares.neighbours, rng=rng, spaces=[pool.space]
+                problem,
+                bench.supports,
+                heats.best(N_BEST),
+                drawn,
+                n=shares.neighbours,
+                rng=rng,
+                spaces=[own_space(op.algorithm), pool.space],
             )
             heats.run(near, until_s=until_s)
             self._write(recipe, pattern, op, heats, problem)

@@ -1,0 +1,84 @@
+"""`calibrate`: fit learned cost models to this machine, so that tuning uses them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from autosparse.cli.errors import CommandError
+from autosparse.cli.operands import add_common, chosen_options
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `calibrate`."""
+    parser.add_argument("--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="spmv,spmm32,spmm256")
+    parser.add_argument("--weights", type=Path, metavar="FILE", help="begin with these (default: those in use)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="measurements of this machine (default: measure now)")
+    parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that measurements name")
+    parser.add_argument("--seconds", type=float, default=120.0, metavar="S", help="measuring time per operation (120)")
+    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="of fine-tuning; 0: only scale and graph")
+    parser.add_argument("--programs", type=int, default=4096, metavar="N", help="programs in the graph (4096)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="default: where tuning finds them, beside the cache")
+    add_common(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """One operation after the other."""
+    with chosen_options(arguments):
+        for op in [name.strip() for name in arguments.ops.split(",") if name.strip()]:
+            _calibrate(arguments, op)
+    return 0
+
+
+def _calibrate(arguments: argparse.Namespace, op: str) -> None:
+    from autosparse.config import get_options
+    from autosparse.engine.calibrating import calibrate
+    from autosparse.engine.learned import calibrated_folder, weights_in_use
+    from autosparse.engine.setup import target_of
+    from autosparse.tuner.collect.files import read_folder
+
+    settings = get_options()
+    target = target_of(settings)
+    weights = arguments.weights or weights_in_use(settings, target, op)
+    if weights is None:
+        raise CommandError(f"there is no model of {op!r} to begin with", cure="--weights FILE, which `train` wrote")
+    out = arguments.out or calibrated_folder(settings, target)
+    if out is None:
+        raise CommandError("nothing is kept on disk here", cure="--out DIR")
+    data = arguments.data or _measured(out, arguments, op)
+    found = list(read_folder(data, op))
+    made, (before, after), n_programs = calibrate(
+        weights, found, out, folder=arguments.matrices, epochs=arguments.epochs, n_nodes=arguments.programs
+    )
+    fitted = f", unseen pairs in order {before:.3f} -> {after:.3f}" if arguments.epochs else ""
+    print(f"{op}: {len(made.found)} patterns{fitted}, {n_programs:,} programs in {out}")
+
+
+def _measured(out: Path, arguments: argparse.Namespace, op: str) -> Path:
+    """Measure now, beside the models: the next calibration goes on from there."""
+    from autosparse._native import supports
+    from autosparse.engine.collecting import bench_for, machine_facts, statistics_model
+    from autosparse.tuner.collect.collector import Collector, Order
+    from autosparse.tuner.collect.operations import OPS
+    from autosparse.tuner.collect.recipes import recipes
+
+    if op not in OPS:
+        raise CommandError(f"no such operation: {op}", cure=f"some of {', '.join(OPS)}")
+    order = Order(
+        out=out / "measured",
+        ops=[OPS[op]],
+        dtype=arguments.dtype or "float32",
+        folder=arguments.matrices,
+        seconds=arguments.seconds,
+        n_schedules=32,
+        n_template_kernels=64,
+    )
+
+    def make_bench(pattern: Any, op: Any) -> Any:
+        return bench_for(pattern, op, order.dtype)
+
+    collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
+    for step in collector.run(recipes(arguments.matrices, n_dims=2, seed=1)):
+        print(f"{step.op.name}: pattern {step.n_pairs}, {step.n_times} times, {step.left_s:.0f} s left", flush=True)
+    return order.out

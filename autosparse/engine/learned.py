@@ -1,0 +1,164 @@
+"""The learned tier on this machine: which models there are, features of patterns kept in the cache, prices."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse import cache
+from autosparse._native import runtime_api
+from autosparse.config import Options
+from autosparse.engine.trials import Bench
+from autosparse.errors import RecordError
+from autosparse.log import event
+from autosparse.pattern import Pattern
+from autosparse.target import Target
+from autosparse.tuner.learned_names import MODEL_SUFFIX, op_of
+from autosparse.tuner.model import Proposal
+
+if TYPE_CHECKING:
+    from autosparse.tuner.learned import LearnedModel
+    from autosparse.tuner.learned_weights import Weights
+
+Floats = NDArray[np.float32]
+
+MODELS: Final = "models-v1"
+"""Folder of calibrated models, beside the cache."""
+
+
+def model_folders(options: Options, target: Target) -> list[Path]:
+    """Where models are looked for: the setting alone, else this machine's calibrated ones, then the shipped ones."""
+    if options.models is not None:
+        return [options.models]
+    own = calibrated_folder(options, target)
+    return [*([own] if own else []), shipped_folder(target)]
+
+
+def calibrated_folder(options: Options, target: Target) -> Path | None:
+    """Where `calibrate` keeps the models of this machine; None when nothing is kept on disk."""
+    folder = cache.open_store(options).cache_folder
+    return folder / MODELS / target.key() if folder else None
+
+
+def shipped_folder(target: Target) -> Path:
+    """Models that come with autosparse, by machine: ``weights/x86_64``."""
+    from autosparse import tuner
+
+    return Path(tuner.__path__[0]) / "weights" / target.machine
+
+
+def weights_in_use(options: Options, target: Target, op: str) -> Path | None:
+    """The file of the model of `op` that comes first; None when there is none."""
+    paths = (folder / f"{op}{MODEL_SUFFIX}" for folder in model_folders(options, target))
+    return next((path for path in paths if path.exists()), None)
+
+
+def find_model(options: Options, target: Target, op: str) -> LearnedModel | None:
+    """The model of `op`, read once per process and file; None when there is none that can be used."""
+    for folder in model_folders(options, target):
+        path = folder / f"{op}{MODEL_SUFFIX}"
+        try:
+            changed = path.stat().st_mtime_ns
+        except OSError:
+            continue
+        found = _read(folder, op, changed)
+        if found is not None:
+            return found
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
+    """`changed`: when the file was written; another version is another entry."""
+    from autosparse._native.waconet import PredictorWeights
+    from autosparse.tuner.learned import LearnedModel
+
+    try:
+        return LearnedModel.read(folder, op, convolve=_convolve, make_predictor=PredictorWeights.of)
+    except (RecordError, OSError) as error:
+        event("fallback", f"a learned model is not used: {error}", op=op)
+        return None
+
+
+def _convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
+    from autosparse._native.waconet import ConvolutionWeights, pooled_means
+
+    return pooled_means(cells, ConvolutionWeights.of(weights), runtime_api.max_threads())
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """The learned model's proposals for one bench's problem; see `tuner.model.Proposer`."""
+
+    bench: Bench
+    model: LearnedModel
+
+    @property
+    def price_s(self) -> float:
+        """Of features that are kept already: a look into the cache and a search."""
+        prices = self.bench.experience.prices
+        search_s = prices.price_s("rank")
+        if self.is_known():
+            return search_s
+        n_entries = min(self.bench.problem.pattern.nnz, 2 * self.model.weights.limit)
+        return search_s + prices.price_s("features", n_entries)
+
+    def is_known(self) -> bool:
+        """Whether the features of this pattern are kept."""
+        return self._load() is not None
+
+    def __call__(self) -> list[Proposal]:
+        """The ten best predicted."""
+        problem = self.bench.problem
+        proposals = self.model.propose(problem, self.features(), self.bench.supports)
+        event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
+        return proposals
+
+    def features(self) -> Floats:
+        """Of the pattern: from the cache under its hash, else computed and kept."""
+        kept = self._load()
+        if kept is not None:
+            return kept
+        clock = self.bench.experience.clock
+        start_s = clock()
+        pattern = self.bench.problem.pattern
+        assert isinstance(pattern, Pattern), "asker_of asks about matrices only"
+        found = self.model.features(pattern)
+        self.bench.experience.observe("features", clock() - start_s, min(pattern.nnz, 2 * self.model.weights.limit))
+        self.bench.store.save("features", self._key, {"values": [float(value) for value in found]})
+        return found
+
+    @property
+    def _key(self) -> str:
+        return f"{self.bench.problem.pattern.sparsity_hash}-{self.model.weights.name}"
+
+    def _load(self) -> Floats | None:
+        record = self.bench.store.load("features", self._key)
+        values = record.get("values") if isinstance(record, dict) else None
+        try:
+            found = np.array(values, np.float32)
+        except (TypeError, ValueError):
+            return None
+        return found if found.shape == (128,) and np.isfinite(found).all() else None
+
+
+def asker_of(bench: Bench, *, live: bool) -> Asker | None:
+    """Who to ask about the bench's problem; None when no model is for it.
+
+    Tuning that nobody asked for (`live`) takes features that are there, but does not pay for new ones. Transposed
+    products are left to the statistics: the model has seen rows of the operand that is multiplied.
+    """
+    problem = bench.problem
+    if problem.transposed or not isinstance(problem.pattern, Pattern) or problem.dtype not in ("float32", "float64"):
+        return None
+    model = find_model(bench.options, problem.target, op_of(problem))
+    if model is None:
+        return None
+    asker = Asker(bench, model)
+    return asker if not live or asker.is_known() else None

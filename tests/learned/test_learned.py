@@ -1,0 +1,288 @@
+"""The learned tier: NumPy and C equal PyTorch; proposals suit the problem; from measurements to a product."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse
+from autosparse._native.waconet import PredictorWeights
+from autosparse.tuner.collect.files import read_folder
+from autosparse.tuner.generators import generate
+from autosparse.tuner.graph import ProgramGraph
+from autosparse.tuner.joint_space import JointSpace
+from autosparse.tuner.learned import LearnedModel, Scale, suits
+from autosparse.tuner.learned_embeddings import code_of, code_rows, embed_pattern, embed_programs, looked_at_cells
+from autosparse.tuner.learned_names import op_of
+from autosparse.tuner.learned_scale import fit_scale
+from autosparse.tuner.learned_weights import LearnedWeights
+from autosparse.tuner.own_space import own_space
+from autosparse.tuner.panels import looked_at
+from autosparse.tuner.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.waco_space import waco_space
+
+import autosparse as asp
+from autosparse import _native, cli
+from autosparse.config import get_options
+from autosparse.engine import learned as learned_tier
+from autosparse.errors import RecordError
+from autosparse.pattern import Pattern
+from autosparse.problem import Problem
+from autosparse.target import Target
+
+SPACE = JointSpace((own_space("spmv", threads=(0, 1, 2)), waco_space("spmv", threads=(1, 2))))
+
+
+def some_schedules(n: int, seed: int = 0) -> list:
+    rng = np.random.default_rng(seed)
+    return [SPACE.spaces[at % 2].sample(rng, _native.supports) for at in range(n)]
+
+
+def write_random_model(path, extractor: str = "waconet", space: JointSpace = SPACE, op: str = "spmv"):
+    torch = pytest.importorskip("torch", reason="torch is not installed (extra: train)")
+    from autosparse.tuner.training.weights import Meaning, write_weights
+
+    torch.manual_seed(0)
+    meaning = Meaning(op=op, extractor=extractor, dimension=2, parameters=space.parameters)
+    model = meaning.make_model().eval()
+    write_weights(path, model, meaning)
+    return torch, model
+
+
+def convolve(cells, tensors):
+    return learned_tier._convolve(cells, tensors)
+
+
+# -- codes and cells: no torch
+
+
+def test_rows_of_codes_go_back_to_schedules():
+    schedules = some_schedules(40)
+    codes = [SPACE.encode(one) for one in schedules]
+    rows = code_rows(codes, SPACE.parameters)
+    assert [code_of(row, SPACE.parameters) for row in rows] == codes
+    assert [SPACE.decode(code) for code in codes] == schedules
+
+
+@pytest.mark.parametrize("family", ["mesh", "rmat", "hypersparse"])
+@pytest.mark.parametrize("limit", [500, 1 << 17])
+def test_cells_of_compressed_rows_are_those_that_training_looks_at(family, limit):
+    found = generate(family, nnz=20_000, seed=1)
+    rows, columns = looked_at_cells(found.to_pattern(), limit)
+    expected = looked_at(found, limit)
+    assert np.array_equal(rows, expected.indices[0])
+    assert np.array_equal(columns, expected.indices[1])
+
+
+def test_unsorted_and_repeated_columns_are_put_in_order():
+    pattern = Pattern(2, 9, np.array([0, 4, 5], np.int32), np.array([7, 1, 7, 0, 3], np.int32))
+    rows, columns = looked_at_cells(pattern, 100)
+    assert rows.tolist() == [0, 0, 0, 1]
+    assert columns.tolist() == [0, 1, 7, 3]
+
+
+# -- equal to torch
+
+
+@pytest.mark.parametrize("extractor", ["waconet", "statistics", "human"])
+@pytest.mark.parametrize("family", ["stencil", "power_law"])
+def test_costs_equal_pytorchs(tmp_path, extractor, family):
+    torch, model = write_random_model(tmp_path / "m.safetensors", extractor)
+    from autosparse.tuner.networks.embedder import flat_codes
+
+    weights = LearnedWeights.read(tmp_path / "m.safetensors")
+    found = generate(family, nnz=3_000, seed=2)
+    schedules = some_schedules(30)
+    codes = [SPACE.encode(one) for one in schedules]
+    with torch.no_grad():
+        observed = model.extractor.prepare(found)
+        expected = model(observed, torch.from_numpy(flat_codes(codes, SPACE.parameters))).numpy()
+        pattern_expected = model.extractor(observed).numpy()[0]
+    pattern = embed_pattern(found.to_pattern(), weights, convolve)
+    np.testing.assert_allclose(pattern, pattern_expected, atol=1e-4)
+    programs = embed_programs(code_rows(codes, SPACE.parameters), weights)
+    predictor = PredictorWeights.of(weights.tensors)
+    costs = predictor.predict(pattern, predictor.share_of_programs(programs))
+    np.testing.assert_allclose(costs, expected, atol=1e-4)
+
+
+def test_models_of_other_spaces_are_refused(tmp_path):
+    write_random_model(tmp_path / "m.safetensors")
+    tensors, metadata = read_safetensors(tmp_path / "m.safetensors")
+    for change in ({"op": "spmm32"}, {"format": "x"}, {"parameters": "[]"}, {"limit": "many"}):
+        write_safetensors(tmp_path / "other.safetensors", tensors, {**metadata, **change})
+        with pytest.raises(RecordError):
+            LearnedWeights.read(tmp_path / "other.safetensors")
+
+
+# -- the scale
+
+
+@dataclasses.dataclass
+class FakeMeasurements:
+    """Ratios that follow a law; as much of Measurements as fitting reads."""
+
+    schedules: list
+    ratios: np.ndarray
+    offset: float
+
+    def __getitem__(self, column):
+        return {"status": np.zeros(len(self.schedules), int), "ratio": self.ratios}[column]
+
+
+def test_scale_is_found_where_there_is_one():
+    rng = np.random.default_rng(0)
+    schedules = [one.to_json() for one in dict.fromkeys(some_schedules(30))]
+    anchor = own_space("spmv", threads=(0,)).sample(rng)
+    plain = next(one for one in some_schedules(3_000, seed=5) if str(one.format) == "i1:U,k1:C")
+    del anchor
+    base = rng.normal(0.0, 1.0, len(schedules) + 1)
+    found, truth = [], {}
+    for _ in range(6):
+        logs = 0.5 * base + 0.1  # the anchor, last, has ratio exp(0.1 + base/2)
+        one = FakeMeasurements([*schedules, plain.to_json()], np.exp(logs).astype(np.float32), float(rng.normal()))
+        truth[id(one)] = base + one.offset * 7  # costs of a pattern have a zero of their own
+        found.append(one)
+    scale = fit_scale(found, lambda one, _: truth[id(one)])
+    assert scale.slope == pytest.approx(0.5, rel=1e-4)
+    assert str(scale.anchor.format) == "i1:U,k1:C"
+    assert Scale.from_data(scale.to_data()) == scale
+    with pytest.raises(RecordError, match="learned nothing"):
+        fit_scale(found, lambda one, _: -truth[id(one)])
+    with pytest.raises(RecordError, match="patterns"):
+        fit_scale(found[:2], lambda one, _: truth[id(one)])
+
+
+# -- proposals
+
+
+def problem_of(pattern: Pattern, n_columns: int = 1) -> Problem:
+    return Problem(
+        operation="matmul",
+        pattern=pattern,
+        transposed=False,
+        n_dense_cols=n_columns,
+        dtype="float32",
+        threads=2,
+        deterministic=False,
+        target=Target.host(),
+    )
+
+
+def write_model_folder(folder, n_nodes: int = 300) -> LearnedModel:
+    """Random weights, a ring for a graph."""
+    write_random_model(folder / "spmv.safetensors")
+    tensors, metadata = read_safetensors(folder / "spmv.safetensors")
+    schedules = list(dict.fromkeys(some_schedules(n_nodes)))
+    anchor = next(one for one in schedules if str(one.format) == "i1:U,k1:C")
+    scale = Scale(slope=1.0, anchor=anchor, anchor_log_ratio=0.0).to_data()
+    write_safetensors(folder / "spmv.safetensors", tensors, {**metadata, "about": json.dumps({"scale": scale})})
+    weights = LearnedWeights.read(folder / "spmv.safetensors")
+    rows = code_rows([SPACE.encode(one) for one in schedules], SPACE.parameters)
+    n = len(schedules)
+    around = ((np.arange(n)[:, None] + np.array([-3, -2, -1, 1, 2, 3])) % n).astype(np.int32)
+    embeddings = embed_programs(rows, weights).astype(np.float16)
+    ProgramGraph(weights.name, rows, embeddings, around, np.arange(0, n, 10, dtype=np.int32)).save(
+        folder / "spmv.graph.safetensors"
+    )
+    return LearnedModel.read(folder, "spmv", convolve=convolve, make_predictor=PredictorWeights.of)
+
+
+def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
+    model = write_model_folder(tmp_path)
+    pattern = generate("mesh", nnz=5_000, seed=1).to_pattern()
+    problem = problem_of(pattern)
+    features = model.features(pattern)
+    proposals = model.propose(problem, features, _native.supports)
+    assert 1 <= len(proposals) <= 10
+    ratios = [one.ratio for one in proposals]
+    assert ratios == sorted(ratios)
+    assert all(suits(problem, one.schedule) and _native.supports("matmul", one.schedule) is None for one in proposals)
+    everything = [model.schedule(node) for node in range(len(model.graph))]
+    fitting = [one for one in everything if one is not None and suits(problem, one)]
+    # half precision of the embeddings in the graph moves costs a little
+    assert ratios[0] <= min(model.ratios(features, fitting)) * 1.05
+    assert model.ratios(features, [model.scale.anchor])[0] == pytest.approx(1.0)
+
+
+def test_graphs_and_weights_that_do_not_belong_together_are_refused(tmp_path):
+    model = write_model_folder(tmp_path)
+    graph = model.graph
+    ProgramGraph("another", graph.codes, graph.embeddings, graph.neighbours, graph.entries).save(
+        tmp_path / "spmv.graph.safetensors"
+    )
+    with pytest.raises(RecordError, match="belongs to model another"):
+        LearnedModel.read(tmp_path, "spmv", convolve=convolve, make_predictor=PredictorWeights.of)
+
+
+def test_operations_by_width():
+    pattern = generate("mesh", nnz=500, seed=1).to_pattern()
+    names = {width: op_of(problem_of(pattern, width)) for width in (1, 2, 32, 90, 91, 256, 1_000)}
+    assert names == {
+        1: "spmv",
+        2: "spmm32",
+        32: "spmm32",
+        90: "spmm32",
+        91: "spmm256",
+        256: "spmm256",
+        1_000: "spmm256",
+    }
+
+
+@pytest.mark.parametrize("broken", [None, b"not a file of weights"])
+def test_tuning_goes_on_without_a_model_that_can_be_used(tmp_path, broken):
+    if broken is not None:
+        (tmp_path / "spmv.safetensors").write_bytes(broken)
+    A = asp.csr(scipy.sparse.random_array((200, 200), density=0.05, format="csr", dtype=np.float32, rng=1))
+    with asp.options(models=tmp_path, cache=False):
+        plan = A.tune("matmul", columns=1, effort="estimate")
+        assert learned_tier.find_model(get_options(), Target.host(), "spmv") is None
+    assert plan.why
+
+
+def test_tuning_measures_what_the_model_proposes(tmp_path):
+    write_model_folder(tmp_path)
+    theirs = scipy.sparse.random_array((3_000, 3_000), density=0.004, format="csr", dtype=np.float32, rng=1)
+    A = asp.csr(theirs.copy())
+    x = np.random.default_rng(0).standard_normal(3_000).astype(np.float32)
+    with asp.options(models=tmp_path, cache_dir=tmp_path / "cache", effort="measure", budget_s=20):
+        plan = A.tune("matmul", columns=1)
+        model = learned_tier.find_model(get_options(), Target.host(), "spmv")
+        proposed = model.propose(problem_of(Pattern(*theirs.shape, theirs.indptr, theirs.indices)), model.features(
+            Pattern(*theirs.shape, theirs.indptr, theirs.indices)), _native.supports)  # fmt: skip
+        np.testing.assert_allclose(A @ x, theirs @ x, rtol=1e-3, atol=1e-3)
+        kept = list((tmp_path / "cache").rglob("features-*/**/*.json"))
+    tried = {one.schedule for one in plan.candidates}
+    assert {one.schedule for one in proposed} <= tried
+    assert len(kept) == 1, "features are computed once and kept under the hash of the structure"
+
+
+# -- end to end
+
+
+def test_from_measurements_to_a_product(tmp_path, capsys):
+    """collect -> train -> calibrate (fine-tuning, scale, graph) -> tune -> product."""
+    pytest.importorskip("torch", reason="torch is not installed (extra: train)")
+    pytest.importorskip("hnswlib", reason="hnswlib is not installed (extra: train)")
+    data, run, models = (str(tmp_path / name) for name in ("data", "run", "models"))
+    assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "5", "--schedules", "8"]) == 0
+    assert len(list(read_folder(tmp_path / "data", "spmv"))) == 5
+    train = ["train", "--data", data, "--op", "spmv", "--extractor", "statistics", "--epochs", "4", "--out", run]
+    assert cli.main([*train, "--rate", "1e-3", "--threads", "1"]) == 0
+    weights = str(tmp_path / "run" / "weights.safetensors")
+    calibrate = ["calibrate", "--ops", "spmv", "--weights", weights, "--data", data, "--out", models]
+    assert cli.main([*calibrate, "--epochs", "20", "--programs", "200"]) == 0
+    assert "programs in" in capsys.readouterr().out
+    found = generate("stencil", nnz=30_000, seed=9)
+    theirs = scipy.sparse.coo_array((np.ones(found.nnz, np.float32), found.indices), shape=found.shape).tocsr()
+    A = asp.csr(theirs.copy())
+    x = np.random.default_rng(0).standard_normal(theirs.shape[1]).astype(np.float32)
+    with asp.options(models=models, effort="measure", budget_s=15):
+        plan = A.tune("matmul", columns=1)
+        np.testing.assert_allclose(A @ x, theirs @ x, rtol=1e-3, atol=1e-3)
+        model = learned_tier.find_model(get_options(), Target.host(), "spmv")
+    assert model is not None
+    space = model.weights.space.spaces[0]
+    assert sum(one.schedule is not None and space.contains(one.schedule) for one in plan.candidates) >= 10

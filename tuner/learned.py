@@ -1,0 +1,173 @@
+"""The learned tier: features of a pattern, best-first search among programs, predicted ratios to the default kernel.
+
+A trained model ranks; its costs are no seconds and their zero differs from pattern to pattern (WACO §4.1.3). A *scale*
+fitted on measurements makes ratios of them: relative to an *anchor*, a schedule close to the default kernel whose ratio
+is known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import numpy as np
+from autosparse.tuner.graph import ProgramGraph, best_first
+from autosparse.tuner.learned_embeddings import Convolve, code_of, code_rows, embed_pattern, embed_programs
+from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
+from autosparse.tuner.learned_weights import LearnedWeights, Weights
+from autosparse.tuner.model import Proposal
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError, ScheduleError
+from autosparse.pattern import Pattern
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+Floats = NDArray[np.float32]
+
+N_PROPOSED: Final = 10
+"""WACO measures the ten best predicted (§5.1)."""
+PER_FORMAT: Final = 4
+"""Of those, at most so many of one format: errors of a model are shared by schedules that are nearly the same."""
+
+
+class Predictor(Protocol):
+    """The cost model's last layers (`autosparse._native.waconet.PredictorWeights`)."""
+
+    def share_of_programs(self, embeddings: Floats) -> Floats:
+        """What can be computed of each program alone."""
+
+    def predict(
+        self, pattern: Floats, programs: Floats, ids: NDArray[np.int32] | None = None, *, threads: int = 1
+    ) -> Floats:
+        """Costs of programs on a pattern."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """From costs to ratios to the default kernel."""
+
+    slope: float
+    anchor: SuperSchedule
+    anchor_log_ratio: float
+
+    def to_data(self) -> dict[str, Any]:
+        """JSON-ready; `from_data` inverts it."""
+        return {"slope": self.slope, "anchor": self.anchor.to_json(), "anchor_log_ratio": self.anchor_log_ratio}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Scale:
+        """Read `to_data`; RecordError when it is something else."""
+        try:
+            slope, log_ratio = float(data["slope"]), float(data["anchor_log_ratio"])
+            anchor = SuperSchedule.from_json(data["anchor"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError.broken("cost model", reason=f"its scale cannot be read: {error!r}") from error
+        if not (np.isfinite(slope) and slope > 0 and np.isfinite(log_ratio)):
+            raise RecordError.broken("cost model", reason=f"a scale of slope {slope} and anchor {log_ratio}")
+        return cls(slope=slope, anchor=anchor, anchor_log_ratio=log_ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedModel:
+    """One operation's cost model with its graph of programs, ready to be asked."""
+
+    weights: LearnedWeights
+    graph: ProgramGraph
+    scale: Scale
+    convolve: Convolve = field(repr=False)
+    predictor: Predictor = field(repr=False)
+
+    @classmethod
+    def read(
+        cls, folder: Path, op: str, *, convolve: Convolve, make_predictor: Callable[[Weights], Predictor]
+    ) -> LearnedModel:
+        """The model of `op` in `folder`; FileNotFoundError, or RecordError when files are broken or do not fit."""
+        weights = LearnedWeights.read(folder / f"{op}{MODEL_SUFFIX}")
+        graph = ProgramGraph.load(folder / f"{op}{GRAPH_SUFFIX}")
+        if graph.model != weights.name:
+            raise RecordError.broken(
+                f"{op}{GRAPH_SUFFIX}", reason=f"belongs to model {graph.model}, not {weights.name}"
+            )
+        try:
+            predictor = make_predictor(weights.tensors)
+        except (ValueError, KeyError) as error:
+            raise RecordError.broken(f"{op}{MODEL_SUFFIX}", reason=f"its predictor cannot be used: {error}") from error
+        return cls(weights, graph, Scale.from_data(weights.about.get("scale", {})), convolve, predictor)
+
+    def features(self, pattern: Pattern) -> Floats:
+        """The embedding of `pattern`, (128,): the part that costs time; the same for the same structure."""
+        return embed_pattern(pattern, self.weights, self.convolve)
+
+    @functools.cached_property
+    def shares(self) -> Floats:
+        """The predictor's share of each node."""
+        return self.predictor.share_of_programs(self.graph.embeddings.astype(np.float32))
+
+    @functools.cached_property
+    def _anchor_share(self) -> Floats:
+        return self._shares_of([self.scale.anchor])
+
+    def _shares_of(self, schedules: Sequence[SuperSchedule]) -> Floats:
+        space = self.weights.space
+        rows = code_rows([space.encode(one) for one in schedules], space.parameters)
+        return self.predictor.share_of_programs(embed_programs(rows, self.weights))
+
+    def ratios(self, features: Floats, schedules: Sequence[SuperSchedule]) -> list[float]:
+        """Predicted ratios of any schedules of the space; ScheduleError for others."""
+        costs = self.predictor.predict(features, self._shares_of(schedules))
+        return [self._ratio(features, float(cost)) for cost in costs]
+
+    def _ratio(self, features: Floats, cost: float) -> float:
+        anchor = float(self.predictor.predict(features, self._anchor_share)[0])
+        log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
+        return float(np.exp(np.clip(log_ratio, -5.0, 5.0)))
+
+    def propose(
+        self,
+        problem: Problem,
+        features: Floats,
+        supports: Callable[[str, SuperSchedule], str | None],
+        n: int = N_PROPOSED,
+    ) -> list[Proposal]:
+        """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first."""
+
+        def score(ids: NDArray[np.int32]) -> Floats:
+            return self.predictor.predict(features, self.shares, ids, threads=1)
+
+        found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=16 * n, beam=16 * n)
+        chosen: list[Proposal] = []
+        per_format: dict[object, int] = {}
+        for node, cost in zip(found.ids.tolist(), found.costs.tolist(), strict=True):
+            if len(chosen) == n:
+                break
+            schedule = self.schedule(node)
+            if schedule is None or not suits(problem, schedule) or supports(problem.operation, schedule) is not None:
+                continue
+            if per_format.get(schedule.format, 0) < PER_FORMAT:
+                per_format[schedule.format] = per_format.get(schedule.format, 0) + 1
+                chosen.append(Proposal(schedule, self._ratio(features, cost)))
+        return chosen
+
+    def schedule(self, node: int) -> SuperSchedule | None:
+        """The schedule of a node; None when its code means nothing to this version."""
+        space = self.weights.space
+        try:
+            return space.decode(code_of(self.graph.codes[node], space.parameters))
+        except ScheduleError:
+            return None
+
+
+def suits(problem: Problem, one: SuperSchedule) -> bool:
+    """Whether sizes of `one` fit the problem's: splits no larger than extents, a tile no wider than the result."""
+    shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
+    extents = dict(zip("ik", shape, strict=True))
+    if any(size > max(1, extents.get(index, size)) for index, size in one.format.splits):
+        return False
+    tile = one.dense_split("j")
+    if problem.n_dense_cols == 1:
+        return tile == 0
+    return 0 < tile < 2 * problem.n_dense_cols

@@ -1,0 +1,109 @@
+"""Fit the last layers of a cost model to measurements of another machine (extra `train`): minutes, not hours.
+
+What patterns and programs *are* does not depend on the machine, what they cost does: the embeddings stay, the runtime
+predictor learns. It is pulled back to where it began, and training stops where unseen groups are ordered best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.ranking import known_order
+from numpy.typing import NDArray
+
+from autosparse.errors import MissingExtraError
+
+Floats = NDArray[np.float32]
+
+EPOCHS: Final = 60
+RATE: Final = 3e-4
+PULL: Final = 1e-3
+"""Weight of the squared distance from the weights that it began with."""
+LAYERS: Final = ("final.0", "final.2", "final.4")
+
+
+@dataclass(frozen=True, eq=False)
+class Example:
+    """One pattern: its embedding (128,), its programs' (n, 128), their ratios and which of those are lower bounds."""
+
+    pattern: Floats
+    programs: Floats
+    ratios: Floats
+    censored: NDArray[np.bool_]
+    validates: bool
+
+
+def fine_tuned(
+    tensors: dict[str, NDArray[Any]], examples: Sequence[Example], *, epochs: int = EPOCHS, seed: int = 0
+) -> tuple[dict[str, NDArray[Any]], float, float]:
+    """(tensors with new last layers, share of unseen pairs in order before, after).
+
+    Pairwise hinge loss as in training (WACO §4.1.3). MissingExtraError without torch. The old layers come back when no
+    epoch orders more validation pairs.
+    """
+    torch = _torch()
+    names = [f"{layer}.{part}" for layer in LAYERS for part in ("weight", "bias")]
+    start = {name: torch.from_numpy(np.array(tensors[name], np.float32)) for name in names}
+    layers = {name: value.clone().requires_grad_() for name, value in start.items()}
+    optimizer = torch.optim.Adam(layers.values(), lr=RATE)
+    unseen = [one for one in examples if one.validates] or list(examples)
+    seen = [one for one in examples if not one.validates] or list(examples)
+    before = best = _ordered(torch, layers, unseen)
+    kept = {name: value.clone() for name, value in start.items()}
+    for epoch in range(epochs):
+        for at in np.random.default_rng([seed, epoch]).permutation(len(seen)).tolist():
+            optimizer.zero_grad()
+            pull = sum(((layers[name] - start[name]) ** 2).sum() for name in names)
+            loss = _loss(torch, layers, seen[at]) + PULL * pull
+            loss.backward()
+            optimizer.step()
+        now = _ordered(torch, layers, unseen)
+        if now > best:
+            best, kept = now, {name: value.detach().clone() for name, value in layers.items()}
+    return {**tensors, **{name: value.numpy() for name, value in kept.items()}}, before, best
+
+
+def _costs(torch: Any, layers: dict[str, Any], one: Example) -> Any:
+    programs = torch.from_numpy(one.programs)
+    x = torch.cat([torch.from_numpy(one.pattern).expand(len(programs), -1), programs], dim=1)
+    for layer in LAYERS:
+        x = torch.nn.functional.linear(x, layers[f"{layer}.weight"], layers[f"{layer}.bias"])
+        x = torch.relu(x) if layer != LAYERS[-1] else x
+    return x.squeeze(1)
+
+
+def _pairs(one: Example) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(slower, faster) of every pair whose order is known."""
+    slower, faster = np.nonzero(known_order(one.ratios, one.censored) > 0)
+    return slower, faster
+
+
+def _loss(torch: Any, layers: dict[str, Any], one: Example) -> Any:
+    slower, faster = _pairs(one)
+    costs = _costs(torch, layers, one)
+    if not len(slower):
+        return costs.sum() * 0.0
+    return torch.relu(1.0 - (costs[slower] - costs[faster])).mean()
+
+
+def _ordered(torch: Any, layers: dict[str, Any], examples: Sequence[Example]) -> float:
+    """Share of the known pairs that are predicted in order."""
+    right = total = 0
+    with torch.no_grad():
+        for one in examples:
+            slower, faster = _pairs(one)
+            costs = _costs(torch, layers, one).numpy()
+            right += int(np.count_nonzero(costs[slower] > costs[faster]))
+            total += len(slower)
+    return right / max(1, total)
+
+
+def _torch() -> Any:  # Any: the optional module
+    try:
+        import torch
+    except ModuleNotFoundError:
+        raise MissingExtraError.needed("torch", extra="train", purpose="fine-tuning a cost model") from None
+    return torch
