@@ -50,7 +50,7 @@ def few(tmp_path_factory):
 @pytest.mark.parametrize("extractor", EXTRACTORS)
 def test_the_loss_falls(extractor, few, tmp_path):
     assert few.of("train")
-    trainer = trained(tmp_path, few, 8, extractor=extractor, rate=5e-4)
+    trainer = trained(tmp_path, few, 3, extractor=extractor, rate=5e-4)
     losses = [row.train_loss for row in trainer.history]
     assert losses[-1] < 0.98 * losses[0]
 
