@@ -28,14 +28,14 @@ NAMES: Final = {
 """Levels -> name of the format, with the split sizes to be filled in."""
 
 STORED: Final = {
-    LevelKind.UNCOMPRESSED: "every one has a place (no index stored)",
-    LevelKind.COMPRESSED: "only those with entries, {bits}-bit coordinates",
-    LevelKind.NONUNIQUE: "every entry, {bits}-bit coordinates",
-    LevelKind.SINGLETON: "one for each entry, {bits}-bit coordinates",
-    LevelKind.SLICED: "a slot per entry of the longest row, {bits}-bit coordinates for every lane",
-    LevelKind.DIAGONAL: "a slot per diagonal where they are filled; elsewhere as in slices, {bits}-bit coordinates",
+    "U": "every one has a place (no index stored)",
+    "C": "only those with entries, {bits}-bit coordinates",
+    "N": "every entry, {bits}-bit coordinates",
+    "Q": "one for each entry, {bits}-bit coordinates",
+    "S": "a slot per entry of the longest row, {bits}-bit coordinates for every lane",
+    "D": "a slot per diagonal where they are filled; elsewhere as in slices, {bits}-bit coordinates",
 }
-"""What the kinds of levels keep."""
+"""What levels keep, by the letter of their kind."""
 
 DEFAULT_NAMES: Final = {"mttkrp": "the tensor by levels (CSF), or row by row where nodes would have few children"}
 DEFAULT_NESTS: Final = {
@@ -100,7 +100,7 @@ def format_lines(fmt: Format) -> list[str]:
     for level in fmt.levels:
         index, inner = level.coordinate[:-1], level.coordinate.endswith("0")
         what = _extent(index, fmt.split(index), inner=inner)
-        lines.append(f"{level.coordinate}  {what}: {STORED[level.kind].format(bits=fmt.index_bits)}")
+        lines.append(f"{level.coordinate}  {what}: {STORED[level.kind.value].format(bits=fmt.index_bits)}")
     return lines
 
 
