@@ -82,6 +82,8 @@ class Search:
     _queue: list[SuperSchedule] = field(init=False, default_factory=list)
     _proposed: list[SuperSchedule] = field(init=False, default_factory=list)
 
+    _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
+
     def __post_init__(self) -> None:
         self.default = self.make_trial(None)
         self.champion = self.default
@@ -144,6 +146,7 @@ class Search:
             if (self.predicted_ratio(schedule) or 1.0) > 1.0 - ESTIMATE_MARGIN:
                 return
             trial = self._enter(schedule)
+            self._unbuilt = [trial]
             yield from self._prepare([trial])
             if trial.ready:
                 self.champion = trial
@@ -176,16 +179,21 @@ class Search:
         return any(trial.schedule == schedule for trial in self.trials)
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
-        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's."""
+        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's.
+
+        As many candidates are compiled together, on all cores, before the first of them runs.
+        """
         group: list[Trial] = []
-        for schedule in schedules:
-            if self.problem.transposed or not schedule.format.is_csr:
-                yield [self._enter(schedule)]
-                continue
-            group.append(self._enter(schedule))
-            if len(group) == self.style.heat:
-                yield group
-                group = []
+        while batch := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.heat)]:
+            self._unbuilt += batch
+            for trial in batch:
+                if self.problem.transposed or trial.schedule is None or not trial.schedule.format.is_csr:
+                    yield [trial]
+                    continue
+                group.append(trial)
+                if len(group) == self.style.heat:
+                    yield group
+                    group = []
         if group:
             yield group
 
@@ -212,12 +220,12 @@ class Search:
     def _prepare(self, heat: Sequence[Trial]) -> Steps:
         """Build, then pack."""
         path_s = sum(trial.build_price_s() + trial.pack_price_s() for trial in heat)
-        if self.build_all is not None and len(heat) > 1:
-            build_all, trials = self.build_all, list(heat)
-            price_s = sum(trial.build_price_s() for trial in heat)
-            yield self._work("build", price_s, lambda: build_all(trials), path_s=path_s, what=f"{len(heat)} kernels")
+        wanted, self._unbuilt = self._unbuilt, []
+        if self.build_all is not None and len(wanted) > 1:
+            build_all, price_s = self.build_all, sum(trial.build_price_s() for trial in wanted)
+            yield self._work("build", price_s, lambda: build_all(wanted), path_s=path_s, what=f"{len(wanted)} kernels")
         else:
-            for trial in heat:
+            for trial in wanted:
                 what = _name(trial)
                 yield self._work("build", trial.build_price_s(), trial.build, path_s=path_s, what=what)
         for trial in heat:
