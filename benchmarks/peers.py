@@ -86,7 +86,8 @@ def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol) -> dict[
     able = [peer for peer in peers if reason is None and peer.can_run(case.operation, case.A.dtype.name)]
     ready, left_out = prepare_all(able, case) if reason is None else ({}, {"everybody": reason})
     try:
-        timings = take_turns({name: prepared.run for name, prepared in ready.items()}, protocol)
+        runs = {name: prepared.run for name, prepared in ready.items()}
+        timings = take_turns(runs, protocol) if runs else {}
     finally:
         for prepared in ready.values():
             prepared.close()

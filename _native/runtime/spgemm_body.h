@@ -15,14 +15,31 @@ static int ASP_GLUE(sg, rows, SG_NAME, fn)(const sg_job *job, sg_segment *segmen
     SG_I *Cj = segment->j;
     SG_T *Cx = segment->x;
     int64_t n = 0;
+    int is_dense = 0;
     for (int64_t i = segment->row; i < segment->row_end; ++i) {
         const SG_STAMP stamp = (SG_STAMP)(i + 1);
         const int64_t a_end = Ap[i + 1], first = n;
+        int64_t work = 0;
         for (int64_t p = Ap[i]; p < a_end; ++p) {
             if (p + 2 < a_end) __builtin_prefetch(Bj + Bp[Aj[p + 2]]), __builtin_prefetch(Bx + Bp[Aj[p + 2]]);
             const SG_T a = Ax[p];
-            const int64_t b_end = Bp[Aj[p] + 1];
-            for (int64_t q = Bp[Aj[p]]; q < b_end; ++q) {
+            const int64_t b_begin = Bp[Aj[p]], b_end = Bp[Aj[p] + 1];
+            work += b_end - b_begin;
+            if (is_dense) {
+                for (int64_t q = b_begin; q < b_end; ++q) {
+                    ASP_GLUE(sg, cell, SG_NAME, t) *cell = cells + Bj[q];
+                    if (__builtin_expect(cell->stamp == stamp, 1)) {
+                        cell->sum = SG_MULADD(cell->sum, a, Bx[q]);
+                    } else {
+                        const SG_T zero = SG_ZERO;
+                        cell->sum = SG_MULADD(zero, a, Bx[q]);
+                        cell->stamp = stamp;
+                        Cj[n++] = Bj[q];
+                    }
+                }
+                continue;
+            }
+            for (int64_t q = b_begin; q < b_end; ++q) {
                 ASP_GLUE(sg, cell, SG_NAME, t) *cell = cells + Bj[q];
                 const int fresh = cell->stamp != stamp; /* no branch: it would be mispredicted every other time */
                 Cj[n] = Bj[q];
@@ -32,6 +49,8 @@ static int ASP_GLUE(sg, rows, SG_NAME, fn)(const sg_job *job, sg_segment *segmen
                 cell->stamp = stamp;
             }
         }
+        /* Rows are like their neighbours: where most products met an entry that was there, a branch is cheaper. */
+        is_dense = 3 * (n - first) < work;
         for (int64_t low = first, high = n - 1; low < high; ++low, --high) { /* SciPy's order: last touched first */
             const SG_I swap = Cj[low];
             Cj[low] = Cj[high];
