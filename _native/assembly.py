@@ -20,6 +20,14 @@ from autosparse.errors import PackError
 from autosparse.formats import Format, LevelKind
 
 Array = NDArray[Any]  # indices of any integer type
+KIND_CODES: Final = {
+    LevelKind.UNCOMPRESSED: 0,
+    LevelKind.COMPRESSED: 1,
+    LevelKind.NONUNIQUE: 2,
+    LevelKind.SINGLETON: 3,
+}
+"""Kinds of levels as the runtime knows them."""
+
 MAX_POSITIONS: Final = 1 << 62
 """Formats with more positions than this are refused whatever the memory."""
 
@@ -68,7 +76,7 @@ def _assemble_native(
         asked.coords[depth] = runtime_api.pointer(column)
         asked.split[depth], asked.extent[depth] = fmt.split(name[:-1]), extents[name]
         asked.is_outer[depth] = name.endswith("1")
-        asked.is_compressed[depth] = level.kind is LevelKind.COMPRESSED
+        asked.kind[depth] = KIND_CODES[level.kind]
     n_listed, in_order = ffi.new("int64_t[12]"), ffi.new("int *")
     entries_sorted = lib.asp_sort_entries(asked, n_listed, in_order)
     if not entries_sorted:
@@ -85,12 +93,13 @@ def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple
     ffi, pos, crd, n_positions = runtime_api.ffi, {}, {}, 1
     for depth, level in enumerate(fmt.levels):
         name = level.coordinate
-        if level.kind is LevelKind.COMPRESSED:
-            pos[name] = np.zeros(n_positions + 1, dtype=types.pos)
-            crd[name] = memory.empty_output((int(n_listed[depth]),), types.crd)
-            n_positions = int(n_listed[depth])
-        else:
+        if level.kind is LevelKind.UNCOMPRESSED:
             n_positions *= extents[name]
+        else:
+            if level.kind is not LevelKind.SINGLETON:
+                pos[name] = np.zeros(n_positions + 1, dtype=types.pos)
+            n_positions = int(n_listed[depth])
+            crd[name] = memory.empty_output((n_positions,), types.crd)
         if n_positions > MAX_POSITIONS:
             raise PackError.unfit(fmt, f"{n_positions:,} positions")
     nnz = int(n_listed[len(fmt.levels) - 1])
@@ -122,8 +131,10 @@ def assemble_generic(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[s
         arrays, above = storage.assemble(above, coordinates[name][order], extents[name], distinct=distinct)
         if above.n_positions > MAX_POSITIONS:
             raise PackError.unfit(fmt, f"{above.n_positions:,} positions")
-        if arrays.pos is not None and arrays.crd is not None:
-            pos[name], crd[name] = arrays.pos.astype(types.pos), arrays.crd.astype(types.crd)
+        if arrays.pos is not None:
+            pos[name] = arrays.pos.astype(types.pos)
+        if arrays.crd is not None:
+            crd[name] = arrays.crd.astype(types.crd)
     is_user_order = bool((order[1:] > order[:-1]).all())
     positions = above.positions if fmt.has_padding else None
     numbers = None if is_user_order else order.astype(types.pos)
@@ -145,7 +156,11 @@ def _storage_order(fmt: Format, coordinates: Mapping[str, Array]) -> Array:
 def n_sorted(fmt: Format) -> int:
     """Levels by which entries are sorted: down to the last compressed one, which is left out if it is the last of all.
 
-    A compressed level that is the last of all lists a row's entries as they come: summation order is the user's.
+    A compressed level that is the last of all lists a row's entries as they come, singletons do so too: summation order
+    is the user's.
     """
+    kinds = [level.kind for level in fmt.levels]
+    if LevelKind.NONUNIQUE in kinds:
+        return kinds.index(LevelKind.NONUNIQUE) + 1
     compressed = [depth for depth, level in enumerate(fmt.levels) if level.kind is LevelKind.COMPRESSED]
     return 0 if not compressed else compressed[-1] + (compressed[-1] + 1 < len(fmt.levels))

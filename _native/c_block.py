@@ -45,7 +45,7 @@ class BlockShape:
     least: int | None = None  # columns that a masked tile is sure to have; None: all of its width
     depth: int = 0  # of the workspace: 0 holds the output's sums, others parts of them
     ways: int = 1  # accumulators per cell, taken in turn
-    jam: str | None = None  # coordinate of the entries that are computed together
+    jam: tuple[str, ...] = ()  # coordinates of the entries that are computed together
     n_entries: int = 1
     entry: int = 0
     most_lanes: int | None = None  # of the workspace around
@@ -61,7 +61,7 @@ class BlockShape:
 
     def variable(self, name: str) -> str:
         """C name of a coordinate's or position's variable: jammed entries have one each."""
-        return f"{name}_{self.entry}" if self.jam is not None and name.removeprefix("p_") == self.jam else name
+        return f"{name}_{self.entry}" if name.removeprefix("p_") in self.jam else name
 
     def extent(self, coordinate: ir.Coordinate) -> int:
         """Constant extent; the tile's width for its inner coordinate."""
@@ -184,7 +184,7 @@ def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
 def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
     """A dense factor, loaded once per distinct address in the step."""
     relevant = [f"{name}_{cell[name]}" for name in cell if name[:-1] in access.indices]
-    if shape.jam is not None and shape.jam[:-1] in access.indices:
+    if any(name[:-1] in access.indices for name in shape.jam):
         relevant.append(f"e{shape.entry}")
     key = (access.tensor, *relevant)
     if key not in loaded:

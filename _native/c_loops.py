@@ -11,14 +11,13 @@ from autosparse._native import ir
 from autosparse._native.c_block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_store
 from autosparse._native.c_gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c_parallel import emit_parallel
+from autosparse._native.c_prefetch import emit_prefetch
 from autosparse._native.c_private import emit_private
 from autosparse._native.c_sampled import emit_sampled_store, narrow_widths, sampled_declarations
 from autosparse._native.c_slices import emit_slice, slice_declarations
 from autosparse._native.c_types import C_INDICES, C_VALUES
 from autosparse._native.c_writer import Writer
 from autosparse._native.spec import Access, KernelSpec
-
-CACHE_LINE_BYTES: Final = 64
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Scope:
     depth: int = 0  # of the workspace around
     ways: int = 1
     lanes: int | None = None  # of the workspace around; None: there is none
-    jam: str | None = None  # coordinate of entries that are computed together, and how many
+    jam: tuple[str, ...] = ()  # coordinates of entries that are computed together, and how many these are
     n_entries: int = 1
 
     def binding(self, *names: str) -> Scope:
@@ -58,6 +57,8 @@ class Emitter:
             RULES[type(node)](self, node, scope)
             if isinstance(node, ir.Locate):
                 scope = scope.binding(f"p_{node.level.name}")
+            if isinstance(node, ir.Fetch) and node.level.name not in scope.jam:
+                scope = scope.binding(f"p_{node.level.name}", node.level.name)
 
     def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
         """`block` at the current column width."""
@@ -229,9 +230,10 @@ def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
             for entry in range(step):
                 p, at = f"p_{name}_{entry}", f"p_{name} + {entry}" if entry else f"p_{name}"
                 out.line(f"const int64_t {p} = {at}, {name}_{entry} = {name}_crd[{p}];")
-            inner = replace(scope.binding(), jam=name, n_entries=step)
+            fetched = [inside.level.name for inside in node.body if isinstance(inside, ir.Fetch)]
+            inner = replace(scope.binding(), jam=(name, *fetched), n_entries=step)
             for entry in range(step if node.prefetch else 0):
-                _prefetch(emitter, node, inner, entry)
+                emit_prefetch(emitter, node, inner, entry)
             emitter.run(node.body, inner)
             if step < node.unroll:
                 out.line(f"p_{name} += {step};")
@@ -263,44 +265,8 @@ def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None
 def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> None:
     """One stored entry: prefetch, then the body."""
     if node.prefetch:
-        _prefetch(emitter, node, scope)
+        emit_prefetch(emitter, node, scope)
     emitter.run(node.body, replace(scope, copy=copy))
-
-
-def _prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
-    """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
-    c, out = node.level.coordinate, scope.out
-    block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
-    shape = replace(emitter.shape(block, scope), entry=entry)
-    ahead = shape.variable(f"ahead_{c.name}") if scope.jam is None else f"ahead_{c.name}_{entry}"
-    position = shape.variable(f"p_{c.name}")
-    out.line(f"const int64_t {ahead} = {c.name}_crd[asp_min({position} + {node.prefetch}, last_{c.name})];")
-    whole = ahead if c.split == 1 else f"{ahead} * {c.split}" if c.is_outer else f"{c.partner} * {c.split} + {ahead}"
-    n_rows = c.split if c.is_outer else 1
-    step = CACHE_LINE_BYTES // emitter.spec.value_bytes
-    for access in block.factors:
-        if c.index not in access.indices or access == block.expression.sparse:
-            continue
-        for row in range(n_rows if len(access.indices) > 1 else 1):
-            at = f"asp_min({whole} + {row}, n_{c.index} - 1)" if row else whole
-            if len(access.indices) > 1 and scope.width is None and _is_tiled(node):  # all of the row's tiles
-                line = shape.address(access, [at, "column"])
-                out.line(f"for (int64_t column = 0; column < n_j; column += {step}) __builtin_prefetch({line});")
-                continue
-            columns = range(0, scope.width or 1, step) if len(access.indices) > 1 else range(1)
-            for column in columns:
-                values = [at] if len(access.indices) == 1 else [at, _column(scope, access, column)]
-                out.line(f"__builtin_prefetch({shape.address(access, values)});")
-
-
-def _is_tiled(node: ir.ForStored) -> bool:
-    return any(isinstance(each, ir.ForTiles) for each in ir.walk(node.body))
-
-
-def _column(scope: Scope, access: Access, column: int) -> str:
-    if scope.tile_index is None:
-        return "0"
-    return f"{scope.tile_index} + {column}" if column else scope.tile_index
 
 
 def gather_shape(emitter: Emitter, node: ir.ForStored, scope: Scope) -> GatherShape:
@@ -312,6 +278,13 @@ def _locate(emitter: Emitter, node: ir.Locate, scope: Scope) -> None:
     name, parent = node.level.name, node.level.parent_position
     at = name if parent == "0" else f"{parent} * {extent_text(node.extent)} + {name}"
     scope.out.line(f"const int64_t p_{name} = {at};")
+
+
+def _fetch(emitter: Emitter, node: ir.Fetch, scope: Scope) -> None:
+    name, parent = node.level.name, node.level.parent_position
+    ends = [f"_{entry}" for entry in range(scope.n_entries)] if name in scope.jam else [""]
+    for end in ends:
+        scope.out.line(f"const int64_t p_{name}{end} = {parent}{end}, {name}{end} = {name}_crd[p_{name}{end}];")
 
 
 def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
@@ -383,6 +356,7 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.ForTiles: _for_tiles,
     ir.ForStored: _for_stored,
     ir.Locate: _locate,
+    ir.Fetch: _fetch,
     ir.Search: _search,
     ir.Guard: _guard,
     ir.Block: _block,

@@ -177,6 +177,11 @@ def _locate(node: ir.Locate, env: Env, machine: _Machine) -> None:
     env[f"p_{node.level.name}"] = parent * _extent(node.extent, env) + env[node.level.name]
 
 
+def _fetch(node: ir.Fetch, env: Env, machine: _Machine) -> None:
+    name, parent = node.level.name, env[f"p_{node.level.parent}"]
+    env[f"p_{name}"], env[name] = parent, int(machine.packed.crd[name][parent])
+
+
 def _search(node: ir.Search, env: Env, machine: _Machine) -> None:
     name = node.level.name
     crd = machine.packed.crd[name]
@@ -312,6 +317,7 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.ForTiles: _for_tiles,
     ir.ForStored: _for_stored,
     ir.Locate: _locate,
+    ir.Fetch: _fetch,
     ir.Search: _search,
     ir.Guard: _guard,
     ir.Block: _accumulate,

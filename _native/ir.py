@@ -66,7 +66,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class StoredLevel:
-    """One storage level: its depth, coordinate, kind ("U" or "C") and the coordinate of its parent level, if any."""
+    """One storage level: its depth, coordinate, kind ("U", "C", ...) and the coordinate of its parent level, if any."""
 
     depth: int
     coordinate: Coordinate
@@ -119,7 +119,7 @@ class ForTiles:
 
 @dataclass(frozen=True, slots=True)
 class ForStored:
-    """The entries that a compressed level stores below its parent; binds its coordinate and position.
+    """The entries that a compressed or nonunique level stores below its parent; binds its coordinate and position.
 
     `unroll` entries per step go to as many copies of the accumulators; `vector`: they are the lanes of one register.
     `jam`: each entry has a result of its own; those of one step are computed together, in one run of the body.
@@ -153,6 +153,17 @@ class Locate:
 
     def __str__(self) -> str:
         return f"p_{self.level.name} = {self.level.parent_position} * {self.extent} + {self.level.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetch:
+    """The one coordinate that a singleton level has at its parent's position, which is its own too."""
+
+    level: StoredLevel
+
+    def __str__(self) -> str:
+        name = self.level.name
+        return f"p_{name} = {self.level.parent_position}, {name} = {name}_crd[p_{name}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +291,7 @@ class SumSlots:
         return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
 
 
-Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Search | Guard | Block | Workspace | Zero
+Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Fetch | Search | Guard | Block | Workspace | Zero
 
 LOOPS: Final = (ForDense, ForTiles, ForStored, Search, Workspace)
 

@@ -133,13 +133,7 @@ def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorte
     struct = ffi.new("asp_operand *")
     for at, size in enumerate(packed.sizes.values()):
         struct.size[at] = size
-    for depth, level in enumerate(packed.fmt.levels):
-        name = level.coordinate
-        if name in packed.pos:
-            struct.pos[depth] = runtime_api.pointer(packed.pos[name])
-            struct.crd[depth] = runtime_api.pointer(packed.crd[name])
-            if needs_sorted and packed.is_sorted(name):
-                struct.sorted |= 1 << depth
+    _set_levels(struct, packed, needs_sorted=needs_sorted)
     for name, (kind, depth) in SIDES.items():
         arrays = getattr(packed, kind)
         if name in arrays:
@@ -155,3 +149,15 @@ def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorte
     struct.parallel = lib.asp_parallel_address()
     struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
     return struct
+
+
+def _set_levels(struct: Any, packed: PackedOperand | PackedStructure | PackedTensor, *, needs_sorted: bool) -> None:
+    """Arrays of the levels by depth, and which of them list ascending coordinates."""
+    for depth, level in enumerate(packed.fmt.levels):
+        name = level.coordinate
+        if name in packed.crd:
+            struct.crd[depth] = runtime_api.pointer(packed.crd[name])
+        if name in packed.pos:
+            struct.pos[depth] = runtime_api.pointer(packed.pos[name])
+            if needs_sorted and packed.is_sorted(name):
+                struct.sorted |= 1 << depth

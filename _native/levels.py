@@ -2,7 +2,8 @@
 
 A level maps positions of its parent to its own positions: an Uncompressed level of extent n has n of them per parent
 (``p = parent * n + coordinate``, padding included); a Compressed level lists those that exist in ``crd``, delimited by
-``pos[parent] .. pos[parent + 1]``. What a level can do when a loop wants its coordinate (iterate, locate, search) is
+``pos[parent] .. pos[parent + 1]``; a Nonunique level lists every entry, and a Singleton below it has one coordinate for
+each position of its parent. What a level can do when a loop wants its coordinate (iterate, locate, search) is
 lowering's business; this module builds and measures the arrays.
 """
 
@@ -41,7 +42,7 @@ class Entries:
 
 @dataclass(frozen=True, slots=True)
 class LevelArrays:
-    """Arrays of one level; both None when it keeps none."""
+    """Arrays of one level; None where it keeps none."""
 
     pos: IntArray | None = None
     crd: IntArray | None = None
@@ -113,8 +114,38 @@ class CompressedStorage:
         return LevelArrays(pos, coordinates[starts]), below
 
 
+class NonuniqueStorage(CompressedStorage):
+    """Every entry is listed, parent by parent, also where coordinates repeat."""
+
+    @staticmethod
+    def assemble(above: Entries, coordinates: IntArray, extent: int, *, distinct: bool) -> tuple[LevelArrays, Entries]:
+        """No groups."""
+        return CompressedStorage.assemble(above, coordinates, extent, distinct=False)
+
+
+class SingletonStorage:
+    """One coordinate for each position of the parent."""
+
+    @staticmethod
+    def n_positions(n_parents: int, extent: int, n_prefixes: int) -> int:
+        """The parent's."""
+        return n_parents
+
+    @staticmethod
+    def nbytes(n_parents: int, n_positions: int, pos_bytes: int, crd_bytes: int) -> int:
+        """Only crd."""
+        return n_positions * crd_bytes
+
+    @staticmethod
+    def assemble(above: Entries, coordinates: IntArray, extent: int, *, distinct: bool) -> tuple[LevelArrays, Entries]:
+        """The coordinates as they come."""
+        return LevelArrays(None, coordinates), above
+
+
 LEVELS: Final[Mapping[LevelKind, type[LevelStorage]]] = {
     LevelKind.UNCOMPRESSED: UncompressedStorage,
     LevelKind.COMPRESSED: CompressedStorage,
+    LevelKind.NONUNIQUE: NonuniqueStorage,
+    LevelKind.SINGLETON: SingletonStorage,
 }
 """Storage of each level format."""

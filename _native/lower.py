@@ -26,6 +26,7 @@ from autosparse._native.ir import (
     Block,
     Coordinate,
     Extent,
+    Fetch,
     ForDense,
     ForStored,
     ForTiles,
@@ -46,15 +47,19 @@ from autosparse._native.spec import (
     IndexExpression,
     KernelSpec,
     expression_of,
-    sums_over,
+    is_private,
     variant_of,
 )
 
 from autosparse.errors import ScheduleError
+from autosparse.formats import LevelKind
 from autosparse.schedule import SuperSchedule
 
 MAX_TAIL_UPDATES: Final = 160
 """Most multiply-adds, as vector instructions, of the tiles for the last columns when each number of vectors has one."""
+
+LISTED: Final = ("C", "N")
+"""Kinds of levels that a loop over stored entries visits."""
 
 MIN_CHAINS: Final = 4
 """Fewest accumulators of a sum along vectors: multiply-adds that follow each other wait four cycles."""
@@ -84,7 +89,14 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
     parallel = schedule.parallel
     if parallel[:-1] in expression.dense_indices and parallel.endswith("0"):
         return f"{parallel} runs inside a column tile: it is no loop for threads"
-    if not sums_over(parallel, expression):
+    kinds = {level.coordinate: level.kind for level in schedule.format.levels}
+    if LevelKind.SINGLETON in kinds.values():
+        stored = [name for name in schedule.loop_order if name in kinds]
+        if stored != list(schedule.format.order):
+            return "singleton levels can be visited only in the order of the format"
+        if kinds.get(parallel) is LevelKind.SINGLETON:
+            return f"{parallel} is a singleton level: it has no loop"
+    if not is_private(schedule):
         return None
     if parallel[:-1] in expression.dense_indices:
         return f"the loop over {parallel} sums: threads would add to the same results"
@@ -137,13 +149,14 @@ class _Lowering:
     def __init__(self, nest: Nest, schedule: SuperSchedule) -> None:
         self.nest = nest
         self.schedule = schedule
+        self.fetched = frozenset(level.name for level in nest.levels if level.kind == "Q")
         self.block = choose_block(nest)
         self.n_loops = len(nest.order) - len(self.block.coordinates)  # loops outside the block
         output_loops = [d for d in range(self.n_loops) if nest.is_output(nest.order[d])]
         self.workspace_at = output_loops[-1] + 1 if output_loops else 0
         self.copies = self._copies()
         self.padded = nest.levels[-1].kind == "U" and not nest.expression.sampled
-        self.private = sums_over(schedule.parallel, nest.expression)
+        self.private = is_private(schedule)
         self.spoilt = False  # a factor may meet an empty sum
         self.init = "zero"
 
@@ -155,7 +168,14 @@ class _Lowering:
     def _sums_inside(self, d: int) -> frozenset[str]:
         """Indices that loops from the d-th inwards, or the block, sum over."""
         inside = (*self.nest.order[d : self.n_loops], *self.block.coordinates)
-        return frozenset(c.index for c in inside if not self.nest.is_output(c))
+        outside = {c.name for c in self.nest.order[:d]}
+        is_one_entry = any(level.kind == "N" and level.name in outside for level in self.nest.levels)
+        fixed = self.fetched if is_one_entry else frozenset()
+        return frozenset(c.index for c in inside if not self.nest.is_output(c) and c.name not in fixed)
+
+    def _last_loop(self, end: int) -> int:
+        """Place of the last loop before the `end`-th, singletons having none; -1 when there is none."""
+        return max((d for d in range(end) if self.nest.order[d].name not in self.fetched), default=-1)
 
     def _factors(self, d: int, state: _State) -> tuple[Access, ...]:
         """Operands that the sum of the loops from the d-th inwards can be multiplied by, once."""
@@ -168,9 +188,9 @@ class _Lowering:
 
     def _copies(self) -> int:
         """Accumulator copies that `unroll` asks for, as far as registers and the shape of the nest allow."""
-        last = self.nest.order[self.n_loops - 1] if self.n_loops else None
-        level = self.nest.level_of(last.name) if last else None
-        if level is None or level.kind != "C" or self.workspace_at >= self.n_loops:
+        last = self._last_loop(self.n_loops)
+        level = self.nest.level_of(self.nest.order[last].name) if last >= 0 else None
+        if level is None or level.kind not in LISTED or self.workspace_at > last:
             return 1
         return self._most_copies()
 
@@ -193,7 +213,9 @@ class _Lowering:
         level = self.nest.level_of(coordinate.name)
         if level is None:
             return (self._dense_index(d, coordinate, state),)
-        if level.depth == state.depth and level.kind == "C":
+        if level.kind == "Q":
+            return (Fetch(level), *self._bind(d, coordinate, replace(state, depth=state.depth + 1)))
+        if level.depth == state.depth and level.kind in LISTED:
             return (self._stored(d, level, state),)
         return (self._dense(d, coordinate, level, state),)
 
@@ -263,11 +285,12 @@ class _Lowering:
             body = (Guard(coordinate), *body)
         parallel = coordinate.name == self.schedule.parallel
         weights = self._weights(level) if parallel else None
-        innermost = len(body) == 1 and isinstance(body[0], Block) and state.open
+        alone = all(isinstance(node, Fetch) for node in body[:-1])
+        innermost = alone and isinstance(body[-1], Block) and state.open
         if self.nest.expression.sampled:
-            alone = len(body) == 1 and isinstance(body[0], Workspace)
+            alone = alone and isinstance(body[-1], Workspace) and not parallel
             jam = self._jammed() if alone else 1
-            prefetch = self.schedule.prefetch if alone and not parallel else 0
+            prefetch = self.schedule.prefetch if alone else 0
             return ForStored(level, body, parallel, weights, jam, prefetch=prefetch, jam=jam > 1)
         unroll = self.copies if innermost else 1
         vector = (
@@ -278,9 +301,9 @@ class _Lowering:
 
     def _jammed(self) -> int:
         """Entries computed together where results are one per entry: of the innermost loop over a compressed level."""
-        last = self.nest.order[self.workspace_at - 1]
+        last = self.nest.order[self._last_loop(self.workspace_at)]
         level = self.nest.level_of(last.name)
-        if level is None or level.kind != "C" or last.name == self.schedule.parallel:
+        if level is None or level.kind not in LISTED or last.name == self.schedule.parallel:
             return 1
         copies, updates = self._most_copies(), block_updates(self.block, self.nest.max_lanes)
         while copies > 1 and copies * updates > MAX_UPDATES:
@@ -295,7 +318,7 @@ class _Lowering:
 
     def _weights(self, level: StoredLevel) -> StoredLevel | None:
         below = self.nest.levels[level.depth + 1 : level.depth + 2]
-        return below[0] if below and below[0].kind == "C" else None
+        return below[0] if below and below[0].kind in LISTED else None
 
     def _workspace(self, d: int, state: _State) -> Node:
         """The accumulators of the output, and the loops that they sum over."""
@@ -329,7 +352,7 @@ class _Lowering:
         levels = self.nest.levels
         resolved = {level.name for level in levels[: state.depth]}
         loose = {level.name for level in levels} & state.bound - resolved
-        is_listed = state.depth > 0 and levels[state.depth - 1].kind == "C"
+        is_listed = state.depth > 0 and levels[state.depth - 1].kind != "U"
         return is_listed and not loose and not any(isinstance(node, Search | Guard) for node in walk(body))
 
     def _copies_for(self, body: tuple[Node, ...]) -> int:

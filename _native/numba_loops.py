@@ -79,6 +79,8 @@ class Emitter:
             RULES[type(node)](self, node, scope)
             if isinstance(node, ir.Locate):
                 scope = scope.binding(f"p_{node.level.name}")
+            if isinstance(node, ir.Fetch):
+                scope = scope.binding(f"p_{node.level.name}", node.level.name)
 
     def extent_text(self, extent: ir.Extent) -> str:
         """A dense loop's number of iterations."""
@@ -220,6 +222,12 @@ def _locate(emitter: Emitter, node: ir.Locate, scope: Scope) -> None:
     scope.out.line(f"p_{name} = {at}")
 
 
+def _fetch(emitter: Emitter, node: ir.Fetch, scope: Scope) -> None:
+    name, kind = node.level.name, INTEGERS[emitter.spec.coordinate_bits]
+    scope.out.line(f"p_{name} = {node.level.parent_position}")
+    scope.out.line(f"{name} = load_{kind}({name}_crd, p_{name})")
+
+
 def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
     name, out = node.level.name, scope.out
     low, high = _fiber(emitter, node.level)
@@ -313,6 +321,7 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.ForTiles: _for_tiles,
     ir.ForStored: _for_stored,
     ir.Locate: _locate,
+    ir.Fetch: _fetch,
     ir.Search: _search,
     ir.Guard: _guard,
     ir.Block: emit_block,

@@ -114,7 +114,7 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
     extents = extents_of(fmt, _sizes(pattern, transposed))
     limit = int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1
     for level in fmt.levels:
-        if level.kind is LevelKind.COMPRESSED and extents[level.coordinate] > limit:
+        if level.kind is not LevelKind.UNCOMPRESSED and extents[level.coordinate] > limit:
             bits = fmt.index_bits
             return f"{level.coordinate} has {extents[level.coordinate]:,} coordinates: more than {bits} bits hold"
     return None
@@ -159,7 +159,7 @@ def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:
 def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transposed: bool) -> int:
     """Upper bound on distinct coordinates of the levels down to `depth`; exact where a native count exists."""
     levels = fmt.levels
-    if levels[depth].kind is LevelKind.UNCOMPRESSED or depth + 1 == len(levels):
+    if levels[depth].kind is not LevelKind.COMPRESSED or depth + 1 == len(levels):
         return pattern.nnz
     exact = (
         native_packers.count_blocks(pattern, fmt, transposed=transposed) if _is_block_prefix(levels, depth) else None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autosparse.errors import ScheduleError
+from autosparse.formats import LevelKind
 from autosparse.schedule import RUN_TIME, SuperSchedule
 from autosparse.target import VECTOR_BYTES
 
@@ -103,6 +104,13 @@ def sums_over(coordinate: str, expression: IndexExpression) -> bool:
     return coordinate[:-1] not in expression.output.indices
 
 
+def is_private(schedule: SuperSchedule) -> bool:
+    """Whether iterations of the parallel loop add to the same results: threads then have outputs of their own."""
+    expression, parallel = expression_of(schedule), schedule.parallel
+    repeats = {level.coordinate for level in schedule.format.levels if level.kind is LevelKind.NONUNIQUE}
+    return sums_over(parallel, expression) or (parallel in repeats and not expression.sampled)
+
+
 def variant_of(operation: str, stored: Collection[str]) -> IndexExpression | None:
     """The expression of `operation` whose sparse operand has the indices `stored`; None when there is none."""
     variants = EXPRESSIONS.get(operation, ())
@@ -167,7 +175,7 @@ class KernelSpec:
             del schedule[run_time]
         schedule["format"] = str(self.schedule.format.as_compiled())
         facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]
-        if sums_over(self.schedule.parallel, expression_of(self.schedule)):  # else the order of sums is the same anyway
+        if is_private(self.schedule):  # else the order of sums is the same anyway
             facts.append(self.deterministic)
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -42,7 +42,9 @@ class StoredLevels:
         extents, counts = extents_of(self.fmt, self.sizes), [1]
         for level in self.fmt.levels:
             name = level.coordinate
-            counts.append(int(self.pos[name][-1]) if name in self.pos else counts[-1] * extents[name])
+            is_singleton = level.kind is LevelKind.SINGLETON
+            below = counts[-1] if is_singleton else counts[-1] * extents[name]
+            counts.append(int(self.pos[name][-1]) if name in self.pos else below)
         return tuple(counts[1:])
 
     def is_sorted(self, coordinate: str) -> bool:
@@ -65,6 +67,8 @@ class StoredLevels:
                 coordinates = {known: np.repeat(array, n) for known, array in coordinates.items()}
                 coordinates[name] = np.tile(np.arange(n), positions.size)
                 positions = np.repeat(positions, n) * n + coordinates[name]
+            elif level.kind is LevelKind.SINGLETON:
+                coordinates[name] = self.crd[name][positions].astype(np.int64)
             else:
                 lengths = np.diff(self.pos[name]).astype(np.int64)
                 # Parents come in the order of their positions.

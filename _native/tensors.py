@@ -84,10 +84,9 @@ def tensor_bytes(pattern: TensorPattern, fmt: Format, value_bytes: int, mode: in
     total, n_positions = 0, 1
     for level in fmt.levels:
         storage, most = LEVELS[level.kind], n_positions * extents[level.coordinate]
-        is_last = level is fmt.levels[-1]
-        below = storage.n_positions(
-            n_positions, extents[level.coordinate], pattern.nnz if is_last else _less(pattern, most)
-        )
+        repeats = level is fmt.levels[-1] or level.kind is LevelKind.NONUNIQUE
+        n_prefixes = pattern.nnz if repeats else min(pattern.nnz, most)
+        below = storage.n_positions(n_positions, extents[level.coordinate], n_prefixes)
         total += storage.nbytes(n_positions, below, item, fmt.index_bits // 8)
         n_positions = below
     sides = pattern.nnz * (item + (np.dtype(np.int64).itemsize if fmt.has_padding else 0))
@@ -104,7 +103,7 @@ def reason_unfit_tensor(pattern: TensorPattern, fmt: Format, mode: int) -> str |
     extents, limit = extents_of(fmt, sizes), int(np.iinfo(COORDINATE_DTYPES[fmt.index_bits]).max) + 1
     for level in fmt.levels:
         extent = extents[level.coordinate]
-        if level.kind is LevelKind.COMPRESSED and extent > limit:
+        if level.kind is not LevelKind.UNCOMPRESSED and extent > limit:
             return f"{level.coordinate} has {extent:,} coordinates: more than {fmt.index_bits} bits hold"
     return None
 
@@ -139,7 +138,3 @@ def _fill(packed: Array, values: Array, order: Array | None, positions: Array | 
         runtime_api.add_at(np.ascontiguousarray(values), order, positions, packed)
     else:
         np.add.at(packed, positions, values if order is None else values[order])
-
-
-def _less(pattern: TensorPattern, most: int) -> int:
-    return min(pattern.nnz, most)

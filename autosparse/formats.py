@@ -5,8 +5,10 @@ inner coordinate is always 0 and its level is left out. A level is Uncompressed 
 position = parent position * extent + coordinate) or Compressed (positions are listed: pos and crd arrays). In a
 Sliced level the listed positions are slots: the Uncompressed level inside holds the lanes of a slot, and every lane
 has a coordinate of its own (Chou et al. 2018: a singleton below a sliced level). Diagonal is Sliced, but a slice whose
-entries fill few diagonals lists those: one coordinate per slot, which grows by one from lane to lane. The blocks of
-lanes are numbered after rows were sorted by length within windows of `sigma` (1: left in their order).
+entries fill few diagonals lists those: one coordinate per slot, which grows by one from lane to lane. A Nonunique level
+has a position for every entry, also where coordinates repeat, and the levels inside it are Singletons: one coordinate
+for each of these positions (Chou et al. 2018). The blocks of lanes are numbered after rows were sorted by length
+within windows of `sigma` (1: left in their order).
 
 ====================  ==============================================
 CSR                   ``i1:U,k1:C``
@@ -16,6 +18,9 @@ BCSR 4x4              ``i1:U,k1:C,i0:U,k0:U | i=4,k=4``
 UCU (dense columns)   ``i1:U,k1:C,i0:U | i=8``
 sparse block (UUC)    ``k1:U,i1:U,k0:C | k=16384``
 SELL-16-512           ``i1:U,k1:S,i0:U | i=16 | sigma=512``
+COO                   ``i1:N,k1:Q``
+CSF                   ``i1:C,k1:C,l1:C``
+CSF, flat             ``i1:U,k1:N,l1:Q``
 ====================  ==============================================
 """
 
@@ -32,12 +37,14 @@ from autosparse.errors import ScheduleError
 
 
 class LevelKind(str, Enum):
-    """Level formats of WACO and TACO, and slots of sliced formats."""
+    """Level formats of WACO and TACO, slots of sliced formats, and entries one by one."""
 
     UNCOMPRESSED = "U"
     COMPRESSED = "C"
     SLICED = "S"
     DIAGONAL = "D"
+    NONUNIQUE = "N"
+    SINGLETON = "Q"
 
 
 SLICED_KINDS: Final = frozenset({LevelKind.SLICED, LevelKind.DIAGONAL})
@@ -90,7 +97,17 @@ class Format:
             return "splits must be sorted by index"
         if self.index_bits not in INDEX_BITS:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
-        return self._reason_illegal_slices()
+        return self._reason_illegal_slices() or self._reason_illegal_singletons()
+
+    def _reason_illegal_singletons(self) -> str | None:
+        kinds = [level.kind for level in self.levels]
+        first = kinds.index(LevelKind.NONUNIQUE) if LevelKind.NONUNIQUE in kinds else len(kinds)
+        inside = kinds[first + 1 :]
+        if LevelKind.SINGLETON in kinds[:first]:
+            return "a singleton level must lie inside a nonunique one"
+        if first < len(kinds) and (not inside or any(kind is not LevelKind.SINGLETON for kind in inside)):
+            return "a nonunique level must be followed by singletons, and by nothing else"
+        return None
 
     def _reason_illegal_slices(self) -> str | None:
         sliced = [depth for depth, level in enumerate(self.levels) if level.kind in SLICED_KINDS]
@@ -149,7 +166,7 @@ class Format:
     def parse(cls, text: str) -> Format:
         """Inverse of str(): ``"i1:U,k1:C,i0:U,k0:U | i=8,k=4 | bits=16"``; split sizes of 1 may be written out."""
         parts = [part.strip() for part in text.split("|")]
-        if not re.fullmatch(r"[a-z][01]:[UCSD](\s*,\s*[a-z][01]:[UCSD])*", parts[0]):
+        if not re.fullmatch(r"[a-z][01]:[UCSDNQ](\s*,\s*[a-z][01]:[UCSDNQ])*", parts[0]):
             raise ScheduleError.unparsable(text, expected="levels like 'i1:U,k1:C' then ' | i=8,k=1'")
         pairs = [item.strip().split(":") for item in parts[0].split(",")]
         levels = [Level(coordinate, LevelKind(kind)) for coordinate, kind in pairs]

@@ -9,6 +9,7 @@
 #include "levels_api.h"
 #include "pool_api.h"
 
+enum { UNCOMPRESSED = 0, COMPRESSED = 1, NONUNIQUE = 2, SINGLETON = 3 };
 enum { MAX_LEVELS = 12, DIGIT_BITS = 11, MAX_BLOCKS = 16, BLOCK_LEAST = 1 << 15 };
 #define MAX_ENTRIES ((int64_t)UINT32_MAX - 1)
 

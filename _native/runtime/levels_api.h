@@ -6,13 +6,14 @@ typedef struct {
     int itype, n_threads;
     const void *coords[12];
     int64_t split[12], extent[12];
-    int is_outer[12], is_compressed[12];
+    int is_outer[12];
+    int kind[12]; /* 0 uncompressed, 1 compressed, 2 nonunique: every entry listed, 3 singleton: inside of that */
 } asp_level_order;
 typedef struct asp_sorted asp_sorted;
 /* NULL: no memory, or more than 2^32 - 2 entries, or coordinates of more than 127 bits together. n_listed[d]: positions
- * that compressed level d has; *in_order: the entries came sorted. */
+ * that level d has, if it is not uncompressed; *in_order: the entries came sorted. */
 asp_sorted *asp_sort_entries(const asp_level_order *order, int64_t *n_listed, int *in_order);
-/* Arrays of the compressed levels (pos zeroed before, of pos_bits; crd of crd_bits), NULL for the others; the entry that
+/* Arrays of the levels (pos zeroed before, of pos_bits; crd of crd_bits), NULL for those that have none; the entry that
  * comes q-th (pos_bits) and its position in the last level, both NULL where nobody asks. */
 void asp_write_levels(const asp_sorted *sorted, int pos_bits, void *const *pos, int crd_bits, void *const *crd,
                       void *numbers, int64_t *positions);

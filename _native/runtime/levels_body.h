@@ -145,7 +145,7 @@ static int NAME(sort)(asp_sorted *s, int64_t *n_listed, int *in_order)
     int64_t n = 0;
     for (int d = 0; d < (int)o->n_levels; ++d) {
         if (d < (int)o->n_sorted) n += opened[d];
-        n_listed[d] = d + 1 == (int)o->n_levels ? o->nnz : n;
+        n_listed[d] = d + 1 == (int)o->n_levels || o->kind[d] > COMPRESSED ? o->nnz : n;
     }
     return ok;
 }
@@ -160,10 +160,16 @@ static void NAME(write)(const asp_sorted *s, int pos_bits, void *const *pos, int
     for (int64_t q = 0; q < o->nnz; ++q) {
         const KEY key = entries[q].key;
         int d = q ? NAME(first_difference)(s, key, entries[q - 1].key) : 0;
+        while (d > 0 && o->kind[d - 1] == NONUNIQUE) --d; /* every entry has a position there */
         for (; d < n_levels; ++d) {
             const int64_t c = (int64_t)((uint64_t)(key >> s->shift[d]) & (((uint64_t)1 << s->bits[d]) - 1));
-            if (!o->is_compressed[d]) {
+            if (o->kind[d] == UNCOMPRESSED) {
                 at[d + 1] = at[d] * o->extent[d] + c;
+                continue;
+            }
+            if (o->kind[d] == SINGLETON) {
+                at[d + 1] = at[d];
+                put(crd[d], crd_bits, at[d], c);
                 continue;
             }
             at[d + 1] = n[d]++;

@@ -44,7 +44,7 @@ def spec(
 
 SDDMM: Final = {
     "CSR": schedule("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 32, unroll=4),
-    "CSR rows in registers": schedule("sddmm", "i1:U,k1:C", "i1 j1 k1 j0", 16, unroll=16, prefetch=4),
+    "CSR rows in registers": schedule("sddmm", "i1:U,k1:C", "i1 j1 k1 j0", 16, unroll=8, prefetch=4),
     "CSR one column": schedule("sddmm", "i1:U,k1:C", "i1 k1"),
     "CSR odd tile": schedule("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 20, unroll=3, prefetch=2),
     "CSR columns outside": schedule("sddmm", "i1:U,k1:C", "j1 i1 k1 j0", 8, unroll=2),
@@ -56,6 +56,8 @@ SDDMM: Final = {
     "BCSR entry by entry": schedule("sddmm", "i1:U,k1:C,i0:U,k0:U | i=4,k=4", "i1 k1 i0 k0 j1 j0", 32),
     "UCU": schedule("sddmm", "i1:U,k1:C,i0:U | i=4", "i1 k1 j1 i0 j0", 16),
     "UUC": schedule("sddmm", "k1:U,i1:U,k0:C | k=8", "k1 i1 k0 j1 j0", 16, unroll=4, parallel="k1"),
+    "COO": schedule("sddmm", "i1:N,k1:Q", "i1 k1 j1 j0", 16, unroll=4, prefetch=2),
+    "COO one by one": schedule("sddmm", "i1:N,k1:Q", "i1 j1 k1 j0", 8),
     "searched": schedule("sddmm", "k1:C,i1:C", "i1 k1 j1 j0", 16),
 }
 """SDDMM schedules by the literature's name of their format."""
@@ -82,6 +84,9 @@ MTTKRP: Final = {
         "mttkrp", "k1:U,i1:C,l1:C", "k1 i1 j1 l1 j0", 16, parallel="k1", partition="dynamic", chunk=2
     ),
     "blocked": schedule("mttkrp", "i1:U,k1:C,l1:C,i0:U,l0:U | i=2,l=2", "i1 j1 k1 l1 i0 l0 j0", 16),
+    "COO": schedule("mttkrp", "i1:N,k1:Q,l1:Q", "i1 j1 k1 l1 j0", 16, parallel="i1"),
+    "CSF, flat": schedule("mttkrp", "i1:U,k1:N,l1:Q", "i1 j1 k1 l1 j0", 16, unroll=2, prefetch=3),
+    "CSF, flat, one column": schedule("mttkrp", "i1:U,k1:N,l1:Q", "i1 k1 l1", unroll=4),
     "searched": schedule("mttkrp", "i1:C,k1:C,l1:C", "l1 k1 i1 j1 j0", 8, parallel="i1"),
     "CSF of order 4": schedule("mttkrp", "i1:C,k1:C,l1:C,m1:C", "i1 j1 k1 l1 m1 j0", 16, unroll=2),
     "order 4, one mode blocked": schedule("mttkrp", "i1:C,k1:C,l1:C,m1:C,l0:U | l=2", "i1 j1 k1 l1 m1 l0 j0", 16),

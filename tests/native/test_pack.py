@@ -31,6 +31,8 @@ GENERIC = [
     "i1:C,k1:C,i0:C,k0:C | i=2,k=3",
     "k0:U,i1:C,k1:U,i0:C | i=3,k=4",
     "i1:U,i0:U,k1:C,k0:U | i=4,k=4",
+    "i1:N,k1:Q",
+    "i1:U,k1:N,k0:Q | k=3 | bits=16",
 ]
 DTYPES = ["float32", "float64", "complex64", "complex128"]
 
