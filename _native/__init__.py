@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from autosparse._native.interpreter import interpret, interpret_mttkrp, interpret_sddmm
     from autosparse._native.kernel import BoundKernel, Kernel
     from autosparse._native.packing import PackedOperand, pack, packed_bytes, reason_unfit
+    from autosparse._native.row_orders import order_effort
     from autosparse._native.spec import VALUE_BYTES, KernelSpec
     from autosparse._native.structure import PackedStructure, pack_structure, structure_bytes
     from autosparse._native.tensors import PackedTensor, pack_tensor, reason_unfit_tensor, tensor_bytes
@@ -39,6 +40,7 @@ __all__ = [
     "interpret_mttkrp",
     "interpret_sddmm",
     "is_built",
+    "order_effort",
     "pack",
     "pack_structure",
     "pack_tensor",
@@ -56,6 +58,7 @@ _MODULES: Final = {
     "interpreter": ("interpret", "interpret_mttkrp", "interpret_sddmm"),
     "kernel": ("BoundKernel", "Kernel"),
     "packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
+    "row_orders": ("order_effort",),
     "spec": ("VALUE_BYTES", "KernelSpec"),
     "structure": ("PackedStructure", "pack_structure", "structure_bytes"),
     "tensors": ("PackedTensor", "pack_tensor", "reason_unfit_tensor", "tensor_bytes"),

@@ -108,6 +108,13 @@ class BlockShape:
             return _plus(f"{outer} * {split}", inner)
         return f"{outer} * {split} + {self.variable(f'{index}0')}"
 
+    def output_address(self, output: Access, cell: Cell) -> str:
+        """C text of the address of an output cell, in the user's order of rows."""
+        values = [self.index(index, cell) for index in output.indices]
+        if self.spec.schedule.format.rows:
+            values[0] = f"slice_rows[{values[0]}]"
+        return self.address(output, values)
+
     def address(self, access: Access, values: Sequence[str]) -> str:
         """C text of ``&tensor[values]``: row-major, adjacent in the last index."""
         if len(values) == 1:
@@ -262,7 +269,7 @@ def _load_output(shape: BlockShape, output: Access, cell: Cell, first: str, zero
 
 
 def _output_load(shape: BlockShape, output: Access, cell: Cell) -> str:
-    address = shape.address(output, [shape.index(index, cell) for index in output.indices])
+    address = shape.output_address(output, cell)
     if _partial_output(shape):
         return f"load_part_{shape.vector}({address}, {_room(shape, cell)})"
     return _load(shape, address, cell) if _has_axis(shape, output) else f"({shape.vector}){{*({address})}}"
@@ -299,7 +306,7 @@ def emit_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
         if factors:
             held = "" if node.init == "zero" else f"({_load_output(shape, node.output, cell, first, zero)}) + "
             out.line(f"{total} = {held}{' * '.join([total, *factors])};")
-        address = shape.address(node.output, [shape.index(index, cell) for index in node.output.indices])
+        address = shape.output_address(node.output, cell)
         with out.block(f"if ({guard})") if guard else nullcontext():
             if node.check:
                 out.line(f"check_{shape.lanes} += {total} * 0;")

@@ -38,8 +38,7 @@ class GatherShape:
     @property
     def output(self) -> str:
         """C text of the output cell."""
-        access = self.base.block.expression.output
-        return f"*({self.base.address(access, [self.base.index(index, {}) for index in access.indices])})"
+        return f"*({self.base.output_address(self.base.block.expression.output, {})})"
 
 
 def emit_gather_init(out: Writer, shape: GatherShape, node: ir.Workspace) -> None:

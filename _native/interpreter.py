@@ -265,6 +265,7 @@ def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
         _store_sampled(node, {at: (cells[at], totals[at]) for at in cells}, machine, loads=loads)
         return
     output = machine.dense[node.output.tensor]
+    rows = machine.packed.crd["rows"] if machine.packed.fmt.rows else None
     for at, sum_ in totals.items():
         if not all(v < n for v, n in zip(at, output.shape, strict=True)):
             continue
@@ -272,8 +273,9 @@ def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
         if node.depth:
             machine.accumulators[-1][0][at] += total
             continue
-        output[at] = output[at] + total if loads else total
-        machine.saw_non_finite |= node.check and not bool(np.isfinite(output[at]))
+        place = (int(rows[at[0]]), *at[1:]) if rows is not None else at
+        output[place] = output[place] + total if loads else total
+        machine.saw_non_finite |= node.check and not bool(np.isfinite(output[place]))
 
 
 def _store_sampled(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
-from autosparse._native import memory, runtime_api, slices
+from autosparse._native import memory, row_orders, runtime_api, slices
 from autosparse._native.levels import COORDINATE_DTYPES, coordinate_dtype
+from autosparse._native.rows import Rows
 from numpy.typing import NDArray
 
 from autosparse.formats import Format
@@ -20,26 +20,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]  # values or indices of any supported dtype
 Packed = tuple[dict[str, Array], dict[str, Array], Array]  # pos and crd by coordinate, values
-
-
-@dataclass(frozen=True)
-class Rows:
-    """op(A) by rows, as native code takes it; arrays are kept alive here."""
-
-    n_rows: int
-    n_cols: int
-    indptr: Array
-    indices: Array
-
-    @property
-    def itype(self) -> int:
-        """Code of the index type."""
-        return runtime_api.INDEX_CODES[self.indptr.dtype.name]
-
-    @property
-    def head(self) -> tuple[Any, ...]:  # the leading arguments of every packer: ints and C pointers
-        """itype, n_rows, n_cols, indptr, indices."""
-        return self.itype, self.n_rows, self.n_cols, runtime_api.pointer(self.indptr), runtime_api.pointer(self.indices)
 
 
 class Packer(Protocol):
@@ -168,8 +148,12 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     packer = _packer(fmt)
     if packer is None:
         return None
-    rows, own = _rows_of(pattern, values, transposed=transposed)
-    return packer.pack(rows, own, fmt)
+    rows, own = rows_of(pattern, values, transposed=transposed)
+    if not fmt.rows:
+        return packer.pack(rows, own, fmt)
+    order = row_orders.order_of(rows, fmt.rows)
+    pos, crd, packed = packer.pack(*row_orders.ordered(rows, own, order), fmt)
+    return pos, crd | {"rows": order}, packed
 
 
 def refill(operand: PackedOperand, values: Array) -> bool:
@@ -177,7 +161,9 @@ def refill(operand: PackedOperand, values: Array) -> bool:
     packer = _packer(operand.fmt)
     if packer is None:
         return False
-    rows, own = _rows_of(operand.pattern, values, transposed=operand.transposed)
+    rows, own = rows_of(operand.pattern, values, transposed=operand.transposed)
+    if operand.fmt.rows:
+        rows, own = row_orders.ordered(rows, own, operand.crd["rows"])
     packer.fill(rows, own, operand)
     return True
 
@@ -210,7 +196,7 @@ def _packer(fmt: Format) -> type[Packer] | None:
     return next((packer for packer in PACKERS if packer.takes(fmt)), None)
 
 
-def _rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows, Array]:
+def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows, Array]:
     """op(A) by rows, entries of a row in the order in which SciPy sums them."""
     nnz = pattern.nnz
     indices, data = pattern.indices[:nnz], np.ascontiguousarray(values[:nnz])

@@ -208,6 +208,8 @@ def _store(block: BlockWriter, node: ir.Workspace, total: str, quantities: Seque
             test = " and ".join(f"{block.index(index)} < n_{index}" for index in limits)
             inside.enter_context(out.block(f"if {test}"))
         at = [block.index(index) for index in output.indices]
+        if block.emitter.spec.schedule.format.rows:
+            at[0] = f"load_i32(slice_rows, {at[0]})"
         out.line(f"where = {at[0] if len(at) == 1 else f'({at[0]}) * ld{output.tensor} + {at[1]}'}")
         out.line(f"total = {total}")
         _add_held(block, node)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
-from autosparse._native import native_packers, slices
+from autosparse._native import native_packers, row_orders, slices
 from autosparse._native.assembly import Types, assemble
 from autosparse._native.levels import LEVELS, coordinate_dtype
 from autosparse._native.stored import StoredLevels, extents_of, is_inside, whole_of
@@ -22,6 +22,8 @@ from autosparse.errors import PackError
 from autosparse.formats import Format, Level, LevelKind
 from autosparse.pattern import Pattern
 
+ORDER_BYTES: Final = 4
+"""Of a row's place in the order of a format with `rows`."""
 Array = NDArray[Any]  # values: float32, float64, complex64, complex128; indices: int32, int64, uint16
 
 
@@ -78,6 +80,8 @@ class PackedOperand(StoredLevels):
             values = values[kept]
             coordinates = {name: array[kept] for name, array in coordinates.items()}
         rows, columns = (whole_of(coordinates, index, self.fmt) for index in ("i", "k"))
+        if self.fmt.rows:
+            rows = self.crd["rows"][rows]
         order = np.argsort(rows, kind="stable")
         index_dtype = self.pattern.indptr.dtype
         indptr = np.zeros(self.sizes["i"] + 1, dtype=index_dtype)
@@ -94,7 +98,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
     extents = extents_of(fmt, _sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
-    total, n_positions = 0, 1
+    total, n_positions = ORDER_BYTES * extents["i1"] * fmt.split("i") if fmt.rows else 0, 1
     for depth, level in enumerate(fmt.levels):
         storage = LEVELS[level.kind]
         extent = extents[level.coordinate]
@@ -111,7 +115,10 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
         return None
     if fmt.is_sliced:
         return slices.reason_unfit(pattern, fmt)
-    extents = extents_of(fmt, _sizes(pattern, transposed))
+    sizes = _sizes(pattern, transposed)
+    if fmt.rows and sizes["i"] > row_orders.MAX_ROWS:
+        return f"{sizes['i']:,} rows: more than 32 bits can number"
+    extents = extents_of(fmt, sizes)
     limit = int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1
     for level in fmt.levels:
         if level.kind is not LevelKind.UNCOMPRESSED and extents[level.coordinate] > limit:
@@ -141,14 +148,21 @@ def pack_generic(
     rows = np.repeat(np.arange(pattern.n_rows, dtype=pattern.indptr.dtype), pattern.row_lengths)
     columns = np.ascontiguousarray(pattern.indices[:nnz])
     entries = {"i": columns, "k": rows} if transposed else {"i": rows, "k": columns}
+    listed: dict[str, Array] = {}
+    if fmt.rows:
+        by_rows, _ = native_packers.rows_of(pattern, values, transposed=transposed)
+        order = listed["rows"] = row_orders.order_of(by_rows, fmt.rows)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size, dtype=order.dtype)
+        entries["i"] = place[entries["i"]].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, _sizes(pattern, transposed), types)
     ordered = values[:nnz] if made.order is None else values[:nnz][made.order]
     if made.positions is None:
-        return made.pos, made.crd, ordered.copy() if made.order is None else ordered
+        return made.pos, made.crd | listed, ordered.copy() if made.order is None else ordered
     packed = np.zeros(made.n_positions, dtype=values.dtype)
     np.add.at(packed, made.positions, ordered)
-    return made.pos, made.crd, packed
+    return made.pos, made.crd | listed, packed
 
 
 def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:

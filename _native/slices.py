@@ -20,8 +20,9 @@ from autosparse.formats import Format, LevelKind
 from autosparse.pattern import Pattern
 
 if TYPE_CHECKING:
-    from autosparse._native.native_packers import Packed, Rows
+    from autosparse._native.native_packers import Packed
     from autosparse._native.packing import PackedOperand
+    from autosparse._native.rows import Rows
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 

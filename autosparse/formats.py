@@ -8,7 +8,8 @@ has a coordinate of its own (Chou et al. 2018: a singleton below a sliced level)
 entries fill few diagonals lists those: one coordinate per slot, which grows by one from lane to lane. A Nonunique level
 has a position for every entry, also where coordinates repeat, and the levels inside it are Singletons: one coordinate
 for each of these positions (Chou et al. 2018). The blocks of lanes are numbered after rows were sorted by length
-within windows of `sigma` (1: left in their order).
+within windows of `sigma` (1: left in their order). Any other format can store rows in an order of its own, one of
+`ROW_ORDERS`, in which rows that share columns come after each other; results are in the user's order all the same.
 
 ====================  ==============================================
 CSR                   ``i1:U,k1:C``
@@ -21,6 +22,7 @@ SELL-16-512           ``i1:U,k1:S,i0:U | i=16 | sigma=512``
 COO                   ``i1:N,k1:Q``
 CSF                   ``i1:C,k1:C,l1:C``
 CSF, flat             ``i1:U,k1:N,l1:Q``
+CSR, rows by RCM      ``i1:U,k1:C | rows=rcm``
 ====================  ==============================================
 """
 
@@ -54,6 +56,8 @@ SLICED_KINDS: Final = frozenset({LevelKind.SLICED, LevelKind.DIAGONAL})
 INDEX_BITS: Final = (16, 32, 64)
 MAX_SPLIT: Final = 32768
 MAX_SIGMA: Final = 1 << 20
+ROW_ORDERS: Final = ("first", "rcm", "degree")
+"""Orders in which rows can be stored: by their smallest column, reverse Cuthill-McKee, longest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +82,7 @@ class Format:
     splits: tuple[tuple[str, int], ...] = ()
     index_bits: int = 32
     sigma: int = 1  # of sliced formats: rows per window that is sorted by length; 1: not sorted
+    rows: str = ""  # one of ROW_ORDERS: i counts rows in this order, results are in the user's; "": in their own
 
     def __post_init__(self) -> None:
         reason = self._reason_illegal()
@@ -97,7 +102,14 @@ class Format:
             return "splits must be sorted by index"
         if self.index_bits not in INDEX_BITS:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
-        return self._reason_illegal_slices() or self._reason_illegal_singletons()
+        return self._reason_illegal_order(names) or self._reason_illegal_slices() or self._reason_illegal_singletons()
+
+    def _reason_illegal_order(self, names: list[str]) -> str | None:
+        if self.rows and self.rows not in ROW_ORDERS:
+            return f"rows must be one of {', '.join(ROW_ORDERS)}, not {self.rows!r}"
+        if self.rows and "i1" not in names:
+            return f"rows={self.rows} orders the index i, which no level has"
+        return None
 
     def _reason_illegal_singletons(self) -> str | None:
         kinds = [level.kind for level in self.levels]
@@ -113,6 +125,8 @@ class Format:
         sliced = [depth for depth, level in enumerate(self.levels) if level.kind in SLICED_KINDS]
         if not sliced:
             return None if self.sigma == 1 else f"sigma={self.sigma} sorts the rows of slices: no level is sliced"
+        if self.rows:
+            return f"rows={self.rows}: slices have an order of rows of their own, sigma"
         slots, lanes = self.levels[sliced[0]], self.levels[sliced[0] + 1 :]
         is_inner = len(lanes) == 1 and lanes[0].coordinate.endswith("0") and lanes[0].kind is LevelKind.UNCOMPRESSED
         if not is_inner or lanes[0].coordinate[0] == slots.coordinate[0]:
@@ -134,7 +148,8 @@ class Format:
     @property
     def is_csr(self) -> bool:
         """Whether the user's own CSR arrays already are this format (nothing to pack, values read live)."""
-        return str(self).startswith("i1:U,k1:C") and len(self.levels) == 2 and self.index_bits != 16
+        is_plain = str(self).startswith("i1:U,k1:C") and len(self.levels) == 2
+        return is_plain and self.index_bits != 16 and not self.rows
 
     @property
     def is_sliced(self) -> bool:
@@ -151,7 +166,9 @@ class Format:
         return self.levels[-1].kind is LevelKind.UNCOMPRESSED
 
     def as_compiled(self) -> Format:
-        """The format as code sees it: windows of any size give slices that list their rows."""
+        """The format as code sees it: rows in any order are listed, and so are those of windows of any size."""
+        if self.rows:
+            return dataclasses.replace(self, rows=ROW_ORDERS[0])
         return self if self.sigma == 1 else dataclasses.replace(self, sigma=self.split(self.order[-1][0]))
 
     def __str__(self) -> str:
@@ -160,6 +177,8 @@ class Format:
             text += " | " + ",".join(f"{index}={size}" for index, size in self.splits)
         if self.sigma != 1:
             text += f" | sigma={self.sigma}"
+        if self.rows:
+            text += f" | rows={self.rows}"
         return text if self.index_bits == 32 else f"{text} | bits={self.index_bits}"
 
     @classmethod
@@ -171,16 +190,22 @@ class Format:
         pairs = [item.strip().split(":") for item in parts[0].split(",")]
         levels = [Level(coordinate, LevelKind(kind)) for coordinate, kind in pairs]
         settings: dict[str, int] = {}
+        rows = ""
         for item in (item for part in parts[1:] for item in part.split(",")):
-            match = re.fullmatch(r"\s*([a-z]+)\s*=\s*(\d+)\s*", item)
+            match = re.fullmatch(r"\s*(?:(rows)\s*=\s*([a-z]+)|([a-z]+)\s*=\s*(\d+))\s*", item)
             if match is None:
-                raise ScheduleError.unparsable(text, expected="settings like 'i=8' or 'bits=16' after '|'")
-            settings[match[1]] = int(match[2])
+                raise ScheduleError.unparsable(text, expected="settings like 'i=8', 'bits=16' or 'rows=rcm' after '|'")
+            if match[1]:
+                rows = match[2]
+            else:
+                settings[match[3]] = int(match[4])
         bits, sigma = settings.pop("bits", 32), settings.pop("sigma", 1)
-        return cls.of(levels, settings, index_bits=bits, sigma=sigma)
+        return cls.of(levels, settings, index_bits=bits, sigma=sigma, rows=rows)
 
     @classmethod
-    def of(cls, levels: list[Level], splits: Mapping[str, int], *, index_bits: int = 32, sigma: int = 1) -> Format:
+    def of(
+        cls, levels: list[Level], splits: Mapping[str, int], *, index_bits: int = 32, sigma: int = 1, rows: str = ""
+    ) -> Format:
         """A format in normal form: splits of size 1 and their inner levels dropped, splits sorted."""
         kept = {index: size for index, size in splits.items() if size != 1}
         dropped = {f"{index}0" for index, size in splits.items() if size == 1}
@@ -189,6 +214,7 @@ class Format:
             tuple(sorted(kept.items())),
             index_bits,
             sigma,
+            rows,
         )
 
 

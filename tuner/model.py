@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from autosparse.tuner.statistics import PatternFacts
+from autosparse.tuner.statistics import Locality, PatternFacts
 
 from autosparse.formats import SLICED_KINDS, Format, LevelKind
 from autosparse.problem import Problem
@@ -97,6 +97,7 @@ class TrafficModel:
     facts: PatternFacts
     rates: MachineRates = MachineRates()
     vector: VectorRates = VectorRates()
+    locality: Locality | None = None  # of a pattern that is not transposed
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
         """Predicted seconds of one product for each schedule."""
@@ -148,7 +149,9 @@ class TrafficModel:
         n_flops = 2.0 * shape.n_blocks * shape.r * shape.c * problem.n_dense_cols
         arithmetic_s = n_flops / self.rates.flops + n_passes * shape.n_blocks * self.rates.block_s
         rows_s = n_passes * shape.n_panels * self.facts.n_rows / shape.r * self.rates.row_s
-        return max(stored_s, arithmetic_s) + self._dense_s(problem, shape) + rows_s + self._result_s(problem, shape)
+        return (
+            max(stored_s, arithmetic_s) + self._dense_s(problem, one, shape) + rows_s + self._result_s(problem, shape)
+        )
 
     def _tile(self, problem: Problem, one: SuperSchedule | None) -> int:
         """Columns computed in one pass; the default kernel takes as many as its registers hold."""
@@ -184,13 +187,33 @@ class TrafficModel:
         )
         return next((rate for limit, rate in levels if footprint <= limit), self.rates.memory)
 
-    def _dense_s(self, problem: Problem, shape: _Shape) -> float:
-        """Gathering rows of B: what a panel of columns of op(A) covers comes from the cache that holds that panel."""
+    def _dense_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
+        """Gathering rows of B: what a panel of columns of op(A) covers comes from the cache that holds that panel.
+
+        Of a larger B, rows that come back soon come from the core's own cache.
+        """
         item = np.dtype(problem.dtype).itemsize
         panel_bytes = self.facts.n_cols / shape.n_panels * problem.n_dense_cols * item
         width = problem.n_dense_cols * shape.c * item
         touched = shape.n_blocks * max(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
-        return touched / self._rate(problem.target, panel_bytes)
+        far_s = touched / self._rate(problem.target, panel_bytes)
+        if self.locality is None or panel_bytes <= problem.target.l2_bytes:
+            return far_s
+        share = self._fetched_share(problem, one)
+        return share * far_s + (1.0 - share) * touched / self.rates.l2
+
+    def _fetched_share(self, problem: Problem, one: SuperSchedule | None) -> float:
+        """Share of the rows of B that are not in the core's own cache when they are wanted.
+
+        An order of rows is not tried out here: it is taken to come half way (in the logarithm) to fetching each row of
+        B once.
+        """
+        assert self.locality is not None
+        row_bytes = problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+        share = self.locality.distinct_share(int(problem.target.l2_bytes / 2 / row_bytes))
+        if one is None or one.format.rows not in ("first", "rcm"):
+            return share
+        return min(share, math.sqrt(share * min(1.0, self.facts.n_cols / max(1, self.facts.nnz))))
 
     def _result_s(self, problem: Problem, shape: _Shape) -> float:
         """Writing C; every panel after the first reads and writes it once more."""

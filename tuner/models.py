@@ -8,12 +8,19 @@ from typing import Final
 from autosparse.tuner.model import CostModel, TrafficModel
 from autosparse.tuner.model_mttkrp import TensorModel, tensor_facts
 from autosparse.tuner.model_sddmm import SampledModel
-from autosparse.tuner.statistics import pattern_facts
+from autosparse.tuner.statistics import Locality, pattern_facts
 
 from autosparse.problem import Problem
 
+
+def _matmul_model(problem: Problem) -> CostModel:
+    pattern, transposed = problem.matrix, problem.transposed
+    locality = None if transposed else Locality(pattern)
+    return TrafficModel(pattern_facts(pattern, transposed=transposed), locality=locality)
+
+
 MODELS: Final[Mapping[str, Callable[[Problem], CostModel]]] = {
-    "matmul": lambda problem: TrafficModel(pattern_facts(problem.matrix, transposed=problem.transposed)),
+    "matmul": _matmul_model,
     "sddmm": lambda problem: SampledModel(pattern_facts(problem.matrix)),
     "mttkrp": lambda problem: TensorModel(tensor_facts(problem.tensor, problem.mode)),
 }

@@ -31,7 +31,7 @@ class Family:
     splits: tuple[str, ...]  # settings of the format after "|", with the same placeholders
     loops: tuple[str, ...]  # of coordinates, outermost first; "j1" stands where the column tiles go
     parallel: str
-    sizes: tuple[Mapping[str, int], ...]
+    sizes: tuple[Mapping[str, Any], ...]  # Any: numbers, and names of orders
 
 
 _BLOCKS: Final = (
@@ -62,6 +62,20 @@ FAMILIES: Final[Mapping[str, Family]] = {
     )
 }  # fmt: skip
 
+_ROW_ORDERS: Final = ({"order": "first"}, {"order": "rcm"})
+
+ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
+    row.name: row
+    for row in (
+        Family("csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "j1", "k1"), "i1", _ROW_ORDERS),
+        Family(
+            "ucu-ordered", "i1:U,k1:C,i0:U", ("i={r}", "rows={order}"), ("i1", "j1", "k1", "i0"), "i1",
+            ({"r": 2, "order": "first"}, {"r": 4, "order": "first"}),
+        ),
+    )
+}  # fmt: skip
+"""Rows in an order in which they share columns: for a B that no core's own cache holds."""
+
 PREFETCH: Final = (0, 4, 8, 16)
 SLOT_PREFETCH: Final = (0, 16, 32, 64)
 """Slots of a slice ahead, one or two cache lines each: short enough to need a longer way than rows of B."""
@@ -82,6 +96,7 @@ class Outline:
     lanes: int  # values in a vector register
     tiles: tuple[int, ...]  # column tiles, widest first; empty for vectors
     n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
+    is_far: bool  # B is larger than a core's own cache
 
     @classmethod
     def of(cls, problem: Problem) -> Outline:
@@ -89,8 +104,10 @@ class Outline:
         n_inner = problem.matrix.n_rows if problem.transposed else problem.matrix.n_cols
         steps = sorted({size["k"] for size in FAMILIES["k-panels"].sizes} | {MAX_NARROW * c for c in (1, 2, 4, 8)})
         above = [step for step in steps if n_inner <= step]
-        lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
-        return cls(problem.operation, lanes, tiles(problem), above[0] if above else 2 * steps[-1])
+        item = np.dtype(problem.dtype).itemsize
+        is_far = n_inner * problem.n_dense_cols * item > problem.target.l2_bytes and not problem.transposed
+        lanes = max(1, problem.target.vector_bytes // item)
+        return cls(problem.operation, lanes, tiles(problem), above[0] if above else 2 * steps[-1], is_far)
 
 
 def tiles(problem: Problem) -> tuple[int, ...]:
@@ -105,13 +122,13 @@ def tiles(problem: Problem) -> tuple[int, ...]:
 
 
 def schedule(
-    operation: str, family: str, size: Mapping[str, int], *, tile: int = 0, index_bits: int = 32, **axes: Any
+    operation: str, family: str, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
     """The member of `family` with these sizes, column tile (0: a vector) and axes (fields of SuperSchedule)."""
     return member(operation, FAMILIES[family], size, tile=tile, index_bits=index_bits, **axes)
 
 
-def format_of(row: Family, size: Mapping[str, int], index_bits: int = 32) -> Format:
+def format_of(row: Family, size: Mapping[str, Any], index_bits: int = 32) -> Format:
     """The format of the member of `row` with these sizes."""
     settings = [setting.format(**size) for setting in row.splits]
     if index_bits != 32:
@@ -120,7 +137,7 @@ def format_of(row: Family, size: Mapping[str, int], index_bits: int = 32) -> For
 
 
 def member(
-    operation: str, row: Family, size: Mapping[str, int], *, tile: int = 0, index_bits: int = 32, **axes: Any
+    operation: str, row: Family, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
     """The member of `row` with these sizes, column tile (0: no dense index) and axes (fields of SuperSchedule)."""
     has_columns = tile > 0
@@ -152,18 +169,19 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 
 
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    for family, row in FAMILIES.items():
+    ordered = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
+    for family, row in (FAMILIES | ordered).items():
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
             if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
                 continue
             for bits in _index_bits(row, size, tile, outline.n_inner):
                 for unroll, prefetch in _inner_axes(family, outline, tile, is_whole=is_whole):
-                    yield schedule(
-                        outline.operation, family, size, tile=tile, index_bits=bits, unroll=unroll, prefetch=prefetch
+                    yield member(
+                        outline.operation, row, size, tile=tile, index_bits=bits, unroll=unroll, prefetch=prefetch
                     )
 
 
-def _makes_sense(row: Family, size: Mapping[str, int], tile: int, outline: Outline, *, is_whole: bool) -> bool:
+def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
     """Whether these sizes fit the problem's: no rule of any backend, but a waste of time to try otherwise."""
     if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
         return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
@@ -171,7 +189,7 @@ def _makes_sense(row: Family, size: Mapping[str, int], tile: int, outline: Outli
     return size.get("k", 0) < outline.n_inner and n_registers <= MAX_TILE_VECTORS
 
 
-def _index_bits(family: Family, size: Mapping[str, int], tile: int, n_inner: int) -> tuple[int, ...]:
+def _index_bits(family: Family, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
     """Index widths to try: 16 bits where every stored coordinate fits into them."""
     if "sigma" in size:
         return (16,)  # counted from the slice's smallest column, and wide where that does not do
@@ -186,7 +204,7 @@ def _index_bits(family: Family, size: Mapping[str, int], tile: int, n_inner: int
 
 def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
     """(unroll, prefetch) pairs. A vector product gathers as many entries as it unrolls; a wide one prefetches B."""
-    is_sparse_inside = family in ("csr", "k-panels")
+    is_sparse_inside = family in ("csr", "csr-ordered", "k-panels")
     if family in ("slices", "diagonals"):
         # Diagonals hold what slices hold, and where there are none they are slices: one of the two is enough at first.
         if is_whole:
@@ -230,5 +248,5 @@ def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
 def space_signature() -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did."""
     axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS)
-    text = repr((SCHEDULE_VERSION, sorted(map(str, FAMILIES.values())), *axes))
+    text = repr((SCHEDULE_VERSION, sorted(map(str, (FAMILIES | ORDERED_FAMILIES).values())), *axes))
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

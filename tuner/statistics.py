@@ -27,6 +27,9 @@ MAX_SAMPLED_ROWS: Final = 16384
 """Rows looked at for the cells of slices."""
 MAX_DIAGONAL_CELLS: Final = 1.5
 """Cells per entry up to which a slice lists its diagonals (what packing does)."""
+MAX_WINDOW: Final = 8192
+N_WINDOWS: Final = 4
+"""Windows of entries looked at for columns that come back, and the most entries of one."""
 DEFAULT_SAMPLE: Final = 6144
 """Entries looked at: enough for block fills within a few percent, cheap enough (about 1 ms) for unasked tuning."""
 
@@ -69,6 +72,28 @@ class PatternFacts:
     def columns_per_entry(self) -> float:
         """Distinct columns of a panel of rows per stored entry: 1/PANEL when rows share all their columns."""
         return self.n_blocks.get((PANEL, 1), 1.0)
+
+
+class Locality:
+    """How soon rows of op(A) that follow each other name the same columns again."""
+
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self._shares: dict[int, float] = {}
+
+    def distinct_share(self, n_entries: int) -> float:
+        """Distinct columns over entries among `n_entries` that follow each other; mean over a few windows.
+
+        1 means that no column comes back; what a cache that holds `n_entries` rows of B must fetch. O(n_entries log).
+        """
+        n_entries = max(1, min(n_entries, self._pattern.nnz, MAX_WINDOW))
+        if n_entries not in self._shares:
+            last = self._pattern.nnz - n_entries
+            starts = np.unique(np.linspace(0, last, N_WINDOWS).astype(np.int64))
+            columns = self._pattern.indices
+            found = [np.unique(columns[start : start + n_entries]).size for start in starts.tolist()]
+            self._shares[n_entries] = float(np.mean(found)) / n_entries
+        return self._shares[n_entries]
 
 
 def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE) -> PatternFacts:

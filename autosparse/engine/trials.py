@@ -84,7 +84,8 @@ class KernelTrial:
             return 0.0
         if self.bench.shelf.has(self.schedule.format, self.bench.handling.view(problem)):
             return 0.0
-        return self.bench.experience.prices.price_s("pack", problem.pattern.nnz)
+        effort = _native.order_effort(self.schedule.format)
+        return effort * self.bench.experience.prices.price_s("pack", problem.pattern.nnz)
 
     def build(self) -> None:
         """Compile, or load from the cache; `failed` on failure, which is remembered."""

@@ -41,7 +41,7 @@ SEVERAL_PANELS = [("float32", 6000, 100), ("float64", 4500, 60), ("complex64", 4
 
 
 @pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("dtype, n_cols, columns", NARROW + SEVERAL_PANELS)
+@pytest.mark.parametrize(("dtype", "n_cols", "columns"), NARROW + SEVERAL_PANELS)
 def test_bits_do_not_depend_on_where_b_lies(dtype, n_cols, columns, isa):
     A, csr = often_read(400, n_cols, dtype)
     B = values(np.random.default_rng(6), (n_cols, columns), dtype)
