@@ -11,6 +11,7 @@ import numpy as np
 from autosparse.tuner.model import MachineRates
 from autosparse.tuner.space_mttkrp import INDICES
 
+from autosparse.formats import LevelKind
 from autosparse.pattern import TensorPattern
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
@@ -86,7 +87,8 @@ class TensorModel:
             is_flat = facts.nodes(order[:-1]) * LEAST_CHILDREN > facts.nnz and len(order) > 2
             rows_s = facts.nodes(order[:1]) * ROW_S
         else:
-            order, is_flat = [name[0] for name in one.format.order if name.endswith("1")], False
+            order = [name[0] for name in one.format.order if name.endswith("1")]
+            is_flat = any(level.kind is LevelKind.NONUNIQUE for level in one.format.levels)
             is_dense = str(one.format.levels[0]).endswith("U")
             n_rows = facts.nodes(order[:1])
             rows_s = n_rows * ROW_S + (facts.extents["i"] - n_rows) * EMPTY_ROW_S * (1 if is_dense else 2)

@@ -40,7 +40,7 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
 
 
 def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
-    """(levels, index bits): the rows dense or compressed, the other modes compressed in several orders."""
+    """(levels, index bits): the rows dense or compressed, the others compressed in several orders, or flat."""
     shape, mode = problem.tensor.shape, problem.mode
     if len(shape) > len(INDICES):
         return
@@ -53,3 +53,5 @@ def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
         compressed = [extents[index] for index in order] + ([extents["i"]] if kind == "C" else [])
         bits = 16 if max(compressed) <= MAX_NARROW else 32
         yield [f"i1:{kind}", *(f"{index}1:C" for index in order)], bits
+        if order == orders[0]:  # entry by entry, as the default kernel has it where nodes have few children
+            yield [f"i1:{kind}", f"{order[0]}1:N", *(f"{index}1:Q" for index in order[1:])], bits

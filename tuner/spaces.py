@@ -84,5 +84,5 @@ def space_signature(operation: str) -> str:
     ).hexdigest()
 
 
-SPACE_VERSION: Final = "1"
+SPACE_VERSION: Final = "2"
 """Raise when the functions above or in `MODULES` come to yield other schedules."""

@@ -1,0 +1,183 @@
+"""Laws of SDDMM and MTTKRP while and after they are tuned: the same answers, writes seen, plans remembered."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+from autosparse.tuner import spaces
+from autosparse.tuner.models import statistics_model
+
+import autosparse as asp
+from autosparse import _native, planner
+from autosparse.engine.setup import bench_of, deliberation_of, driver_of
+from autosparse.engine.slot import slot_for
+from autosparse.errors import OptionError
+from autosparse.plan import Plan
+from autosparse.schedule import SuperSchedule
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
+
+
+def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str) -> Any:
+    """The operation on `operand` runs `schedule` from now on."""
+    typed = operand if operation == "mttkrp" else operand.rows or operand.validate()
+    operand.refresh()
+    slot = slot_for(operand, typed, columns, False, operation=operation)
+    slot.n_dense_cols = columns
+    bench = bench_of(operand, slot)
+    plan = Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
+    decision = planner.adopt(bench, plan)
+    assert decision.trial is not None, decision.plan.why
+    driver = driver_of(slot, operand)
+    deliberation = deliberation_of(driver, operand)
+    deliberation.bench = bench
+    driver.install(deliberation, decision.plan, decision.trial)
+    return slot
+
+
+def samples(problem: Any, n: int) -> list[SuperSchedule]:
+    """Candidates of different formats."""
+    found = {}
+    for one in spaces.candidates(problem, _native.supports):
+        found.setdefault(str(one.format), one)
+    return list(found.values())[:n]
+
+
+def matrix(dtype: str = "float32", m: int = 70, n: int = 5000) -> Any:
+    rng = np.random.default_rng(0)
+    plain = sps.random_array((m, n), density=0.01, rng=rng, dtype=dtype, format="csr")
+    plain.data[::7] = 0  # explicit zeros stay entries
+    return plain
+
+
+def factors_of(shape: tuple[int, ...], rank: int, dtype: str = "float32") -> list[Any]:
+    rng = np.random.default_rng(1)
+    return [rng.standard_normal((n, rank)).astype(dtype) for n in shape]
+
+
+def tensor(shape: tuple[int, ...] = (30, 40, 50), nnz: int = 900) -> Any:
+    rng = np.random.default_rng(2)
+    coords = np.stack([rng.integers(0, n, nnz) for n in shape])
+    return asp.tensor(coords, rng.standard_normal(nnz).astype("float32"), shape)
+
+
+def close(got: Any, wanted: Any) -> None:
+    assert got.dtype == wanted.dtype
+    np.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-4)
+
+
+def problem_of(operand: Any, operation: str, columns: int) -> Any:
+    typed = operand if operation == "mttkrp" else operand.rows or operand.validate()
+    return bench_of(operand, slot_for(operand, typed, columns, False, operation=operation)).problem
+
+
+def test_sampled_products_by_any_kernel_in_any_layout_see_every_write() -> None:
+    plain = matrix()
+    X, Y_rows = factors_of(plain.shape, 20)
+    schedules = samples(problem_of(asp.csr(plain)._cell, "sddmm", 20), 6)
+    assert len(schedules) >= 4
+    for schedule in schedules:
+        A = asp.csr(plain, copy=True)
+        slot = force(A._cell, schedule, columns=20, operation="sddmm")
+        held, plain_held = A.data, plain.data.copy()
+        for step in range(3):
+            expected = plain_held * np.einsum("pk,pk->p", X[plain.tocoo().row], Y_rows[plain.indices])
+            for one, other in ((X, Y_rows.T), (np.asfortranarray(X), np.ascontiguousarray(Y_rows.T))):
+                close(asp.sddmm(A, one, other).data, expected)
+                close(asp.sddmm(A.T, other.T, one.T).data, expected)  # the same entries, the same plan
+            held[step] += 3
+            plain_held[step] += 3
+        assert slot.n_tuned >= 12, schedule
+        A.indices[0] = (A.indices[0] + 1) % 5000  # another structure: what was found for it goes
+        moved = sps.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
+        close(asp.sddmm(A, X, Y_rows.T).toarray(), (moved.toarray() * (X @ Y_rows.T)))
+
+
+@pytest.mark.parametrize("shape", [(30, 40, 50), (9, 8, 10, 7)])
+def test_tensor_products_by_any_kernel_see_every_write(shape: tuple[int, ...]) -> None:
+    T, factors = tensor(shape), factors_of(shape, 16)
+    letters = "abcd"[: len(shape)]
+    for mode in range(len(shape)):
+        others = [n for n in range(len(shape)) if n != mode]
+        text = f"{letters},{','.join(letters[n] + 'z' for n in others)}->{letters[mode]}z"
+        schedules = samples(problem_of(T._unfolding(mode), "mttkrp", 16), 3)
+        assert len(schedules) == 3
+        for schedule in schedules:
+            slot = force(T._unfolding(mode), schedule, columns=16, operation="mttkrp")
+            for step in range(2):
+                for _ in range(6):  # before and after the packed copy catches up
+                    M = asp.mttkrp(T, factors, mode)
+                    close(M, np.einsum(text, T.todense(), *(factors[n] for n in others)))
+                T.values[step] += 1
+            assert slot.n_tuned > 0, schedule
+
+
+def test_tuning_is_remembered_by_operation_and_mode() -> None:
+    plain = matrix()
+    for effort in ("measure", "estimate"):
+        plan = asp.csr(plain, copy=True).tune("sddmm", columns=16, effort=effort, budget_s=20)
+        assert plan.remembered == (effort == "estimate")
+        assert plan.schedule is None or plan.schedule.operation == "sddmm"
+    assert not asp.csr(plain, copy=True).tune("matmul", columns=16, effort="estimate").remembered
+    T = tensor()
+    assert not T.tune(columns=8, mode=1, effort="estimate").remembered
+    assert tensor().tune(columns=8, mode=1, effort="estimate").remembered
+    assert not tensor().tune(columns=8, mode=2, effort="estimate").remembered
+
+
+def test_products_go_on_while_tuning_is_bought_by_them() -> None:
+    plain, rank = matrix(m=300), 8
+    A, T = asp.csr(plain, copy=True), tensor(nnz=4000)
+    X, Y_rows = factors_of(plain.shape, rank)
+    factors = factors_of(T.shape, rank)
+    expected = plain.data * np.einsum("pk,pk->p", X[plain.tocoo().row], Y_rows[plain.indices])
+    M = np.einsum("abc,az,bz->cz", T.todense(), factors[0], factors[1])
+    with asp.options(runs=10**7, effort="measure", overhead=1.0):
+        for _ in range(60):
+            close(asp.sddmm(A, X, Y_rows.T).data, expected)
+            close(asp.mttkrp(T, factors, 2), M)
+    for engine, name in ((A._cell.engine, "sddmm"), (T._unfolding(2).engine, "mttkrp")):
+        driver = next(slot.driver for slot in engine.slots.values() if slot.operation == name)
+        assert driver is not None
+        assert driver.failure is None, driver.failure
+
+
+def test_explanations_name_the_operation() -> None:
+    A, T = asp.csr(matrix(), copy=True), tensor()
+    text = str(A.explain(16, operation="sddmm"))
+    assert "sddmm: A ∘ (X @ Y), X 16 columns" in text
+    assert "S[i,k] = A[i,k] * X[i,j] * Y[k,j]" in text
+    force(A._cell, samples(problem_of(A._cell, "sddmm", 16), 2)[1], columns=16, operation="sddmm")
+    assert "S[i, k] += A[i, k] * X[i, j] * Y[k, j]" in str(A.explain(16, operation="sddmm"))
+    text = str(T.explain(16, mode=1))
+    assert "mttkrp: T with rows of mode 1, factors of 16 columns" in text
+    assert "30 x 40 x 50, 900 entries, float32" in text
+    assert "SciPy" in str(asp.tensor([[0], [0], [0]], [1]).explain(4))
+
+
+def test_what_cannot_be_tuned_says_so() -> None:
+    A, T = asp.csr(matrix(), copy=True), tensor()
+    with pytest.raises(OptionError, match="one of matmul, sddmm"):
+        A.tune("mttkrp", columns=4)
+    with pytest.raises(OptionError, match="one of mttkrp"):
+        T.tune("matmul", columns=4)
+    assert asp.csr(matrix("complex64")).tune("sddmm", columns=4).is_default
+    assert asp.tensor([[0], [0], [0]], [1]).tune(columns=4).is_default
+
+
+def test_models_rank_every_candidate() -> None:
+    A, T = asp.csr(matrix(), copy=True), tensor((6, 7, 8, 5))
+    for operand, operation in ((A._cell, "sddmm"), (T._unfolding(1), "mttkrp")):
+        problem = problem_of(operand, operation, 32)
+        for find in (spaces.candidates, spaces.everything):
+            schedules = find(problem, _native.supports)
+            times = statistics_model(problem).rank(problem, [None, *schedules])
+            assert len(schedules) > 3
+            assert all(np.isfinite(time_s) and time_s > 0 for time_s in times)
+        near = list(spaces.neighbours(problem, schedules[0], _native.supports))
+        assert near
+        assert all(one != schedules[0] and one.operation == operation for one in near)
