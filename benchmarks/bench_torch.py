@@ -3,19 +3,21 @@
     python benchmarks/bench_torch.py --matrices DIR --json benchmarks/results/torch.jsonl
 
 Square matrices, CSR with int64 indices (PyTorch's default), float32. The override is switched before the untimed calls
-that precede each sample. The first case of a run also checks that an unrelated dense product is not slowed.
+that precede each sample. A new file begins with the overhead of small calls and of an unrelated dense product.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from peerlib.environment import matrices_folder, start_again
+from peerlib.machine import machine_facts
 from peerlib.matrices import find_matrices, load
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution, Versus
@@ -121,21 +123,27 @@ def torch_csr(path: Path) -> Any:
     return torch.sparse_csr_tensor(*indices, torch.from_numpy(m.data), m.shape, check_invariants=False)
 
 
-def overhead_rows(protocol: Protocol) -> list[list[str]]:
-    """Calls on 8 × 8 operands, and a dense product that has nothing to do with us."""
+def overheads(protocol: Protocol) -> dict[str, dict[str, float]]:
+    """Times of calls on 8 × 8 operands, and of a dense product that has nothing to do with us."""
     import torch
 
-    A, B, D = torch.eye(8).to_sparse_csr(), torch.randn(8, 8), torch.randn(8, 8)
+    A, B, D, x = torch.eye(8).to_sparse_csr(), torch.randn(8, 8), torch.randn(8, 8), torch.randn(8)
     calls = {
         "A @ B, 8 x 8": lambda: A @ B,
-        "A @ x, 8 x 8": lambda: A @ B[0],
+        "A @ x, 8 x 8": lambda: A @ x,
         "sampled_addmm, 8 x 8": lambda: torch.sparse.sampled_addmm(A, B, D),
         "dense B @ D, 8 x 8": lambda: B @ D,
     }
+    return {
+        name: {who: timing.median_s for who, timing in contest(run, protocol).items()} for name, run in calls.items()
+    }
+
+
+def overhead_rows(found: dict[str, dict[str, float]]) -> list[list[str]]:
+    """The table of `overheads`."""
     rows = [["", "torch", "ours", "difference"]]
-    for name, run in calls.items():
-        found = contest(run, protocol)
-        theirs_s, ours_s = found["torch"].median_s, found["ours"].median_s
+    for name, times in found.items():
+        theirs_s, ours_s = times["torch"], times["ours"]
         rows.append([name, seconds(theirs_s), seconds(ours_s), f"{(ours_s - theirs_s) * 1e6:+.2f} us"])
     return rows
 
@@ -201,10 +209,15 @@ def main() -> int:
     torch.set_num_threads(min(args.threads, os.cpu_count() or 1))
     if args.effort:
         set_options(effort=args.effort)
-    print(aligned(overhead_rows(Protocol(rounds=4 * args.rounds, sample_s=5e-3, warm_s=3e-3))))
-    found = measure(args, ResultFile(args.json))
-    if found:
-        print(report(found))
+    results = ResultFile(args.json)
+    if not any(line["kind"] == "overhead" for line in results.lines()):
+        found = overheads(Protocol(rounds=4 * args.rounds, sample_s=5e-3, warm_s=3e-3))
+        results.append({"kind": "run", "run": time.strftime("%Y-%m-%dT%H:%M:%S"), **machine_facts()})
+        results.append({"kind": "overhead", "threads": args.threads, "times": found})
+        print(aligned(overhead_rows(found)))
+    cases = measure(args, results)
+    if cases:
+        print(report(cases))
     return 0
 
 

@@ -41,8 +41,9 @@ def test_product_benchmark_measures_once_and_resumes(folder):
     assert "geomean" in text
     assert "A @ B, 8 x 8" in text
     records = out.read_text().splitlines()
-    assert len(records) == 6  # 3 cases, 2 widths
-    assert {json.loads(line)["case"] for line in records} == {"forward", "training", "sampled"}
+    kinds = [json.loads(line)["kind"] for line in records]
+    assert kinds == ["run", "overhead"] + ["case"] * 6  # 3 cases, 2 widths
+    assert {json.loads(line)["case"] for line in records[2:]} == {"forward", "training", "sampled"}
     run_script(REPOSITORY / "benchmarks" / "bench_torch.py", *given, "--json", out)
     assert out.read_text().splitlines() == records
 
