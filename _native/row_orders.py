@@ -48,7 +48,7 @@ def by_rcm(rows: Rows) -> Array:
     pattern.data[...] = 1
     both = (pattern + pattern.T).tocsr()
     order = csgraph.reverse_cuthill_mckee(both, symmetric_mode=True)
-    return order[order < rows.n_rows]
+    return np.asarray(order[order < rows.n_rows])
 
 
 ORDERS: Final[Mapping[str, Callable[[Rows], Array]]] = {"first": by_first_column, "rcm": by_rcm, "degree": by_length}

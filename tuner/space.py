@@ -169,8 +169,8 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 
 
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    ordered = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
-    for family, row in (FAMILIES | ordered).items():
+    ordered: Mapping[str, Family] = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
+    for family, row in (*FAMILIES.items(), *ordered.items()):
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
             if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
                 continue
@@ -186,7 +186,7 @@ def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outli
     if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
         return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
     n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
-    return size.get("k", 0) < outline.n_inner and n_registers <= MAX_TILE_VECTORS
+    return bool(size.get("k", 0) < outline.n_inner and n_registers <= MAX_TILE_VECTORS)
 
 
 def _index_bits(family: Family, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
@@ -248,5 +248,5 @@ def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
 def space_signature() -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did."""
     axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS)
-    text = repr((SCHEDULE_VERSION, sorted(map(str, (FAMILIES | ORDERED_FAMILIES).values())), *axes))
+    text = repr((SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values()))), *axes))
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
