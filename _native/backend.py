@@ -149,7 +149,8 @@ def build(
         err.key = err.key or spec.key()
         raise
     with _mutex:
-        return _loaded.setdefault(key, kernel)
+        kernel = _loaded.setdefault(key, kernel)  # another thread may have loaded it for another schedule meanwhile
+    return kernel if kernel.spec == spec else _with_spec(kernel, spec)
 
 
 def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:

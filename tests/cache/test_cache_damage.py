@@ -23,6 +23,7 @@ RECORDS = {
     "plan": plan_to_record(Plan(schedule=SCHEDULES[2], why="w", candidates=(Candidate(schedule=SCHEDULES[3]),))),
     "history": History().observe(process="p", calls=3, spent_s=0.5).to_record(),
     "machine": {"rates_s": {"compile": [0.3, 2]}},
+    "features": {"values": [0.25, -1.5, 3.0]},
     "failure": Failure(reason="r", compiler="cc", failed_at=1.0).to_record(),
 }
 

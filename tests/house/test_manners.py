@@ -14,6 +14,8 @@ MAX_FUNCTION_LINES = 40
 MAX_POSITIONAL = 5
 POSITIONAL_BY_CONTRACT = {
     ("autosparse._native.kernel", "run"),  # called for every product: keywords would cost as much as the rest
+    ("autosparse._native.bound", "run"),
+    ("autosparse._native.numba_intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
     ("autosparse.torch.attention", "forward"),  # autograd.Function.apply passes by position only
     ("autosparse.torch.aten", "mm_reduce_backward"),  # the dispatcher passes by position only
 }

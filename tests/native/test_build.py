@@ -234,3 +234,13 @@ def test_kernels_under_sanitizers(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *SANITIZED]
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+
+def test_kernels_that_share_their_code_keep_their_own_schedules(tmp_path: Path) -> None:
+    specs = [
+        cases.spec(cases.schedule(f"i1:U,k1:C | rows={rows}", "i1 k1", unroll=16, partition="dynamic", chunk=chunk))
+        for rows, chunk in (("first", 5), ("rcm", 5), ("first", 7))
+    ]
+    assert len({spec.key() for spec in specs}) == 1
+    kernels = _native.build_many(specs, store=FolderStore(tmp_path), n_jobs=3)
+    assert [kernel.spec for kernel in kernels] == specs
