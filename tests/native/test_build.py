@@ -242,5 +242,6 @@ def test_kernels_that_share_their_code_keep_their_own_schedules(tmp_path: Path) 
         for rows, chunk in (("first", 5), ("rcm", 5), ("first", 7))
     ]
     assert len({spec.key() for spec in specs}) == 1
-    kernels = _native.build_many(specs, store=FolderStore(tmp_path), n_jobs=3)
+    with config.options(cache_dir=str(tmp_path)):
+        kernels = _native.build_many(specs, store=cache.open_store(), n_jobs=3)
     assert [kernel.spec for kernel in kernels] == specs
