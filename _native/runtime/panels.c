@@ -7,7 +7,7 @@
 
 enum { LINE = 64 };
 enum { NARROWEST = 128 };     /* bytes of a panel's row: below, reading A once more for each costs too much */
-enum { READS_PER_COPY = 32 };  /* of a row of B, from which on copying it surely pays */
+enum { READS_PER_COPY = 70 }; /* of a row of B, from which on copying it surely pays */
 enum { COPY_ROWS_LEAST = 64 }; /* handed to a thread at once */
 enum { PAGE = 4096 };
 

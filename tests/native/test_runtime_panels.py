@@ -12,7 +12,7 @@ from tests.native.runtime_cases import DTYPES, assert_product, forced, isas, nee
 
 pytestmark = needs_runtime
 
-READS = 40  # of each row of B: more than the number from which on a copy pays
+READS = 90  # of each row of B: more than the number from which on a copy pays
 
 
 def often_read(n_rows, n_cols, dtype, seed=5):
