@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import hashlib
 import importlib
 from collections.abc import Iterator
@@ -24,14 +23,14 @@ def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...
     """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
     if problem.operation not in MODULES:
         return space.candidates(problem, supports)
-    return _members(_Outlined(problem), supports, False)
+    return _members(problem, supports, False)
 
 
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """The whole space of this problem: all axes of all formats."""
     if problem.operation not in MODULES:
         return space.everything(problem, supports)
-    return _members(_Outlined(problem), supports, True)
+    return _members(problem, supports, True)
 
 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
@@ -50,27 +49,22 @@ def _n_differences(one: SuperSchedule, other: SuperSchedule) -> int:
     return sum(getattr(one, field) != getattr(other, field) for field in fields)
 
 
-class _Outlined:
-    """A problem as a key: problems of one outline share their space."""
+def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
+    """The members that can be lowered; problems of one outline share them. Nothing here keeps a problem alive."""
+    key = (problem.operation, problem.pattern.shape, problem.mode, space.tiles(problem), supports, is_whole)
+    known = _known.get(key)
+    if known is None:
+        members: Any = importlib.import_module(MODULES[problem.operation]).members
+        found = dict.fromkeys(members(problem, is_whole=is_whole))
+        known = tuple(one for one in found if supports(problem.operation, one) is None)
+        while len(_known) >= MOST_KNOWN:
+            _known.pop(next(iter(_known)), None)
+        _known[key] = known
+    return known
 
-    def __init__(self, problem: Problem) -> None:
-        self.problem = problem
-        pattern = problem.pattern
-        self._key = (problem.operation, pattern.shape, problem.mode, space.tiles(problem))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Outlined) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-@functools.lru_cache(maxsize=64)
-def _members(outlined: _Outlined, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
-    problem = outlined.problem
-    members: Any = importlib.import_module(MODULES[problem.operation]).members
-    found = dict.fromkeys(members(problem, is_whole=is_whole))
-    return tuple(one for one in found if supports(problem.operation, one) is None)
+MOST_KNOWN: Final = 64
+_known: dict[tuple[Any, ...], tuple[SuperSchedule, ...]] = {}
 
 
 def space_signature(operation: str) -> str:
