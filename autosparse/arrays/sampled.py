@@ -25,6 +25,8 @@ _REAL: Final = "fd"
 """Characters of the dtypes whose kernels multiply by A's values themselves, and can be tuned."""
 _NATIVE: Final = "fdFD"
 """... and of all that have kernels."""
+_NUMBERS: Final = "biufcO"
+"""Kinds of dtypes that can be multiplied."""
 
 
 def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
@@ -63,6 +65,8 @@ def _dense(name: str, array: Any) -> AnyArray:
         cure = f"pass {name}.toarray(), or multiply sparse operands with @"
         raise InputTypeError.refused(f"sddmm: {name} must be dense", given=construct.describe(array), cure=cure)
     dense = np.asarray(array)
+    if dense.dtype.kind not in _NUMBERS:
+        raise DtypeError.unserved(f"sddmm: {name} holds no numbers", dtypes=[dense.dtype], known=["float32", "float64"])
     if dense.ndim != 2:
         cure = f"two-dimensional {name}; vectors x and y as x[:, None] and y[None, :]"
         raise ShapeError.unfit("sddmm", wanted=cure, **{name: dense.shape})
