@@ -20,8 +20,10 @@ from autosparse.formats import Format
 from autosparse.schedule import SuperSchedule
 from autosparse.target import Target
 
-SIZE_NAMES: Final = {"r": "rows", "c": "columns", "k": "panel", "sigma": "sigma"}
+SIZE_NAMES: Final = {"r": "rows", "c": "columns", "k": "panel", "sigma": "sigma", "order": "row_order"}
 """Parameters of the sizes of families."""
+ABSENT: Final = 0
+"""Value of a size that a family does not have."""
 NORMAL_CHUNK: Final = 32
 """Of schedules that hand out no chunks."""
 
@@ -61,7 +63,7 @@ TABLES: Final[Mapping[str, tuple[str, Sequence[Family], tuple[int, ...]]]] = {
     "spmv": ("matmul", tuple(space.FAMILIES.values()), (0,)),
     "spmm": (
         "matmul",
-        tuple(row for row in space.FAMILIES.values() if "j1" in row.loops),
+        tuple(row for row in (*space.FAMILIES.values(), *space.ORDERED_FAMILIES.values()) if "j1" in row.loops),
         space.TILES,
     ),
     "sddmm": ("sddmm", SDDMM_FAMILIES, space.TILES),
@@ -80,12 +82,12 @@ class OwnSpace(TemplateSpace):
         self.name = f"own-{algorithm}"
         self._families = {row.name: row for row in families}
         sizes = {
-            name: tuple(sorted({0} | {size[key] for row in families for size in row.sizes if key in size}))
+            name: (ABSENT, *sorted({size[key] for row in families for size in row.sizes if key in size}))
             for key, name in SIZE_NAMES.items()
         }
         self.parameters: tuple[Parameter, ...] = (
             Categorical("family", tuple(self._families), is_ladder=False),
-            *(Categorical(name, values) for name, values in sizes.items()),
+            *(Categorical(name, values, is_ladder=name != "row_order") for name, values in sizes.items()),
             Categorical("tile", self._tiles),
             Categorical("bits", (16, 32)),
             Categorical("unroll", space.UNROLL),
@@ -100,7 +102,7 @@ class OwnSpace(TemplateSpace):
         values: dict[str, Any] = {parameter.name: parameter.draw(rng) for parameter in self.parameters}
         row = self._families[values["family"]]
         size = row.sizes[int(rng.integers(len(row.sizes)))]
-        values |= {name: size.get(key, 0) for key, name in SIZE_NAMES.items()}
+        values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
         if "sigma" in size:
             values["bits"] = 16
             values["unroll"] = int(rng.choice(space.UNROLL[:3]))
@@ -132,13 +134,10 @@ class OwnSpace(TemplateSpace):
     def values_of(self, schedule: SuperSchedule) -> Values:
         """The family is known by its levels."""
         fmt = schedule.format
-        row = next((row for row in self._families.values() if row.levels == ",".join(map(str, fmt.levels))), None)
-        if row is None:
-            raise ScheduleError.not_in_space("format", str(fmt), tuple(self._families))
-        found = _sizes_of(row, fmt)
+        row, found = self._member(fmt)
         return {
             "family": row.name,
-            **{name: found.get(key, 0) for key, name in SIZE_NAMES.items()},
+            **{name: found.get(key, ABSENT) for key, name in SIZE_NAMES.items()},
             "tile": schedule.dense_split("j"),
             "bits": fmt.index_bits,
             "unroll": schedule.unroll,
@@ -148,13 +147,15 @@ class OwnSpace(TemplateSpace):
             "parnum": schedule.threads,
         }
 
-
-def _sizes_of(row: Family, fmt: Format) -> Mapping[str, int]:
-    """The sizes of `row` that give `fmt`."""
-    for size in row.sizes:
-        if space.format_of(row, size, fmt.index_bits) == fmt:
-            return size
-    raise ScheduleError.not_in_space(f"format of {row.name}", str(fmt), row.sizes)
+    def _member(self, fmt: Format) -> tuple[Family, Mapping[str, Any]]:
+        """The family and sizes that give `fmt`."""
+        levels = ",".join(map(str, fmt.levels))
+        for row in self._families.values():
+            if row.levels == levels:
+                for size in row.sizes:
+                    if space.format_of(row, size, fmt.index_bits) == fmt:
+                        return row, size
+        raise ScheduleError.not_in_space("format", str(fmt), tuple(self._families))
 
 
 def own_space(algorithm: str, *, threads: tuple[int, ...] | None = None) -> OwnSpace:
