@@ -1,290 +1,294 @@
 /* Sparse times sparse, Gustavson's algorithm row by row, in one numeric pass on several threads.
  *
- * The multiplications of each row are counted first: their prefix sums cut the rows into ranges of equal work and bound
- * the entries of a range, so that its result can be written without asking for the size of each row (SciPy's symbolic
- * pass costs a third of the product). Ranges go to segments of memory of their own and are copied together at the end,
- * each freed as soon as it is copied. Compiled for the baseline instruction set on purpose: without fused multiply-add
- * the sums are SciPy's to the last bit.
+ * SciPy asks for the size of each row first, which costs a third of the product. Here rows are written as they come, to
+ * chunks of memory that belong to the thread, and copied to their places when all sizes are known. Chunks and
+ * accumulators are pages that earlier results gave back (output.c): fresh ones cost a page fault each. Rows of A with
+ * the same columns, as in systems of equations with several unknowns per node, are computed together.
  */
 #include "spgemm.h"
 
+#include "output_api.h"
 #include "pool_api.h"
 #include "spgemm_api.h"
 
-typedef struct {
-    float re, im;
-} sg_c64;
-typedef struct {
-    double re, im;
-} sg_c128;
+enum { RANGE_WORK = 1 << 17, LEAST_WORK = 1 << 12 };   /* multiplications, about */
+enum { CHUNK_LEAST = 1 << 20, CHUNK_MOST = 1 << 25 };  /* bytes */
+enum { CACHED_BYTES = 1 << 20 };                       /* an operand that needs no prefetching */
+static const double NS_PER_MULTIPLICATION = 3.0, NS_PER_ITEM = 8.0;
 
-#define SG_REAL(s, a, b) ((s) + (a) * (b))
-#define SG_NONZERO_REAL(s) ((s) != 0)
-#define SG_NONZERO_COMPLEX(s) ((s).re != 0 || (s).im != 0)
-
-ASP_INLINE sg_c64 sg_muladd_c64(sg_c64 s, sg_c64 a, sg_c64 b)
+static void *take_pages(size_t bytes) { return ((void *(*)(size_t))asp_output_take_address())(bytes ? bytes : 1); }
+static void give_pages(void *block, size_t bytes)
 {
-    return (sg_c64){s.re + (a.re * b.re - a.im * b.im), s.im + (a.re * b.im + a.im * b.re)};
-}
-ASP_INLINE sg_c128 sg_muladd_c128(sg_c128 s, sg_c128 a, sg_c128 b)
-{
-    return (sg_c128){s.re + (a.re * b.re - a.im * b.im), s.im + (a.re * b.im + a.im * b.re)};
+    if (block) ((void (*)(void *, size_t))asp_output_give_address())(block, bytes);
 }
 
-#define SG_NAME f32_i32
-#define SG_T float
-#define SG_I int32_t
-#define SG_STAMP uint32_t
-#define SG_ZERO 0
-#define SG_MULADD SG_REAL
-#define SG_NONZERO SG_NONZERO_REAL
-#include "spgemm_body.h"
-#define SG_NAME f32_i64
-#define SG_T float
-#define SG_I int64_t
-#define SG_STAMP uint64_t
-#define SG_ZERO 0
-#define SG_MULADD SG_REAL
-#define SG_NONZERO SG_NONZERO_REAL
-#include "spgemm_body.h"
-#define SG_NAME f64_i32
-#define SG_T double
-#define SG_I int32_t
-#define SG_STAMP uint32_t
-#define SG_ZERO 0
-#define SG_MULADD SG_REAL
-#define SG_NONZERO SG_NONZERO_REAL
-#include "spgemm_body.h"
-#define SG_NAME f64_i64
-#define SG_T double
-#define SG_I int64_t
-#define SG_STAMP uint64_t
-#define SG_ZERO 0
-#define SG_MULADD SG_REAL
-#define SG_NONZERO SG_NONZERO_REAL
-#include "spgemm_body.h"
-#define SG_NAME c64_i32
-#define SG_T sg_c64
-#define SG_I int32_t
-#define SG_STAMP uint32_t
-#define SG_ZERO ((sg_c64){0, 0})
-#define SG_MULADD sg_muladd_c64
-#define SG_NONZERO SG_NONZERO_COMPLEX
-#include "spgemm_body.h"
-#define SG_NAME c64_i64
-#define SG_T sg_c64
-#define SG_I int64_t
-#define SG_STAMP uint64_t
-#define SG_ZERO ((sg_c64){0, 0})
-#define SG_MULADD sg_muladd_c64
-#define SG_NONZERO SG_NONZERO_COMPLEX
-#include "spgemm_body.h"
-#define SG_NAME c128_i32
-#define SG_T sg_c128
-#define SG_I int32_t
-#define SG_STAMP uint32_t
-#define SG_ZERO ((sg_c128){0, 0})
-#define SG_MULADD sg_muladd_c128
-#define SG_NONZERO SG_NONZERO_COMPLEX
-#include "spgemm_body.h"
-#define SG_NAME c128_i64
-#define SG_T sg_c128
-#define SG_I int64_t
-#define SG_STAMP uint64_t
-#define SG_ZERO ((sg_c128){0, 0})
-#define SG_MULADD sg_muladd_c128
-#define SG_NONZERO SG_NONZERO_COMPLEX
-#include "spgemm_body.h"
+/* -- memory of a thread -------------------------------------------------------------------------------------------- */
 
-typedef struct {
-    sg_rows_fn rows;
-    size_t value_bytes, accumulator_bytes;
-} sg_kind;
+struct sg_chunk {
+    sg_chunk *next;
+    size_t bytes;
+    int64_t capacity;           /* entries: their indices come first, then their values */
+    _Atomic int64_t n_uncopied; /* segments */
+};
+enum { CHUNK_HEADER = 64 };
 
-#define SG_ROW(D, T) \
-    {{sg_rows_##D##_i32_fn, sizeof(T), sizeof(sg_cell_##D##_i32_t)}, {sg_rows_##D##_i64_fn, sizeof(T), sizeof(sg_cell_##D##_i64_t)}}
-static const sg_kind sg_kinds[4][2] = {SG_ROW(f32, float), SG_ROW(f64, double), SG_ROW(c64, sg_c64), SG_ROW(c128, sg_c128)};
+static int new_chunk(const sg_job *job, sg_space *space, int64_t n)
+{
+    const size_t entry = job->index_bytes + job->kind->value_bytes;
+    size_t bytes = CHUNK_LEAST - CHUNK_HEADER; /* blocks of the pool have a header of their own */
+    if (space->chunks) bytes = space->chunks->bytes * 2 < CHUNK_MOST ? space->chunks->bytes * 2 : CHUNK_MOST;
+    if (bytes < CHUNK_HEADER + (size_t)n * entry) bytes = CHUNK_HEADER + (size_t)n * entry;
+    sg_chunk *chunk = take_pages(bytes);
+    if (!chunk) return 0;
+    *chunk = (sg_chunk){space->chunks, bytes, (int64_t)((bytes - CHUNK_HEADER) / entry), 0};
+    if (job->index_bytes < job->kind->value_bytes) chunk->capacity &= ~(int64_t)3; /* values stay aligned */
+    space->chunks = chunk;
+    space->j = (char *)chunk + CHUNK_HEADER;
+    space->x = space->j + (size_t)chunk->capacity * job->index_bytes;
+    space->room = chunk->capacity;
+    return 1;
+}
 
-enum { RANGE_WORK = 1 << 17, LEAST_WORK = 1 << 12 };
-static const double NS_PER_MULTIPLICATION = 2.0;
-
-/* -- work of each row ---------------------------------------------------------------------------------------------- */
-
-#define SG_COUNT(NAME, I)                                                     \
-    static void NAME(void *context, int64_t row, int64_t row_end)             \
-    {                                                                         \
-        const sg_job *job = context;                                          \
-        const I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp;                  \
-        for (int64_t i = row; i < row_end; ++i) {                             \
-            int64_t work = 0;                                                 \
-            for (int64_t p = Ap[i]; p < Ap[i + 1]; ++p)                       \
-                work += (int64_t)Bp[Aj[p] + 1] - (int64_t)Bp[Aj[p]];          \
-            job->work[i + 1] = work;                                          \
-        }                                                                     \
+static sg_segment *new_segment(sg_space *space, int64_t row)
+{
+    if (space->n_segments == space->max_segments) {
+        const int64_t most = space->max_segments ? 2 * space->max_segments : 64;
+        sg_segment *larger = realloc(space->segments, (size_t)most * sizeof *larger);
+        if (!larger) return NULL;
+        space->segments = larger, space->max_segments = most;
     }
-SG_COUNT(sg_count_i32, int32_t)
-SG_COUNT(sg_count_i64, int64_t)
-
-static void sg_prefix_sums(int64_t *counts, int64_t n)
-{
-    for (int64_t i = 0; i < n; ++i) counts[i + 1] += counts[i];
+    sg_segment *segment = &space->segments[space->n_segments++];
+    *segment = (sg_segment){.row = row, .row_end = row, .j = space->j, .x = space->x, .chunk = space->chunks};
+    ++space->chunks->n_uncopied;
+    return segment;
 }
 
-/* First row whose multiplications start at or after `item`. */
-static int64_t sg_row_at(const sg_job *job, int64_t item)
+sg_segment *sg_open(const sg_job *job, sg_space *space, int64_t row, int64_t n)
+{
+    if (space->n_segments) {
+        sg_segment *last = &space->segments[space->n_segments - 1];
+        if (n <= space->room && last->row_end == row && last->n < SG_SEGMENT_ENTRIES) return last;
+    }
+    if (n > space->room && !new_chunk(job, space, n)) return NULL;
+    return new_segment(space, row);
+}
+
+int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n)
+{
+    if (n <= space->max_sums) return 1;
+    const int64_t most = asp_max(n, 2 * space->max_sums);
+    free(space->sums); /* nothing of earlier rows is needed */
+    space->sums = malloc((size_t)most * SG_LANES * job->kind->value_bytes);
+    space->max_sums = space->sums ? most : 0;
+    return space->sums != NULL;
+}
+
+static size_t cells_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->kind->cell_bytes; }
+static size_t touched_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->index_bytes; }
+
+static sg_space *new_space(sg_job *job)
+{
+    sg_space *space = &job->spaces[atomic_fetch_add(&job->n_spaces, 1)];
+    space->cells = take_pages(cells_bytes(job));
+    space->touched = take_pages(touched_bytes(job));
+    if (!space->cells || !space->touched || !new_chunk(job, space, 0)) return NULL;
+    memset(space->cells, 0, cells_bytes(job)); /* stamps start at 0, which is no row's */
+    return space;
+}
+
+static sg_space *take_space(sg_job *job)
+{
+    for (int k = 0; k < job->n_threads; ++k) {
+        sg_space *found = atomic_exchange(&job->spare[k], NULL);
+        if (found) return found;
+    }
+    return new_space(job);
+}
+
+static void give_space(sg_job *job, sg_space *space)
+{
+    for (int k = 0; k < job->n_threads; ++k) {
+        sg_space *empty = NULL;
+        if (atomic_compare_exchange_strong(&job->spare[k], &empty, space)) return;
+    }
+}
+
+static void drop_work(const sg_job *job, sg_space *space)
+{
+    give_pages(space->cells, cells_bytes(job)), give_pages(space->touched, touched_bytes(job));
+    free(space->sums);
+    space->cells = space->touched = space->sums = NULL;
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+/* Entries of A before row i, and i: what rows are cut by, so that neither long nor many rows are too much. */
+static int64_t items_before(const sg_job *job, int64_t i)
+{
+    return i + (job->itype == ASP_I32 ? ((const int32_t *)job->Ap)[i] : ((const int64_t *)job->Ap)[i]);
+}
+
+/* First row whose items start at or after `item`. */
+static int64_t row_at(const sg_job *job, int64_t item)
 {
     int64_t low = 0, high = job->n_rows;
     while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (job->work[middle] < item) low = middle + 1;
+        const int64_t middle = low + (high - low) / 2;
+        if (items_before(job, middle) < item) low = middle + 1;
         else high = middle;
     }
     return low;
 }
 
-/* -- numeric pass -------------------------------------------------------------------------------------------------- */
-
-static void *sg_take_accumulators(sg_job *job)
-{
-    for (int k = 0; k < job->n_spare; ++k) {
-        void *found = atomic_exchange(&job->spare[k], NULL);
-        if (found) return found;
-    }
-    return calloc((size_t)job->n_cols + 1, job->accumulator_bytes); /* stamps start at 0, which is no row's */
-}
-
-static void sg_give_accumulators(sg_job *job, void *accumulators)
-{
-    for (int k = 0; k < job->n_spare; ++k) {
-        void *empty = NULL;
-        if (atomic_compare_exchange_strong(&job->spare[k], &empty, accumulators)) return;
-    }
-    free(accumulators);
-}
-
-static void sg_shrink(void **block, size_t bytes)
-{
-    void *smaller = realloc(*block, bytes ? bytes : 1);
-    if (smaller) *block = smaller;
-}
-
-/* Rows whose first multiplication lies in [begin, end). */
-static void sg_multiply(void *context, int64_t begin, int64_t end)
+static void multiply(void *context, int64_t begin, int64_t end)
 {
     sg_job *job = context;
-    sg_segment segment = {.row = sg_row_at(job, begin), .row_end = sg_row_at(job, end)};
-    /* rows without work at the very end belong to the last range: work[row] == total for them */
-    if (end == job->work[job->n_rows]) segment.row_end = job->n_rows;
-    if (segment.row >= segment.row_end || atomic_load(&job->failed)) return;
-    int64_t bound = 1; /* one more than can be kept: every multiplication writes behind the last entry */
-    for (int64_t i = segment.row; i < segment.row_end; ++i) bound += asp_min(job->work[i + 1] - job->work[i], job->n_cols);
-    void *accumulators = sg_take_accumulators(job);
-    segment.j = malloc((size_t)bound * job->index_bytes);
-    segment.x = malloc((size_t)bound * job->value_bytes);
-    const int64_t slot = atomic_fetch_add(&job->n_segments, 1);
-    if (!accumulators || !segment.j || !segment.x || slot >= job->max_segments) {
-        free(accumulators), free(segment.j), free(segment.x);
-        atomic_store(&job->failed, 1);
-        if (slot < job->max_segments) job->segments[slot] = (sg_segment){0};
-        return;
+    const int64_t row = row_at(job, begin), row_end = row_at(job, end);
+    if (row >= row_end || atomic_load(&job->failed)) return;
+    sg_space *space = take_space(job);
+    if (!space || !job->kind->rows(job, space, row, row_end)) atomic_store(&job->failed, 1);
+    if (space) give_space(job, space);
+}
+
+static int by_row(const void *left, const void *right)
+{
+    const int64_t a = ((const sg_segment *)left)->row, b = ((const sg_segment *)right)->row;
+    return (a > b) - (a < b);
+}
+
+/* All segments in the order of their rows, and where each goes. */
+static int gather_segments(sg_job *job)
+{
+    const int n_spaces = atomic_load(&job->n_spaces);
+    for (int s = 0; s < n_spaces; ++s) job->n_segments += job->spaces[s].n_segments;
+    job->segments = malloc(((size_t)job->n_segments + 1) * sizeof *job->segments);
+    if (!job->segments) return 0;
+    sg_segment *end = job->segments;
+    for (int s = 0; s < n_spaces; ++s) {
+        if (job->spaces[s].n_segments)
+            memcpy(end, job->spaces[s].segments, (size_t)job->spaces[s].n_segments * sizeof *end);
+        end += job->spaces[s].n_segments;
     }
-    job->rows(job, &segment, accumulators);
-    sg_give_accumulators(job, accumulators);
-    sg_shrink(&segment.j, (size_t)segment.n * job->index_bytes);
-    sg_shrink(&segment.x, (size_t)segment.n * job->value_bytes);
-    job->segments[slot] = segment;
+    qsort(job->segments, (size_t)job->n_segments, sizeof *job->segments, by_row);
+    for (int64_t s = 0; s < job->n_segments; ++s) job->segments[s].at = job->nnz, job->nnz += job->segments[s].n;
+    return 1;
+}
+
+static int run(sg_job *job)
+{
+    job->row_nnz = take_pages((size_t)job->n_rows * job->index_bytes);
+    job->b_same = calloc((size_t)job->n_inner + 1, sizeof *job->b_same);
+    job->spaces = calloc((size_t)job->n_threads, sizeof *job->spaces);
+    job->spare = calloc((size_t)job->n_threads, sizeof *job->spare);
+    if (!job->row_nnz || !job->b_same || !job->spaces || !job->spare) return 0;
+    const int64_t n_items = job->n_rows + job->a_nnz;
+    const double per_item = 1 + (double)job->b_nnz / (double)asp_max(job->n_inner, 1);
+    job->far = (double)job->b_nnz * (double)(job->index_bytes + job->kind->value_bytes) > CACHED_BYTES;
+    asp_parallel(multiply, job, n_items, asp_max(1, (int64_t)(LEAST_WORK / per_item)),
+                 asp_max(1, (int64_t)(RANGE_WORK / per_item)), job->n_threads,
+                 (NS_PER_ITEM + NS_PER_MULTIPLICATION * per_item) * (double)n_items);
+    return !atomic_load(&job->failed) && gather_segments(job);
 }
 
 void asp_spgemm_drop(void *handle)
 {
     sg_job *job = handle;
     if (!job) return;
-    const int64_t n_segments = job->segments ? asp_min(atomic_load(&job->n_segments), job->max_segments) : 0;
-    for (int64_t s = 0; s < n_segments; ++s) free(job->segments[s].j), free(job->segments[s].x);
-    for (int k = 0; job->spare && k < job->n_spare; ++k) free(atomic_load(&job->spare[k]));
-    free(job->segments), free(job->spare), free(job->work), free(job->row_nnz), free(job);
+    for (int s = 0; job->spaces && s < atomic_load(&job->n_spaces); ++s) {
+        sg_space *space = &job->spaces[s];
+        drop_work(job, space);
+        for (sg_chunk *chunk = space->chunks, *next; chunk; chunk = next) {
+            next = chunk->next;
+            give_pages(chunk, chunk->bytes);
+        }
+        free(space->segments);
+    }
+    give_pages(job->row_nnz, (size_t)job->n_rows * job->index_bytes);
+    free((void *)job->b_same), free(job->spaces), free(job->spare), free(job->segments), free(job);
 }
 
-static int sg_prepare(sg_job *job)
+static int64_t last_of(const void *indptr, int64_t n, int itype)
 {
-    job->work = calloc((size_t)job->n_rows + 1, sizeof *job->work);
-    job->row_nnz = calloc((size_t)job->n_rows + 1, sizeof *job->row_nnz);
-    job->n_spare = job->n_threads;
-    job->spare = calloc((size_t)job->n_spare, sizeof *job->spare);
-    if (!job->work || !job->row_nnz || !job->spare) return 0;
-    asp_parallel(job->itype == ASP_I32 ? sg_count_i32 : sg_count_i64, job, job->n_rows, 256, 1 << 14, job->n_threads,
-                 2.0 * (double)job->n_rows);
-    sg_prefix_sums(job->work, job->n_rows);
-    /* asp_parallel never makes a range smaller than LEAST_WORK but the last */
-    job->max_segments = job->work[job->n_rows] / LEAST_WORK + 2;
-    job->segments = calloc((size_t)job->max_segments, sizeof *job->segments);
-    return job->segments != NULL;
+    return itype == ASP_I32 ? ((const int32_t *)indptr)[n] : ((const int64_t *)indptr)[n];
 }
 
-void *asp_spgemm_begin(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *Ap, const void *Aj,
-                       const void *Ax, const void *Bp, const void *Bj, const void *Bx, int n_threads, int64_t *nnz)
+void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
+                       const void *Bp, const void *Bj, const void *Bx, int n_threads, int64_t *nnz)
 {
     if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1) return NULL;
     sg_job *job = calloc(1, sizeof *job);
     if (!job) return NULL;
-    const sg_kind *kind = &sg_kinds[dtype][itype];
     job->itype = itype, job->n_threads = n_threads > 0 ? n_threads : asp_max_threads();
-    job->value_bytes = kind->value_bytes, job->accumulator_bytes = kind->accumulator_bytes, job->rows = kind->rows;
-    job->index_bytes = itype == ASP_I32 ? 4 : 8;
-    job->n_rows = n_rows, job->n_cols = n_cols;
+    job->kind = &sg_kinds[dtype][itype], job->index_bytes = itype == ASP_I32 ? 4 : 8;
+    job->n_rows = shape[0], job->n_inner = shape[1], job->n_cols = shape[2];
     job->Ap = Ap, job->Aj = Aj, job->Ax = Ax, job->Bp = Bp, job->Bj = Bj, job->Bx = Bx;
-    if (!sg_prepare(job)) {
+    job->a_nnz = last_of(Ap, job->n_rows, itype), job->b_nnz = last_of(Bp, job->n_inner, itype);
+    if (!run(job)) {
         asp_spgemm_drop(job);
         return NULL;
     }
-    const int64_t total = job->work[n_rows];
-    asp_parallel(sg_multiply, job, total, LEAST_WORK, RANGE_WORK, job->n_threads, NS_PER_MULTIPLICATION * (double)total);
-    if (atomic_load(&job->failed)) {
-        asp_spgemm_drop(job);
-        return NULL;
-    }
-    for (int64_t i = n_rows; i > 0; --i) job->row_nnz[i] = job->row_nnz[i - 1];
-    job->row_nnz[0] = 0;
-    sg_prefix_sums(job->row_nnz, n_rows);
-    *nnz = job->row_nnz[n_rows];
+    for (int s = 0; s < atomic_load(&job->n_spaces); ++s) drop_work(job, &job->spaces[s]);
+    *nnz = job->nnz;
     return job;
 }
 
 /* -- copying out --------------------------------------------------------------------------------------------------- */
 
-static void sg_store_indices(const sg_job *job, void *out, int64_t at, const void *from, int64_t n)
+static void store_indices(const sg_job *job, const sg_segment *segment)
 {
     if (job->out_itype == job->itype) {
-        memcpy((char *)out + (size_t)at * job->index_bytes, from, (size_t)n * job->index_bytes);
+        memcpy((char *)job->Cj + (size_t)segment->at * job->index_bytes, segment->j,
+               (size_t)segment->n * job->index_bytes);
         return;
     }
-    for (int64_t p = 0; p < n; ++p) ((int64_t *)out)[at + p] = ((const int32_t *)from)[p]; /* only ever widened */
+    int64_t *to = (int64_t *)job->Cj + segment->at;
+    for (int64_t p = 0; p < segment->n; ++p) to[p] = ((const int32_t *)segment->j)[p]; /* only ever widened */
 }
 
-static void sg_copy(void *context, int64_t begin, int64_t end)
+static void store_ends(const sg_job *job, const sg_segment *segment)
 {
-    sg_job *job = context;
-    for (int64_t s = begin; s < end; ++s) {
-        sg_segment *segment = &job->segments[s];
-        const int64_t at = job->row_nnz[segment->row];
-        sg_store_indices(job, job->Cj, at, segment->j, segment->n);
-        memcpy((char *)job->Cx + (size_t)at * job->value_bytes, segment->x, (size_t)segment->n * job->value_bytes);
-        free(segment->j), free(segment->x);
-        segment->j = segment->x = NULL;
+    int64_t end = segment->at;
+    for (int64_t i = segment->row; i < segment->row_end; ++i) {
+        end += job->itype == ASP_I32 ? ((const int32_t *)job->row_nnz)[i] : ((const int64_t *)job->row_nnz)[i];
+        if (job->out_itype == ASP_I32) ((int32_t *)job->Cp)[i + 1] = (int32_t)end;
+        else ((int64_t *)job->Cp)[i + 1] = end;
     }
 }
 
-int asp_spgemm_finish(void *handle, int out_itype, void *Cp, void *Cj, void *Cx, int n_threads)
+static void copy(void *context, int64_t begin, int64_t end)
+{
+    sg_job *job = context;
+    const size_t value_bytes = job->kind->value_bytes;
+    for (int64_t s = begin; s < end; ++s) {
+        const sg_segment *segment = &job->segments[s];
+        store_indices(job, segment);
+        memcpy((char *)job->Cx + (size_t)segment->at * value_bytes, segment->x, (size_t)segment->n * value_bytes);
+        store_ends(job, segment);
+        /* pages go back at once: the product and its copy never stand in memory together */
+        if (atomic_fetch_sub(&segment->chunk->n_uncopied, 1) == 1) give_pages(segment->chunk, segment->chunk->bytes);
+    }
+}
+
+/* Let go of the chunks: those with segments are freed by who copies the last one. */
+static void hand_over_chunks(sg_job *job)
+{
+    for (int s = 0; s < atomic_load(&job->n_spaces); ++s) {
+        for (sg_chunk *chunk = job->spaces[s].chunks, *next; chunk; chunk = next) {
+            next = chunk->next;
+            if (!atomic_load(&chunk->n_uncopied)) give_pages(chunk, chunk->bytes);
+        }
+        job->spaces[s].chunks = NULL;
+    }
+}
+
+int asp_spgemm_finish(void *handle, int out_itype, void *Cp, void *Cj, void *Cx)
 {
     sg_job *job = handle;
     if (!job || out_itype < job->itype) return ASP_BAD_CODE;
     job->out_itype = out_itype, job->Cp = Cp, job->Cj = Cj, job->Cx = Cx;
-    for (int64_t i = 0; i <= job->n_rows; ++i) {
-        if (out_itype == ASP_I32) ((int32_t *)Cp)[i] = (int32_t)job->row_nnz[i];
-        else ((int64_t *)Cp)[i] = job->row_nnz[i];
-    }
-    asp_parallel(sg_copy, job, atomic_load(&job->n_segments), 1, 4, n_threads > 0 ? n_threads : job->n_threads,
-                 (double)job->row_nnz[job->n_rows]);
+    memset(Cp, 0, out_itype == ASP_I32 ? 4 : 8);
+    hand_over_chunks(job);
+    asp_parallel(copy, job, job->n_segments, 1, 4, job->n_threads, (double)(job->nnz + job->n_rows));
     asp_spgemm_drop(job);
     return ASP_OK;
 }

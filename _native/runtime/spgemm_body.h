@@ -1,79 +1,207 @@
-/* One row range of the product for one value and index type. Defined by the includer: SG_NAME, SG_T, SG_I, SG_STAMP (an
- * unsigned type that holds row + 1), SG_ZERO, SG_MULADD(sum, a, b) = sum + a * b in SciPy's order of operations,
+/* Rows of the product for one value and index type. Defined by the includer: SG_NAME, SG_T, SG_I, SG_STAMP (an unsigned
+ * type that holds row + 1), SG_ZERO (an initializer), SG_MULADD(sum, a, b) = sum + a * b in SciPy's order of operations,
  * SG_NONZERO(sum). */
 
-typedef struct {
-    SG_T sum;
-    SG_STAMP stamp; /* row + 1 that last wrote here: saves clearing between rows */
-} ASP_GLUE(sg, cell, SG_NAME, t);
+#define SG_CELL ASP_GLUE(sg, cell, SG_NAME, t)
+#define SG_FN(F) ASP_GLUE(sg, F, SG_NAME, fn)
 
-static int ASP_GLUE(sg, rows, SG_NAME, fn)(const sg_job *job, sg_segment *segment, void *accumulators)
+typedef struct {
+    union {
+        SG_T sum;
+        SG_I slot; /* of the group of sums, where several rows are computed together */
+    };
+    SG_STAMP stamp; /* row + 1 that last wrote here: saves clearing between rows */
+} SG_CELL;
+
+/* Fetch what the products after next read: later entries of A lie behind this one, also those of later rows. */
+ASP_INLINE void SG_FN(fetch)(const sg_job *job, int64_t p)
+{
+    const SG_I *Aj = job->Aj, *Bp = job->Bp;
+    if (p + 16 < job->a_nnz) {
+        __builtin_prefetch(Bp + Aj[p + 16]);
+        const SG_I q = Bp[Aj[p + 8]];
+        __builtin_prefetch((const SG_I *)job->Bj + q), __builtin_prefetch((const SG_T *)job->Bx + q);
+    }
+}
+
+/* Number of columns of row i of the product, which are in space->touched, their sums in space->cells. */
+static int64_t SG_FN(single)(const sg_job *job, sg_space *space, int64_t i, int *is_dense)
 {
     const SG_I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp, *Bj = job->Bj;
     const SG_T *Ax = job->Ax, *Bx = job->Bx;
-    ASP_GLUE(sg, cell, SG_NAME, t) *restrict cells = accumulators;
-    SG_I *Cj = segment->j;
-    SG_T *Cx = segment->x;
-    int64_t n = 0;
-    int is_dense = 0;
-    for (int64_t i = segment->row; i < segment->row_end; ++i) {
-        const SG_STAMP stamp = (SG_STAMP)(i + 1);
-        const int64_t a_end = Ap[i + 1], first = n;
-        int64_t work = 0;
-        for (int64_t p = Ap[i]; p < a_end; ++p) {
-            if (p + 2 < a_end) __builtin_prefetch(Bj + Bp[Aj[p + 2]]), __builtin_prefetch(Bx + Bp[Aj[p + 2]]);
-            const SG_T a = Ax[p];
-            const int64_t b_begin = Bp[Aj[p]], b_end = Bp[Aj[p] + 1];
-            work += b_end - b_begin;
-            if (is_dense) {
-                for (int64_t q = b_begin; q < b_end; ++q) {
-                    ASP_GLUE(sg, cell, SG_NAME, t) *cell = cells + Bj[q];
-                    if (__builtin_expect(cell->stamp == stamp, 1)) {
-                        cell->sum = SG_MULADD(cell->sum, a, Bx[q]);
-                    } else {
-                        const SG_T zero = SG_ZERO;
-                        cell->sum = SG_MULADD(zero, a, Bx[q]);
-                        cell->stamp = stamp;
-                        Cj[n++] = Bj[q];
-                    }
-                }
-                continue;
-            }
+    SG_CELL *restrict cells = space->cells;
+    SG_I *restrict touched = space->touched;
+    const SG_STAMP stamp = (SG_STAMP)(i + 1);
+    const int64_t a_end = Ap[i + 1];
+    int64_t n = 0, work = 0;
+    for (int64_t p = Ap[i]; p < a_end; ++p) {
+        if (job->far) SG_FN(fetch)(job, p);
+        const SG_T a = Ax[p];
+        const int64_t b_begin = Bp[Aj[p]], b_end = Bp[Aj[p] + 1];
+        const SG_T zero = SG_ZERO;
+        work += b_end - b_begin;
+        if (*is_dense) {
             for (int64_t q = b_begin; q < b_end; ++q) {
-                ASP_GLUE(sg, cell, SG_NAME, t) *cell = cells + Bj[q];
-                const int fresh = cell->stamp != stamp; /* no branch: it would be mispredicted every other time */
-                Cj[n] = Bj[q];
-                n += fresh;
-                const SG_T sum = fresh ? SG_ZERO : cell->sum;
-                cell->sum = SG_MULADD(sum, a, Bx[q]);
-                cell->stamp = stamp;
+                SG_CELL *cell = cells + Bj[q];
+                if (__builtin_expect(cell->stamp == stamp, 1)) {
+                    cell->sum = SG_MULADD(cell->sum, a, Bx[q]);
+                } else {
+                    cell->sum = SG_MULADD(zero, a, Bx[q]);
+                    cell->stamp = stamp;
+                    touched[n++] = Bj[q];
+                }
             }
+            continue;
         }
-        /* Rows are like their neighbours: where most products met an entry that was there, a branch is cheaper. */
-        is_dense = 3 * (n - first) < work;
-        for (int64_t low = first, high = n - 1; low < high; ++low, --high) { /* SciPy's order: last touched first */
-            const SG_I swap = Cj[low];
-            Cj[low] = Cj[high];
-            Cj[high] = swap;
+        for (int64_t q = b_begin; q < b_end; ++q) {
+            SG_CELL *cell = cells + Bj[q];
+            const int fresh = cell->stamp != stamp; /* no branch: it would be mispredicted every other time */
+            touched[n] = Bj[q];
+            n += fresh;
+            const SG_T sum = fresh ? zero : cell->sum;
+            cell->sum = SG_MULADD(sum, a, Bx[q]);
+            cell->stamp = stamp;
         }
-        int64_t kept = first; /* sums that cancelled to zero are no entries: SciPy's rule (nan is one) */
-        for (int64_t p = first; p < n; ++p) {
-            const SG_T sum = cells[Cj[p]].sum;
-            Cj[kept] = Cj[p];
-            Cx[kept] = sum;
-            kept += SG_NONZERO(sum);
-        }
-        n = kept;
-        job->row_nnz[i] = n - first;
     }
-    segment->n = n;
-    return 0;
+    /* Rows are like their neighbours: where most products met an entry that was there, a branch is cheaper. */
+    *is_dense = 3 * n < work;
+    return n;
 }
 
+/* Rows of A from i on, at most SG_LANES, that have the same columns in the same order. */
+ASP_INLINE int SG_FN(group)(const sg_job *job, int64_t i, int64_t row_end)
+{
+    const SG_I *Ap = job->Ap, *Aj = job->Aj;
+    const int64_t length = Ap[i + 1] - Ap[i];
+    int n = 1;
+    if (length < 3) return 1;
+    while (n < SG_LANES && i + n < row_end && Ap[i + n + 1] - Ap[i + n] == length && Aj[Ap[i]] == Aj[Ap[i + n]] &&
+           !memcmp(Aj + Ap[i], Aj + Ap[i + n], (size_t)length * sizeof *Aj))
+        ++n;
+    return n;
+}
+
+/* Whether row k of B has the columns of row k - 1, each once: their products may then be added column by column. */
+ASP_INLINE int SG_FN(same)(const sg_job *job, int64_t k)
+{
+    const uint8_t known = atomic_load_explicit(job->b_same + k, memory_order_relaxed);
+    if (known != SG_UNKNOWN) return known == SG_SAME;
+    const SG_I *Bp = job->Bp, *before = (const SG_I *)job->Bj + Bp[k - 1], *here = (const SG_I *)job->Bj + Bp[k];
+    const int64_t length = Bp[k + 1] - Bp[k];
+    int same = Bp[k] - Bp[k - 1] == length;
+    for (int64_t q = 0; same && q < length; ++q) same = before[q] == here[q] && (q == 0 || here[q - 1] < here[q]);
+    atomic_store_explicit(job->b_same + k, (uint8_t)(same ? SG_SAME : SG_OTHER), memory_order_relaxed);
+    return same;
+}
+
+/* Add a[t][lane] * (row t of the n_run rows of B from k on) to the sums of all lanes. */
+ASP_INLINE int64_t SG_FN(add)(const sg_job *job, sg_space *space, int64_t k, int n_run, SG_T (*restrict a)[SG_LANES],
+                              SG_STAMP stamp, int64_t n)
+{
+    const SG_I *Bp = job->Bp, *Bj = (const SG_I *)job->Bj + Bp[k];
+    const SG_T *Bx = (const SG_T *)job->Bx + Bp[k], zero = SG_ZERO;
+    const int64_t length = Bp[k + 1] - Bp[k];
+    SG_CELL *restrict cells = space->cells;
+    SG_I *restrict touched = space->touched;
+    SG_T (*restrict sums)[SG_LANES] = space->sums;
+    for (int64_t q = 0; q < length; ++q) {
+        SG_CELL *cell = cells + Bj[q];
+        if (__builtin_expect(cell->stamp != stamp, 0)) {
+            cell->stamp = stamp;
+            cell->slot = (SG_I)n;
+            touched[n] = Bj[q];
+            for (int lane = 0; lane < SG_LANES; ++lane) sums[n][lane] = zero;
+            ++n;
+        }
+        SG_T sum[SG_LANES], *stored = sums[cell->slot];
+        memcpy(sum, stored, sizeof sum);
+        for (int t = 0; t < n_run; ++t) {
+            const SG_T b = Bx[t * length + q];
+            for (int lane = 0; lane < SG_LANES; ++lane) sum[lane] = SG_MULADD(sum[lane], a[t][lane], b);
+        }
+        memcpy(stored, sum, sizeof sum);
+    }
+    return n;
+}
+
+/* As `single`, for n_lanes rows from i on with the same columns; their sums are in space->sums; -1 without memory. */
+static int64_t SG_FN(together)(const sg_job *job, sg_space *space, int64_t i, int n_lanes)
+{
+    const SG_I *Ap = job->Ap, *Aj = (const SG_I *)job->Aj + Ap[i], *Bp = job->Bp;
+    const SG_T *Ax = (const SG_T *)job->Ax + Ap[i], zero = SG_ZERO;
+    const int64_t length = Ap[i + 1] - Ap[i];
+    const SG_STAMP stamp = (SG_STAMP)(i + 1);
+    int64_t n = 0, most = 0;
+    for (int64_t p = 0; p < length; ++p) most += Bp[Aj[p] + 1] - Bp[Aj[p]];
+    if (!sg_reserve_sums(job, space, asp_min(most, job->n_cols))) return -1;
+    for (int64_t p = 0; p < length;) {
+        const int64_t k = Aj[p];
+        int n_run = 1;
+        while (n_run < 3 && p + n_run < length && Aj[p + n_run] == k + n_run && SG_FN(same)(job, k + n_run)) ++n_run;
+        SG_T a[3][SG_LANES];
+        for (int t = 0; t < n_run; ++t)
+            for (int lane = 0; lane < SG_LANES; ++lane) a[t][lane] = lane < n_lanes ? Ax[lane * length + p + t] : zero;
+        switch (n_run) {
+        case 1: n = SG_FN(add)(job, space, k, 1, a, stamp, n); break;
+        case 2: n = SG_FN(add)(job, space, k, 2, a, stamp, n); break;
+        default: n = SG_FN(add)(job, space, k, 3, a, stamp, n); break;
+        }
+        p += n_run;
+    }
+    return n;
+}
+
+/* Write a row of the product: SciPy's order is last touched first, and sums that cancelled to zero are no entries (nan
+ * is one). */
+#define SG_EMIT(I, SUM)                                              \
+    do {                                                             \
+        if (n > space->room || segment->n >= SG_SEGMENT_ENTRIES) {   \
+            if (!(segment = sg_open(job, space, (I), n))) return 0;  \
+        }                                                            \
+        SG_I *restrict Cj = (SG_I *)space->j;                        \
+        SG_T *restrict Cx = (SG_T *)space->x;                        \
+        int64_t kept = 0;                                            \
+        for (int64_t s = n; s-- > 0;) {                              \
+            const SG_T sum = (SUM);                                  \
+            Cj[kept] = touched[s];                                   \
+            Cx[kept] = sum;                                          \
+            kept += SG_NONZERO(sum);                                 \
+        }                                                            \
+        row_nnz[(I)] = (SG_I)kept;                                   \
+        segment->row_end = (I) + 1;                                  \
+        segment->n += kept;                                          \
+        space->j += (size_t)kept * sizeof(SG_I);                     \
+        space->x += (size_t)kept * sizeof(SG_T);                     \
+        space->room -= kept;                                         \
+    } while (0)
+
+static int SG_FN(rows)(const sg_job *job, sg_space *space, int64_t row, int64_t row_end)
+{
+    const SG_CELL *cells = space->cells;
+    const SG_I *touched = space->touched;
+    SG_T (*sums)[SG_LANES];
+    SG_I *row_nnz = job->row_nnz;
+    sg_segment *segment = sg_open(job, space, row, 0);
+    int is_dense = 0;
+    if (!segment) return 0;
+    for (int64_t i = row; i < row_end;) {
+        const int n_lanes = SG_FN(group)(job, i, row_end);
+        if (n_lanes == 1) {
+            const int64_t n = SG_FN(single)(job, space, i, &is_dense);
+            SG_EMIT(i, cells[touched[s]].sum);
+        } else {
+            const int64_t n = SG_FN(together)(job, space, i, n_lanes);
+            if (n < 0) return 0;
+            sums = space->sums;
+            for (int lane = 0; lane < n_lanes; ++lane) SG_EMIT(i + lane, sums[s][lane]);
+        }
+        i += n_lanes;
+    }
+    return 1;
+}
+
+#undef SG_EMIT
+#undef SG_FN
+#undef SG_CELL
 #undef SG_NAME
 #undef SG_T
-#undef SG_I
-#undef SG_STAMP
-#undef SG_ZERO
-#undef SG_MULADD
-#undef SG_NONZERO

@@ -1,7 +1,7 @@
 """C[i,j] = sum_k A[i,k] * B[k,j], all three sparse: Gustavson's algorithm on several threads.
 
-Entries, their order within rows and their sums are those of SciPy's ``csr_matmat`` to the last bit: every column that
-some product touches is an entry, also where the sum is zero; duplicates of the operands are multiplied and summed.
+Entries, their order within rows and their sums are those of SciPy's ``csr_matmat`` to the last bit: the column touched
+last comes first, sums that are zero are no entries, duplicates of the operands are multiplied and summed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     index_code = runtime_api.INDEX_CODES[A.indptr.dtype.name]
     n_entries = ffi.new("int64_t *")
     job = lib.asp_spgemm_begin(
-        runtime_api.DTYPE_CODES[A.data.dtype.name], index_code, A.n_rows, n_cols,
+        runtime_api.DTYPE_CODES[A.data.dtype.name], index_code, (A.n_rows, B.n_rows, n_cols),
         *map(pointer, A), *map(pointer, B), threads, n_entries,
     )  # fmt: skip
     if job == ffi.NULL:
@@ -53,5 +53,5 @@ def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     except BaseException:
         lib.asp_spgemm_drop(job)
         raise
-    runtime_api.raise_for(lib.asp_spgemm_finish(job, int(wide), *map(pointer, result), threads))
+    runtime_api.raise_for(lib.asp_spgemm_finish(job, int(wide), *map(pointer, result)))
     return result

@@ -21,6 +21,7 @@ TESTS = (
     "test_runtime_memory.py",
     "test_slices.py",
     "test_waconet.py",
+    "../ops/test_spgemm.py",
 )
 
 

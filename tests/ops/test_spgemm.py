@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import hypothesis.strategies as st
@@ -28,6 +30,16 @@ def raw_csr(rng: np.random.Generator, shape: tuple[int, int], density: float, dt
     if data.dtype.kind == "c":
         data = data * np.array(1 - 2j, dtype)
     return sps.csr_array((data, indices, indptr), shape=shape)
+
+
+@contextlib.contextmanager
+def on_several_threads() -> Iterator[None]:
+    """Several threads also on a busy machine and for little work."""
+    runtime_api.lib.asp_pool_set_caution(0)
+    try:
+        yield
+    finally:
+        runtime_api.lib.asp_pool_set_caution(1)
 
 
 def assert_identical(ours: Any, theirs: Any) -> None:
@@ -60,6 +72,66 @@ def test_product_is_scipys_to_the_last_bit(
     assert_identical(make[formats[0]](A) @ B, A @ B)
 
 
+def blocks(rng: np.random.Generator, n_nodes: int, size: int, dtype: str, order: str) -> Any:
+    """Rows that share their columns in groups of `size` (several unknowns per node); sums cancel or round."""
+    nodes = sps.random_array((n_nodes, n_nodes), density=min(1.0, 6 / n_nodes), rng=rng, format="csr")
+    pattern = sps.kron(nodes, np.ones((size, size)), format="csr")
+    pattern.data = rng.choice((-1, 0, 1, 0.1, 1 / 3, 1e8), pattern.nnz).astype(dtype)
+    A = sps.csr_array(pattern)
+    return A if order == "sorted" else shuffled(A, rng, repeat=order == "repeated")
+
+
+def shuffled(A: Any, rng: np.random.Generator, *, repeat: bool) -> Any:
+    """`A` with the entries of neighbouring rows of one length in one random order, and some columns twice."""
+    orders: dict[int, Any] = {}
+    starts, stops = A.indptr[:-1], A.indptr[1:]
+    indices, data = A.indices.copy(), A.data.copy()
+    for start, stop in zip(starts, stops, strict=True):
+        order = orders.setdefault(stop - start, rng.permutation(stop - start))
+        indices[start:stop], data[start:stop] = indices[start:stop][order], data[start:stop][order]
+        if repeat and stop - start > 2:
+            indices[stop - 1] = indices[start]
+    return sps.csr_array((data, indices, A.indptr), shape=A.shape)
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    n_nodes=st.integers(1, 12),
+    size=st.integers(1, 6),
+    orders=st.tuples(*[st.sampled_from(("sorted", "shuffled", "repeated"))] * 2),
+    dtype=st.sampled_from(DTYPES),
+    index=st.sampled_from(("int32", "int64")),
+)
+def test_rows_that_share_their_columns(
+    seed: int, n_nodes: int, size: int, orders: tuple[str, str], dtype: str, index: str
+) -> None:
+    rng = np.random.default_rng(seed)
+    A, B = (blocks(rng, n_nodes, size, dtype, order) for order in orders)
+    for one in (A, B):
+        one.indices, one.indptr = one.indices.astype(index), one.indptr.astype(index)
+    assert_identical(autosparse.csr_array(A) @ B, A @ B)
+    assert_identical(autosparse.csr_array(A) @ A, A @ A)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_rows_longer_than_a_piece_of_memory(threads: int) -> None:
+    rng = np.random.default_rng(5)
+    B = sps.random_array((40, 300_000), density=0.2, rng=rng, format="csr", dtype=np.float32)
+    A = sps.random_array((9, 40), density=0.4, rng=rng, format="csr", dtype=np.float32)
+    A = sps.csr_array(sps.vstack([A, A, A]))
+    with on_several_threads(), autosparse.options(threads=threads):
+        assert_identical(autosparse.csr_array(A) @ B, A @ B)
+
+
+@pytest.mark.parametrize("threads", [2, 3, 5, 8])
+def test_small_products_on_many_threads(threads: int) -> None:
+    rng = np.random.default_rng(11)
+    with on_several_threads(), autosparse.options(threads=threads):
+        for n in (1, 2, 7, 30, 100, 400):
+            A = sps.random_array((n, n), density=min(1.0, 5 / n), rng=rng, format="csr", dtype=np.float32)
+            assert_identical(autosparse.csr_array(A) @ A, A @ A)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_do_not_change_a_bit(threads: int) -> None:
     rng = np.random.default_rng(3)
@@ -68,12 +140,8 @@ def test_threads_do_not_change_a_bit(threads: int) -> None:
     A = sps.vstack(
         [A, sps.csr_array(np.ones((1, 900), np.float32)), sps.csr_array((40, 900), dtype=np.float32)]
     ).tocsr()
-    runtime_api.lib.asp_pool_set_caution(0)  # several threads even on a busy machine
-    try:
-        with autosparse.options(threads=threads):
-            ours = autosparse.csr_array(A) @ B
-    finally:
-        runtime_api.lib.asp_pool_set_caution(1)
+    with on_several_threads(), autosparse.options(threads=threads):
+        ours = autosparse.csr_array(A) @ B
     assert_identical(ours, A @ B)
 
 

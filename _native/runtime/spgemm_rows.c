@@ -1,0 +1,78 @@
+/* Rows of a sparse product, for each value and index type. Compiled for the baseline instruction set on purpose: without
+ * fused multiply-add the sums are SciPy's to the last bit. */
+#include "spgemm.h"
+
+typedef struct {
+    float re, im;
+} sg_c64;
+typedef struct {
+    double re, im;
+} sg_c128;
+
+#define SG_REAL(s, a, b) ((s) + (a) * (b))
+#define SG_NONZERO_REAL(s) ((s) != 0)
+#define SG_NONZERO_COMPLEX(s) (((s).re != 0) | ((s).im != 0))
+
+ASP_INLINE sg_c64 sg_muladd_c64(sg_c64 s, sg_c64 a, sg_c64 b)
+{
+    return (sg_c64){s.re + (a.re * b.re - a.im * b.im), s.im + (a.re * b.im + a.im * b.re)};
+}
+ASP_INLINE sg_c128 sg_muladd_c128(sg_c128 s, sg_c128 a, sg_c128 b)
+{
+    return (sg_c128){s.re + (a.re * b.re - a.im * b.im), s.im + (a.re * b.im + a.im * b.re)};
+}
+
+#define SG_I int32_t
+#define SG_STAMP uint32_t
+#define SG_ZERO 0
+#define SG_MULADD SG_REAL
+#define SG_NONZERO SG_NONZERO_REAL
+#define SG_NAME f32_i32
+#define SG_T float
+#include "spgemm_body.h"
+#define SG_NAME f64_i32
+#define SG_T double
+#include "spgemm_body.h"
+#undef SG_I
+#undef SG_STAMP
+#define SG_I int64_t
+#define SG_STAMP uint64_t
+#define SG_NAME f32_i64
+#define SG_T float
+#include "spgemm_body.h"
+#define SG_NAME f64_i64
+#define SG_T double
+#include "spgemm_body.h"
+
+#undef SG_ZERO
+#undef SG_MULADD
+#undef SG_NONZERO
+#define SG_NONZERO SG_NONZERO_COMPLEX
+#define SG_ZERO {0, 0}
+#define SG_MULADD sg_muladd_c64
+#define SG_NAME c64_i64
+#define SG_T sg_c64
+#include "spgemm_body.h"
+#undef SG_I
+#undef SG_STAMP
+#define SG_I int32_t
+#define SG_STAMP uint32_t
+#define SG_NAME c64_i32
+#define SG_T sg_c64
+#include "spgemm_body.h"
+#undef SG_MULADD
+#define SG_MULADD sg_muladd_c128
+#define SG_NAME c128_i32
+#define SG_T sg_c128
+#include "spgemm_body.h"
+#undef SG_I
+#undef SG_STAMP
+#define SG_I int64_t
+#define SG_STAMP uint64_t
+#define SG_NAME c128_i64
+#define SG_T sg_c128
+#include "spgemm_body.h"
+
+#define SG_KIND(N, T) {sg_rows_##N##_fn, sizeof(T), sizeof(sg_cell_##N##_t)}
+#define SG_KINDS(D, T) {SG_KIND(D##_i32, T), SG_KIND(D##_i64, T)}
+const sg_kind sg_kinds[4][2] = {SG_KINDS(f32, float), SG_KINDS(f64, double), SG_KINDS(c64, sg_c64), SG_KINDS(c128, sg_c128)};
