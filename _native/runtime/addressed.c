@@ -5,7 +5,7 @@
 
 #include "addressed_api.h"
 #include "dense_api.h"
-#include "graph_api.h"
+#include "graph_common.h"
 #include "matmul_api.h"
 
 int asp_csr_mm_at(int transposed, int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t indptr,
@@ -19,10 +19,10 @@ int asp_csr_mm_at(int transposed, int dtype, int itype, int64_t n_rows, int64_t 
 
 int asp_sddmm_at(int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t indptr, uintptr_t indices, int64_t nnz,
                  uintptr_t X, int64_t ldx, uintptr_t Y, int64_t row_step, int64_t column_step, int64_t K, double alpha,
-                 double beta, uintptr_t out, int n_threads)
+                 double beta, uintptr_t in, uintptr_t out, uintptr_t indices_out, int n_threads)
 {
+    if (dtype < 0 || dtype > 1 || itype < 0 || itype > 1) return -1;
     const int64_t width = dtype == 0 ? 4 : 8;
-    const double scale[4] = {alpha, 0, beta, 0};
     void *copy = NULL;
     if (K > 1 && row_step != 1) {
         if (!(copy = malloc((size_t)(n_cols * K * width) + 1))) return ASP_NO_MEMORY;
@@ -33,10 +33,12 @@ int asp_sddmm_at(int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t
         }
         column_step = K;
     }
-    const int status =
-        asp_sddmm(dtype, itype, n_rows, n_cols, (const void *)indptr, (const void *)indices, nnz, (const void *)X, ldx,
-                  copy ? copy : (const void *)Y, column_step, K, 1, scale, beta != 0 ? (const void *)out : NULL,
-                  (void *)out, n_threads);
+    const g_sddmm args = {.indptr = (const void *)indptr, .indices = (const void *)indices, .X = (const void *)X,
+                          .Y = copy ? copy : (const void *)Y, .in = (const void *)in,
+                          .out = (void *)out, .indices_out = (void *)indices_out, .n_rows = n_rows, .n_cols = n_cols,
+                          .nnz = nnz, .K = K, .ldx = ldx, .ldy = column_step, .n_heads = 1, .head_step = K,
+                          .alpha = alpha, .beta = beta, .dtype = dtype, .itype = itype};
+    g_dots_shared(&args, n_threads);
     free(copy);
-    return status;
+    return 0;
 }

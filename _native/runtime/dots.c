@@ -50,13 +50,14 @@ static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 
             }                                                                                         \
         }                                                                                             \
         *row = i;                                                                                     \
+        if (s->indices_out) memcpy((I *)s->indices_out + p, indices + p, (size_t)block->n * sizeof(I)); \
     }
 LOOK_UP(int32_t)
 LOOK_UP(int64_t)
 
 /* Bytes of each row of Y to ask for early: none while Y fits the second-level cache, the beginning (the processor then
  * sees a stream) while it may fit the last one, more beyond. */
-static int64_t bytes_ahead(const g_sddmm *s)
+int64_t g_bytes_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * s->n_heads * value_bytes(s), all = s->n_cols * row;
     return all <= NEAR_BYTES ? 0 : asp_min(row, all <= FAR_BYTES ? 128 : 1024);
@@ -110,8 +111,12 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     const g_dots_fn run = dots_table[isa][s->dtype];
     g_block blocks[2];
     if (p >= end) return;
+    if (g_dots_by_row(s, isa)) {
+        g_dots_of_rows(s, isa, row, p, end);
+        return;
+    }
     look_up(s, &blocks[0], p, end, &row);
-    const int64_t ahead = bytes_ahead(s);
+    const int64_t ahead = g_bytes_ahead(s);
     for (int turn = 0; p < end; turn = !turn) {
         p += blocks[turn].n;
         if (p < end) {

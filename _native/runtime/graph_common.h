@@ -45,10 +45,10 @@ G_DEFINE_ROW_OF(int64_t, int64_t)
 
 /* Operands of the dot products: X (n_rows x K) and Y (n_cols x K) by rows, heads `head_step` apart, results
  * out[p * n_heads + h] = (alpha * dot + beta * in[...]) * times[p]; no `in` means beta = 0, no `times` (it asks for one
- * head) means 1. */
+ * head) means 1. `indices_out`, if any, takes a copy of the indices as they are read (real values only). */
 typedef struct {
     const void *indptr, *indices, *X, *Y, *in, *times;
-    void *out;
+    void *out, *indices_out;
     int64_t n_rows, n_cols, nnz, K, ldx, ldy, n_heads, head_step;
     double alpha, beta;
     double alpha_im, beta_im;
@@ -58,6 +58,16 @@ typedef struct {
 /* Dot products at the entries [p, end), which may run over several rows; `row` holds entry p or comes before its row.
  * All heads; dtype ASP_F32 or ASP_F64. In dots.c. */
 void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end);
+
+/* The same row by row of the sparse matrix, for operands of which g_dots_by_row tells that they suit; in dots_rows.c. */
+int g_dots_by_row(const g_sddmm *s, int isa);
+void g_dots_of_rows(const g_sddmm *s, int isa, int64_t row, int64_t p, int64_t end);
+
+/* Bytes of each row of Y to ask for early; in dots.c. */
+int64_t g_bytes_ahead(const g_sddmm *s);
+
+/* All of them, by several threads; in sddmm.c. */
+void g_dots_shared(const g_sddmm *s, int n_threads);
 
 typedef void (*g_range_fn)(const void *args, int64_t begin, int64_t end);
 

@@ -60,6 +60,8 @@ static void share(g_range_fn work, const g_sddmm *args, int64_t width, double st
     g_for_items(work, args, args->nnz, least, serial_ns, n_threads);
 }
 
+void g_dots_shared(const g_sddmm *s, int n_threads) { share(sddmm_real, s, s->K * s->n_heads, 0.06, n_threads); }
+
 /* dtype 0 f32, 1 f64, 2 c64, 3 c128; itype 0 int32, 1 int64; `scale` holds alpha and beta as (re, im) pairs; `in` may
  * be NULL (beta not used) or equal to out. n_threads is a bound, 0: all. Returns 0, or -1 for a dtype it does not know. */
 int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
@@ -71,8 +73,8 @@ int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *
                           .nnz = nnz, .K = K, .ldx = ldx, .ldy = ldy, .n_heads = n_heads, .head_step = K,
                           .alpha = scale[0], .alpha_im = scale[1], .beta = scale[2], .beta_im = scale[3],
                           .dtype = dtype, .itype = itype};
-    const g_range_fn work = dtype < 2 ? sddmm_real : sddmm_complex_table[dtype - 2][itype];
-    share(work, &args, K * n_heads, dtype < 2 ? 0.06 : 0.5, n_threads);
+    if (dtype < 2) g_dots_shared(&args, n_threads);
+    else share(sddmm_complex_table[dtype - 2][itype], &args, K, 0.5, n_threads);
     return 0;
 }
 
@@ -85,6 +87,6 @@ int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const
     const g_sddmm args = {.indptr = indptr, .indices = indices, .X = X, .Y = Y, .times = vals, .out = out,
                           .n_rows = n_rows, .n_cols = n_cols, .nnz = asp_index_at(itype, indptr, n_rows), .K = K,
                           .ldx = ldx, .ldy = ldy, .n_heads = 1, .head_step = K, .alpha = 1, .dtype = dtype, .itype = itype};
-    share(sddmm_real, &args, K, 0.06, n_threads);
+    g_dots_shared(&args, n_threads);
     return 0;
 }

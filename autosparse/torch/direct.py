@@ -83,15 +83,18 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     (n, K), (K_too, m), (ldx, step) = X.shape, Y.shape, X.stride()
     if K_too != K or S.shape != (n, m) or step != 1 or ldx < K:
         return None
-    result = S.clone()  # its values are computed in place
-    crow, col, values = result.crow_indices(), result.col_indices(), result.values()
-    if values.dim() != 1 or crow.dtype is not col.dtype or values.is_neg():
+    rows = _rows_of(S)
+    if rows is None:
         return None
+    crow, col, base, _ = rows
+    nnz = col.shape[0]
+    new_col, values = native.empty((nnz,), col.dtype), native.empty((nnz,), dtype)
     row_step, column_step = Y.stride()
     status = lib.asp_sddmm_at(
-        code, INDEX_CODES[col.dtype], n, m, crow.data_ptr(), col.data_ptr(), col.shape[0], X.data_ptr(), ldx,
-        Y.data_ptr(), row_step, column_step, K, alpha, beta, values.data_ptr(), native.threads(),
+        code, INDEX_CODES[col.dtype], n, m, crow.data_ptr(), col.data_ptr(), nnz, X.data_ptr(), ldx,
+        Y.data_ptr(), row_step, column_step, K, alpha, beta, base.data_ptr(), values.data_ptr(), new_col.data_ptr(),
+        native.threads(),
     )  # fmt: skip
     if status:
         runtime_api.raise_for(status)
-    return result
+    return torch.sparse_csr_tensor(crow.clone(), new_col, values, (n, m), check_invariants=False)

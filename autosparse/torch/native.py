@@ -20,7 +20,10 @@ cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects car
 
 POOLED_FROM_BYTES: Final = 8 << 20
 """Results from here on take recycled pages (their storage cannot be resized); smaller ones malloc recycles itself."""
-_NUMPY: Final = {torch.float32: "f4", torch.float64: "f8", torch.complex64: "c8", torch.complex128: "c16"}
+_NUMPY: Final = {
+    torch.float32: "f4", torch.float64: "f8", torch.complex64: "c8", torch.complex128: "c16", torch.int32: "i4",
+    torch.int64: "i8",
+}  # fmt: skip
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
@@ -111,7 +114,7 @@ def sddmm(
     status = lib.asp_sddmm(
         VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
         structure.nnz,        pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
-        ffi.NULL if base is None or beta == 0 else pointer(base), pointer(out), threads(),
+        ffi.NULL if base is None else pointer(base), pointer(out), threads(),
     )  # fmt: skip
     runtime_api.raise_for(status)
     return out

@@ -79,21 +79,22 @@ def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
         np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y.T), rtol=0, atol=TOLERANCE[dtype] * width)
 
 
+@pytest.mark.parametrize("width", [4, 8, 20, 32, 256])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-def test_sampled_dots_scale_and_add(dtype):
+def test_sampled_dots_scale_and_add(dtype, width, isa):
     pattern = structure("random", "int32")
-    X, Y, base = numbers((37, 20), dtype, 1), numbers((41, 20), dtype, 2), numbers(pattern.nnz, dtype, 3)
+    X, Y, base = numbers((37, width), dtype, 1), numbers((41, width), dtype, 2), numbers(pattern.nnz, dtype, 3)
     alpha, beta = (0.7 + 0.2j, -1.5 + 0.3j) if np.dtype(dtype).kind == "c" else (0.7, -1.5)
     rows, cols = entries(pattern)
     want = alpha * np.einsum("pk,pk->p", X[rows], Y[cols]) + beta * base
     out = base.copy()  # in place
     scale = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
     status = lib.asp_sddmm(
-        *codes(X, pattern), 37, 41, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz, pointer(X), 20,
-        pointer(Y), 20, 20, 1, scale, pointer(out), pointer(out), 2,
+        *codes(X, pattern), 37, 41, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz, pointer(X), width,
+        pointer(Y), width, width, 1, scale, pointer(out), pointer(out), 2,
     )  # fmt: skip
     assert status == 0
-    np.testing.assert_allclose(out, want, rtol=0, atol=20 * TOLERANCE[dtype])
+    np.testing.assert_allclose(out, want, rtol=0, atol=width * TOLERANCE[dtype])
 
 
 def test_sampled_dots_read_no_value_twice_and_none_beside(isa):

@@ -142,11 +142,27 @@ def test_sampled_addmm_is_pytorchs(dtype, index_dtype):
             assert got.col_indices().dtype == index_dtype
             assert_close(got.values(), want.values())
             assert torch.equal(got.crow_indices(), want.crow_indices())
+            assert torch.equal(got.col_indices(), want.col_indices())
             assert got.col_indices().data_ptr() != A.col_indices().data_ptr() or A._nnz() == 0
     with asp.override():
         A, before = A.clone(), A.clone()
         torch.sparse.sampled_addmm(A, X, Y, out=A)
     assert_close(A.values(), torch.sparse.sampled_addmm(before, X, Y).values())
+
+
+@pytest.mark.parametrize("index_dtype", INDICES, ids=str)
+@pytest.mark.parametrize("width", [5, 16, 64])
+def test_sampled_addmm_of_many_entries_copies_every_index(index_dtype, width):
+    A = compressed(dense(700, 900, density=0.1), index_dtype=index_dtype)  # several ranges for each thread
+    A.values()[::7] = torch.nan  # PyTorch computes 0 * nan
+    X, Y = numbers(700, width), numbers(900, width).t()
+    for beta in (0.0, 0.5):
+        want = torch.sparse.sampled_addmm(A, X, Y, beta=beta)
+        with asp.override():
+            got = torch.sparse.sampled_addmm(A, X, Y, beta=beta)
+        assert torch.equal(got.crow_indices(), want.crow_indices())
+        assert torch.equal(got.col_indices(), want.col_indices())
+        assert_close(got.values(), want.values())
 
 
 @pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
