@@ -84,6 +84,15 @@ class Operand:
         self._structure_print: Any = None
         self._pattern: tuple[int, Pattern] | None = None
 
+    @classmethod
+    def of_valid(cls, n_major: int, n_minor: int, arrays: tuple[AnyArray, AnyArray, AnyArray]) -> Operand:
+        """Operand over (indptr, indices, data) that are known to be within bounds and in nobody else's hands."""
+        made = cls()
+        made._arrays = list(arrays)
+        made.n_major, made.n_minor = n_major, n_minor
+        made._checked = True
+        return made
+
     # -- the arrays, as the user's object hands them out and takes them
 
     def fetch(self, field: int) -> Any:

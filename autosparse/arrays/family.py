@@ -157,15 +157,27 @@ class AutoSparseMatrix:
         return twin
 
     def _transposes_in_place(self) -> bool:
+        return self._takes_as_is(self._shape, self._cell.peek(INDPTR), self._cell.peek(INDICES))
+
+    @classmethod
+    def _takes_as_is(cls, shape: tuple[int, ...], indptr: AnyArray, indices: AnyArray) -> bool:
         """Whether SciPy's constructor, too, would take the index arrays as they are."""
-        if len(self._shape) != 2:
-            return False
-        indptr, indices = self._cell.peek(INDPTR), self._cell.peek(INDICES)
-        if indices.dtype != indptr.dtype:
+        if len(shape) != 2 or indices.dtype != indptr.dtype:
             return False
         if indices.dtype == np.int32:
-            return max(self._shape) <= _INT32_MAX
-        return bool(indices.dtype == np.int64) and isinstance(self, sps.sparray)  # matrices may narrow to int32
+            return max(shape) <= _INT32_MAX
+        return bool(indices.dtype == np.int64) and issubclass(cls, sps.sparray)  # matrices may narrow to int32
+
+    @classmethod
+    def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
+        """A matrix over (indptr, indices, data) as `_cell` has them, which a kernel made and nobody else holds."""
+        indptr, indices, data = rows
+        if not cls._takes_as_is(shape, indptr, indices):
+            return cls((data, indices, indptr), shape=shape)
+        made = object.__new__(cls)
+        made._cell = Operand.of_valid(*(shape[::-1] if cls._transposed else shape), rows)
+        _attributes(made).update(_TRANSPOSE_STATE, _shape=shape)
+        return made
 
     @property
     def _csr_container(self) -> type:

@@ -10,6 +10,8 @@ from scipy.sparse._sputils import upcast
 from autosparse._native import runtime_api
 from autosparse.config import get_options
 from autosparse.operand import DATA, INDICES, INDPTR, Operand
+from autosparse.ops import spgemm
+from autosparse.ops.spgemm import Rows
 
 
 def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours, and any sparse object of SciPy's
@@ -17,38 +19,39 @@ def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours,
 
     Same entries, order and sums as SciPy's, to the last bit. Raises MemoryError without room for the product.
     """
-    if not runtime_api.available or left.ndim != 2 or right.ndim != 2:
+    if not runtime_api.available or len(left._shape) != 2 or right.ndim != 2:
         return None
-    dtype = np.dtype(upcast(left.dtype, right.dtype))
-    if dtype.name not in runtime_api.DTYPE_CODES or not dtype.isnative:
+    other = right if type(right) is type(left) else _converted(right, left)
+    if other is None:
         return None
-    from autosparse.ops.spgemm import multiply as product
-
-    # SciPy, too, converts the right operand to the format of the left one.
-    other = right if type(right) is type(left) else left.__class__(right)
-    first, second = (other, left) if left.format == "csc" else (left, other)  # (A B)ᵀ = Bᵀ Aᵀ, and csc is the transpose
-    operands = _common_rows((first._cell, second._cell), dtype)
+    first, second = (other, left) if left._transposed else (left, other)  # (A B)ᵀ = Bᵀ Aᵀ, and csc is the transpose
+    operands = _common_rows(first._cell, second._cell)
     if operands is None:
         return None
-    shape = (left.shape[0], right.shape[1])
-    rows = product(*operands, n_cols=second._cell.n_minor, threads=get_options().threads or 0)
-    if not rows.indptr[-1]:
-        return left.__class__(shape, dtype=dtype)
-    return left.__class__((rows.data, rows.indices, rows.indptr), shape=shape)
+    shape = (left._shape[0], right.shape[1])
+    rows = spgemm.multiply(*operands, n_cols=second._cell.n_minor, threads=get_options().threads or 0)
+    if not rows.indices.size:
+        return left.__class__(shape, dtype=rows.data.dtype)
+    return left._of_rows(shape, rows)
 
 
-def _common_rows(cells: tuple[Operand, Operand], dtype: np.dtype[Any]) -> Any:
+def _is_ours(dtype: np.dtype[Any]) -> bool:
+    return dtype.name in runtime_api.DTYPE_CODES and dtype.isnative
+
+
+def _converted(right: Any, left: Any) -> Any:
+    """`right` in left's class, as SciPy, too, converts it; None when the product is none of ours."""
+    return left.__class__(right) if _is_ours(np.dtype(upcast(left.dtype, right.dtype))) else None
+
+
+def _common_rows(*cells: Operand) -> tuple[Rows, Rows] | None:
     """Both operands as rows of one value and one index type; None when one of them is not for our kernels."""
-    from autosparse.ops.spgemm import Rows
-
-    if any((cell.rows or cell.validate()).dtype is None for cell in cells):
+    first, second = (cell.rows or cell.validate() for cell in cells)
+    if first.dtype is None or second.dtype is None:
         return None
-    index_dtype = np.result_type(*(cell.peek(INDICES) for cell in cells))
-    return tuple(
-        Rows(
-            np.asarray(cell.peek(INDPTR), dtype=index_dtype),
-            np.asarray(cell.peek(INDICES), dtype=index_dtype),
-            np.asarray(cell.peek(DATA), dtype=dtype),
-        )
-        for cell in cells
-    )
+    left, right = (Rows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA)) for cell in cells)
+    if (first.dtype_code, first.index_code) == (second.dtype_code, second.index_code):
+        return left, right
+    dtype = np.dtype(upcast(first.dtype, second.dtype))
+    index_dtype = np.result_type(left.indices, right.indices)
+    return left.astype(dtype, index_dtype), right.astype(dtype, index_dtype)

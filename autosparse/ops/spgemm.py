@@ -6,12 +6,15 @@ last comes first, sums that are zero are no entries, duplicates of the operands 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
+
+_DTYPE_CODES: Final = {np.dtype(name): code for name, code in runtime_api.DTYPE_CODES.items()}
+_INDEX_CODES: Final = {np.dtype(name): code for name, code in runtime_api.INDEX_CODES.items()}
 
 
 class Rows(NamedTuple):
@@ -26,6 +29,15 @@ class Rows(NamedTuple):
         """Number of rows."""
         return len(self.indptr) - 1
 
+    def astype(self, dtype: np.dtype[Any], index_dtype: np.dtype[Any]) -> Rows:
+        """The same rows with values of `dtype` and indices of `index_dtype`."""
+        indptr, indices, data = self
+        return Rows(
+            indptr.astype(index_dtype, copy=False),
+            indices.astype(index_dtype, copy=False),
+            data.astype(dtype, copy=False),
+        )
+
 
 def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     """Rows of A @ B, which has `n_cols` columns; both operands of one dtype and one index type.
@@ -34,10 +46,10 @@ def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     Raises MemoryError when there is no room for the product.
     """
     lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
-    index_code = runtime_api.INDEX_CODES[A.indptr.dtype.name]
+    index_code = _INDEX_CODES[A.indptr.dtype]
     n_entries = ffi.new("int64_t *")
     job = lib.asp_spgemm_begin(
-        runtime_api.DTYPE_CODES[A.data.dtype.name], index_code, (A.n_rows, B.n_rows, n_cols),
+        _DTYPE_CODES[A.data.dtype], index_code, (A.n_rows, B.n_rows, n_cols),
         *map(pointer, A), *map(pointer, B), threads, n_entries,
     )  # fmt: skip
     if job == ffi.NULL:

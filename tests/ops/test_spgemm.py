@@ -173,6 +173,30 @@ def test_written_values_and_structure_are_seen() -> None:
     assert_identical(ours @ ours, plain @ plain)
 
 
+@pytest.mark.parametrize("name", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_product_is_like_one_that_a_constructor_made(name: str, index: str) -> None:
+    rng = np.random.default_rng(2)
+    A, B = (raw_csr(rng, shape, 0.3, "float64", index) for shape in ((9, 7), (7, 12)))
+    for one in (A, B):
+        one.data = np.abs(one.data) + 1  # where sums cancel, SciPy's index type depends on what lies behind the entries
+    theirs = getattr(sps, name)(A) @ getattr(sps, name)(B)
+    ours = getattr(autosparse, name)(A) @ getattr(autosparse, name)(B)
+    again = getattr(autosparse, name)((ours.data, ours.indices, ours.indptr), shape=ours.shape)
+    assert_identical(ours, theirs)
+    assert (ours.indices.dtype, ours.indptr.dtype) == (theirs.indices.dtype, theirs.indptr.dtype)
+    assert vars(ours).keys() == vars(again).keys()
+    x = rng.standard_normal(12)
+    np.testing.assert_allclose(ours @ x, theirs @ x)
+    ours.data[:] = 1
+    theirs.data[:] = 1
+    np.testing.assert_allclose(ours @ x, theirs @ x)
+    assert_identical(ours.T @ ours, theirs.T @ theirs)
+    ours.indices[0] = 99
+    with pytest.raises(ValueError, match="99"):
+        ours @ x
+
+
 def test_indices_out_of_bounds_raise() -> None:
     ours = autosparse.csr_array(sps.eye_array(5, format="csr"))
     ours.indices[2] = 99
