@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from autosparse.config import get_options
 
-RECYCLED_FROM_BYTES: Final = 1 << 20  # smaller results come from malloc, which recycles them itself
+RECYCLED_FROM_BYTES: Final = 1 << 17  # smaller results come from malloc, which maps fresh pages from here on
 _LARGEST_DEFAULT_BYTES: Final = 512 << 20
 
 # Slots of NumPy's C API table; the same since 1.22, and append-only by NumPy's rules.
@@ -106,7 +106,7 @@ def default_pool_bytes() -> int:
 
 
 def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An uninitialised C-ordered array of `shape` that owns its elements; from 1 MiB on with recycled pages.
+    """An uninitialised C-ordered array of `shape` that owns its elements; from 128 KiB on with recycled pages.
 
     At most `output_pool_bytes` (setting) of freed results are kept; 0 turns recycling off.
     """

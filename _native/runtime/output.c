@@ -1,4 +1,4 @@
-/* An allocator for results: freed blocks of 1 MiB and more wait here for the next result of about that size.
+/* An allocator for results: freed blocks of 128 KiB and more wait here for the next result of about that size.
  *
  * A fresh large block costs a page fault for each page, as much time as the product that fills it. Every block starts
  * with a header, because the size that NumPy passes to free() is not always the one it asked for; elements begin 64
@@ -22,7 +22,7 @@ static void hold(void) {}
 static void release(void) {}
 #endif
 
-enum { KEEP_FROM_BYTES = 1 << 20, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MOST = 64 };
+enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MOST = 128 };
 
 typedef struct {
     size_t capacity; /* bytes after the header */

@@ -58,7 +58,7 @@ def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
         wide = index_code == 1 or n_entries[0] > np.iinfo(np.int32).max
         index_dtype = np.int64 if wide else np.int32
         result = Rows(
-            np.empty(A.n_rows + 1, dtype=index_dtype),
+            memory.empty_output((A.n_rows + 1,), np.dtype(index_dtype)),
             memory.empty_output((n_entries[0],), np.dtype(index_dtype)),
             memory.empty_output((n_entries[0],), A.data.dtype),
         )
