@@ -17,6 +17,20 @@ int asp_csr_mm_at(int transposed, int dtype, int itype, int64_t n_rows, int64_t 
         ldb, (void *)C, n_vecs, n_vecs, n_threads, flags);
 }
 
+int asp_csr_rows_at(int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t indptr, uintptr_t indices,
+                    uintptr_t data, uintptr_t B, int64_t ldb, int64_t n_b, uintptr_t C, int n_threads, int flags)
+{
+    if (dtype < 0 || dtype > 1) return -1;
+    const int64_t width = dtype == 0 ? 4 : 8;
+    for (int64_t b = 0; b < n_b; ++b) {
+        const int status = asp_csr_mm(dtype, itype, n_rows, n_cols, (const void *)indptr, (const void *)indices,
+                                      (const void *)data, (const char *)B + b * ldb * width, 1,
+                                      (char *)C + b * n_rows * width, 1, 1, n_threads, flags);
+        if (status) return status;
+    }
+    return 0;
+}
+
 int asp_sddmm_at(int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t indptr, uintptr_t indices, int64_t nnz,
                  uintptr_t X, int64_t ldx, uintptr_t Y, int64_t row_step, int64_t column_step, int64_t K, double alpha,
                  double beta, uintptr_t in, uintptr_t out, uintptr_t indices_out, int n_threads)

@@ -12,14 +12,14 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from autosparse.torch import coo, direct, native, products
+from autosparse.torch import coo, direct, native, products, theirs
 from autosparse.torch.cells import SMALL_PRODUCT
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
+from autosparse.torch.theirs import is_tiny, originals
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
-originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
 HALF: Final = (torch.float16, torch.bfloat16)
 SERVED: Final = frozenset((*VALUE_CODES, *HALF))
 
@@ -158,7 +158,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm."""
     result = direct.multiply(a, b)
     if result is None:
-        result = multiply(a, b)
+        result = theirs.mm(keys, a, b) if is_tiny(a, b) else multiply(a, b)
     if result is None:
         result = originals[_home(a, b) + "mm"].call_boxed(keys, a, b)
     return result
@@ -166,7 +166,9 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     """aten::mm.out."""
-    result = multiply(a, b) if out.layout is torch.strided else None
+    result, plain = None, out.layout is torch.strided
+    if plain and (result := direct.multiply(a, b)) is None and not is_tiny(a, b):
+        result = multiply(a, b)
     if result is None or not _takes(out, result):
         originals[_home(a, b) + "mm.out"].call_boxed(keys, a, b, out=out)
         return out
@@ -174,9 +176,12 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 
 
 def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
-    if base.layout is not torch.strided or a.dim() != 2 or b.dim() != 2 or not _holds(a.dtype, alpha, beta):
+    if a.dim() != 2 or b.dim() != 2 or not _holds(a.dtype, alpha, beta):
         return None
-    if not _fits(base, torch.Size((a.shape[0], b.shape[1])), a.dtype) or (product := multiply(a, b)) is None:
+    product = direct.multiply(a, b)  # asks little, and wastes little where base does not fit
+    if not _fits(base, torch.Size((a.shape[0], b.shape[1])) if product is None else product.shape, a.dtype):
+        return None
+    if product is None and (product := multiply(a, b)) is None:
         return None
     return _scaled_sum(product, base, beta, alpha)
 
@@ -185,6 +190,9 @@ def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """aten::addmm: beta · base + alpha · a b."""
+    fits = a.layout is torch.sparse_coo and is_tiny(a, b) and base.dtype is a.dtype
+    if fits and base.shape == (a.shape[0], b.shape[1]):
+        return theirs.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
         result = originals[_home(a, b) + "addmm"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha)
@@ -202,19 +210,29 @@ def addmm_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmm.out."""
-    result = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
+    ours = out.layout is torch.strided and not (is_tiny(a, b) and out.data_ptr() != b.data_ptr())
+    result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
-        originals[_home(a, b) + "addmm.out"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha, out=out)
+        originals[_home(a, b) + "addmm.out"].call_boxed(keys, base, a, b, **theirs.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
 
 
+def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
+    """``a @ x`` for a vector x; None: not ours."""
+    if x.dim() != 1 or a.dim() != 2:
+        return None
+    if (result := direct.multiply(a, x)) is not None:
+        return result
+    if a.dtype not in SERVED or not _is_plain(x, a.dtype, 1) or a.shape[1] != x.shape[0]:
+        return None
+    A = entries_of(a)
+    return None if A is None else times(A, x)
+
+
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """aten::mv; PyTorch's own is an addmv.out with beta 0."""
-    result = direct.multiply(a, x) if x.dim() == 1 else None
-    if result is None and a.dim() == 2 and a.dtype in SERVED and _is_plain(x, a.dtype, 1) and a.shape[1] == x.shape[0]:
-        A = entries_of(a)
-        result = None if A is None else times(A, x)
+    result = _times_vector(a, x)
     if result is None:
         result = originals["mv"].call_boxed(keys, a, x)
     return result
@@ -231,15 +249,14 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x."""
-    dtype, shape = a.dtype, a.shape
-    ours = dtype in SERVED and len(shape) == 2 and _is_plain(x, dtype, 1) and shape[1] == x.shape[0]
-    ours = ours and _holds(dtype, alpha, beta)
-    A = entries_of(a) if ours else None
-    if A is not None and not _fits(base, shape[:1], dtype):
-        A = None
-    result = None if A is None else _scaled_sum(times(A, x), base, beta, alpha)
+    product = None
+    is_theirs = is_tiny(a, x) and out.data_ptr() != x.data_ptr()  # theirs would read what it has written
+    ours = not is_theirs and len(a.shape) == 2 and _holds(a.dtype, alpha, beta)
+    if ours and _fits(base, a.shape[:1], a.dtype):
+        product = _times_vector(a, x)
+    result = None if product is None else _scaled_sum(product, base, beta, alpha)
     if result is None or not _takes(out, result):
-        originals["addmv.out"].call_boxed(keys, base, a, x, beta=beta, alpha=alpha, out=out)
+        originals["addmv.out"].call_boxed(keys, base, a, x, **theirs.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
 
@@ -262,12 +279,12 @@ def sampled_addmm(
     keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """aten::sparse_sampled_addmm; the result has index arrays of its own, as PyTorch's."""
-    if (result := direct.sample(S, x, y, beta, alpha)) is not None:
-        return result
+    if (sample := direct.sample(S, x, y, beta, alpha)) is not None:
+        return sample
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
-        theirs: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha)
-        return theirs
+        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha)
+        return result
     A, values = found
     return A.with_values(values, S.shape)
 
@@ -316,7 +333,9 @@ EXTREMES: Final = {"amax": False, "amin": True}
 def _reduces(a: torch.Tensor, b: torch.Tensor, reduce: str) -> bool:
     served = (a.dtype in VALUE_CODES and not a.dtype.is_complex) or a.dtype in HALF
     known = reduce in EXTREMES or reduce in ("sum", "mean")
-    return known and served and a.dim() == 2 and _is_plain(b, a.dtype, 2) and a.shape[1] == b.shape[0]
+    if not (known and served) or is_tiny(a, b):
+        return False
+    return a.dim() == 2 and _is_plain(b, a.dtype, 2) and a.shape[1] == b.shape[0]
 
 
 def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments

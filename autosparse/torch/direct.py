@@ -18,6 +18,10 @@ from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, lib
 Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool]  # crow, col, values, whether stored by columns
 
 _CSR, _CSC, _STRIDED = torch.sparse_csr, torch.sparse_csc, torch.strided
+FEW_PRODUCTS: Final = 1 << 13
+"""Multiplications below which it is not worth to copy a dense operand into a better order."""
+FEW_ENTRIES: Final = 1 << 12
+"""Entries below which a matrix is copied sooner by PyTorch than by the kernel that reads it."""
 _CODES: Final = {dtype: code for dtype, code in VALUE_CODES.items() if not dtype.is_complex}
 
 
@@ -47,8 +51,10 @@ def _is_plain(X: torch.Tensor, dtype: torch.dtype) -> bool:
 
 
 def multiply(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
-    """A B for B (k,) or (k, m); None: not small, or not plain."""
-    dtype = B.dtype
+    """A B for B (k,) or (k, m), or A dense and B by columns; None: not small, or not plain."""
+    dtype, layout = B.dtype, A.layout
+    if layout is not _CSR and layout is not _CSC:
+        return _multiply_rows(A, B) if layout is _STRIDED and B.layout is _CSC else None
     if A.dtype is not dtype or (code := _CODES.get(dtype)) is None or not _is_plain(B, dtype):
         return None
     shape, steps = B.shape, B.stride()
@@ -72,6 +78,27 @@ def multiply(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
     return out
 
 
+def _multiply_rows(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
+    """A B for A (n, k) dense and B stored by columns, as in ``linear(x, weight)`` with a CSR weight."""
+    dtype, steps = A.dtype, A.stride()
+    if B.dtype is not dtype or (code := _CODES.get(dtype)) is None or len(steps) != 2 or steps[1] != 1:
+        return None
+    if not _is_plain(A, dtype) or (rows := _rows_of(B)) is None:
+        return None
+    crow, col, values, _ = rows
+    (n, k), (k_too, m) = A.shape, B.shape
+    if k_too != k or steps[0] < k or n * col.shape[0] >= FEW_PRODUCTS:
+        return None
+    out = native.empty((n, m), dtype)
+    status = lib.asp_csr_rows_at(
+        code, INDEX_CODES[col.dtype], m, k, crow.data_ptr(), col.data_ptr(), values.data_ptr(), A.data_ptr(), steps[0],
+        n, out.data_ptr(), native.threads(), native.flags(),
+    )  # fmt: skip
+    if status:
+        runtime_api.raise_for(status)
+    return out
+
+
 def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: Any) -> torch.Tensor | None:
     """Alpha · (X Y at S's entries) + beta · S with index arrays of its own, of any size; None: not plain."""
     dtype = S.dtype
@@ -83,18 +110,23 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     (n, K), (K_too, m), (ldx, step) = X.shape, Y.shape, X.stride()
     if K_too != K or S.shape != (n, m) or step != 1 or ldx < K:
         return None
-    rows = _rows_of(S)
+    result = S.clone() if S._nnz() < FEW_ENTRIES else None
+    rows = _rows_of(S if result is None else result)
     if rows is None:
         return None
     crow, col, base, _ = rows
-    nnz = col.shape[0]
-    new_col, values = native.empty((nnz,), col.dtype), native.empty((nnz,), dtype)
+    nnz, values, new_col = col.shape[0], base, None
+    if result is None:
+        new_col, values = native.empty((nnz,), col.dtype), native.empty((nnz,), dtype)
     row_step, column_step = Y.stride()
     status = lib.asp_sddmm_at(
         code, INDEX_CODES[col.dtype], n, m, crow.data_ptr(), col.data_ptr(), nnz, X.data_ptr(), ldx,
-        Y.data_ptr(), row_step, column_step, K, alpha, beta, base.data_ptr(), values.data_ptr(), new_col.data_ptr(),
-        native.threads(),
+        Y.data_ptr(), row_step, column_step, K, alpha, beta, base.data_ptr(), values.data_ptr(),
+        0 if new_col is None else new_col.data_ptr(), native.threads(),
     )  # fmt: skip
     if status:
         runtime_api.raise_for(status)
-    return torch.sparse_csr_tensor(crow.clone(), new_col, values, (n, m), check_invariants=False)
+    if result is None:
+        assert new_col is not None
+        result = torch.sparse_csr_tensor(crow.clone(), new_col, values, (n, m), check_invariants=False)
+    return result

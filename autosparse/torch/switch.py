@@ -14,7 +14,7 @@ import torch
 
 from autosparse._native import runtime_api
 from autosparse.errors import FallbackWarning, MissingExtraError, warn_once
-from autosparse.torch import aten, gradients
+from autosparse.torch import aten, gradients, theirs
 from autosparse.torch.compiled import run_as_is
 
 TABLES: Final[dict[str, dict[str, Callable[..., Any]]]] = {
@@ -27,7 +27,7 @@ SPARSE_GRADIENTS: Final[dict[str, dict[str, Callable[..., Any]]]] = {"AutogradCP
 """What `sparse_gradients=True` adds."""
 
 PREFIXES: Final = {"SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::"}
-"""Names of PyTorch's own kernels in `aten.originals`, by dispatch key."""
+"""Names of PyTorch's own kernels in `theirs.originals`, by dispatch key."""
 
 _lock = threading.RLock()
 _libraries: list[tuple[Any, frozenset[str]]] = []  # (torch.library.Library or None, its kernels), innermost last
@@ -83,7 +83,7 @@ def _register(sparse_gradients: bool) -> tuple[Any, frozenset[str]]:
         for operator, kernel in table.items():
             name = PREFIXES[key] + operator
             if name not in ours:  # anew each time: another library may have put its own in place, or taken it away
-                aten.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
+                theirs.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
             with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
                 warnings.simplefilter("ignore", UserWarning)
                 library.impl(operator, run_as_is(kernel), key, with_keyset=True)

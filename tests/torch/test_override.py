@@ -311,3 +311,46 @@ def test_deterministic_mode_gives_the_same_bits():
     finally:
         torch.use_deterministic_algorithms(False)
         torch.set_num_threads(2)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo, torch.sparse_csc], ids=str)
+@pytest.mark.parametrize("dtype", VALUES, ids=str)
+def test_products_left_to_pytorch_are_pytorchs(layout, dtype, tiny_product):
+    """Tiny products: same answers, same errors, and operands that are written while they are read."""
+    tiny_product(1 << 13)
+    D = dense(9, 9, dtype=dtype)
+    A = D.to_sparse() if layout is torch.sparse_coo else compressed(D, layout)
+    B, x, scales = numbers(9, 4, dtype=dtype), numbers(9, dtype=dtype), {"beta": 0.5, "alpha": -2.0}
+    base, out, y = numbers(9, 4, dtype=dtype), torch.empty(9, 4, dtype=dtype), torch.empty(9, dtype=dtype)
+    calls = [
+        lambda: A @ B, lambda: A @ x, lambda: B.t() @ A, lambda: torch.sparse.mm(A, B), lambda: torch.mv(A, x),
+        lambda: torch.addmm(base, A, B, **scales), lambda: torch.addmm(base[:, :1], A, B),
+        lambda: torch.mm(A, B, out=out), lambda: torch.nn.functional.linear(x, A),
+        lambda: torch.addmm(base, A, B, out=out), lambda: torch.addmv(x, A, x, **scales), lambda: torch.mv(A, x, out=y),
+        lambda: torch.sparse.sampled_addmm(A, B, B.t()), lambda: torch.sparse.mm(A, B, "amax"), lambda: A @ A,
+        lambda: A @ B[1:], lambda: A @ torch.ones(9, 4, dtype=torch.int8), lambda: torch.addmm(base[1:], A, B),
+        lambda: torch.mm(A, B, out=torch.empty(0, dtype=torch.int64)),
+    ]  # fmt: skip
+    if layout is not torch.sparse_coo:  # PyTorch refuses it
+        calls.append(lambda: torch.addmm(base.t(), B.t(), A))
+    for number, call in enumerate(calls):
+        results = []
+        for ours in (False, True):
+            if ours:
+                asp.install()
+            try:
+                result = call()
+                results.append((result.to_dense() if result.layout is not torch.strided else result).clone())
+            except (RuntimeError, IndexError) as error:
+                results.append(str(error).split("\n", 1)[0])
+        asp.uninstall()
+        want, got = results
+        if isinstance(want, str):
+            assert got == want, number
+        else:
+            assert_close(got, want)
+    with asp.override():
+        z, C = x.clone(), base.clone()
+        if layout is not torch.sparse_coo:  # PyTorch has no such operator
+            assert_close(torch.addmv(z, A, z, out=z), x + D @ x)
+        assert_close(torch.addmm(C, A, B, out=C), base + D @ B)

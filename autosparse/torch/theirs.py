@@ -1,0 +1,61 @@
+"""PyTorch's own kernels, and the products that are theirs: so small that they are done before Python could look.
+
+Below some thousand multiplications nothing is gained over them, and what our Python costs is lost. PyTorch's kernels of
+`mm` and `addmm` reach what computes through the dispatcher, where they would meet ours again: they are passed over.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from autosparse.torch import native
+from autosparse.torch.structure import VALUE_CODES
+
+originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
+
+TINY_PRODUCT = 1 << 13 if torch._C.has_mkl else 0  # without MKL PyTorch refuses some of these products
+"""Multiplications below which a product is PyTorch's."""
+
+_COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
+_ZEROS: Final = {dtype: torch.zeros((), dtype=dtype) for dtype in VALUE_CODES}
+
+
+def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a b is PyTorch's: few multiplications, in a dtype and layouts that it multiplies without a detour.
+
+    b is a matrix or a vector. What does not fit together is not tiny.
+    """
+    layout, shape, dtype = a.layout, b.shape, a.dtype
+    if b.layout is not _STRIDED or (layout is not _CSR and layout is not _COO) or not 1 <= len(shape) <= 2:
+        return False
+    return (
+        a._nnz() * (shape[1] if len(shape) == 2 else 1) < TINY_PRODUCT
+        and a.dim() == 2
+        and a.shape[1] == shape[0]
+        and b.dtype is dtype
+        and dtype in VALUE_CODES
+    )
+
+
+def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """``a @ b`` of two matrices by PyTorch; `keys` is the dispatcher's."""
+    return addmm(keys, _ZEROS[a.dtype], a, b, beta=0, alpha=1)
+
+
+def addmm(
+    keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
+) -> torch.Tensor:
+    """``beta · base + alpha · a @ b`` by PyTorch."""
+    if a.layout is _COO:
+        result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
+    else:
+        result = native.empty((a.shape[0], b.shape[1]), a.dtype)
+        originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
+    return result
+
+
+def scales(beta: complex, alpha: complex) -> dict[str, complex]:
+    """Arguments for a kernel of `originals`: what is left out costs nothing to hand over (2 µs otherwise)."""
+    return {} if beta == 1 and alpha == 1 else {"beta": beta, "alpha": alpha}
