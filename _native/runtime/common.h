@@ -42,6 +42,13 @@
 #define ASP_PIN_VECTOR(x) ((void)0)
 #endif
 
+/* Stores past the caches are seen by other threads before whatever this one stores later. */
+#if ASP_X86
+#define ASP_STREAM_END() __asm__ volatile("sfence" ::: "memory")
+#else
+#define ASP_STREAM_END() ((void)0)
+#endif
+
 #define ASP_GLUE_(a, b, c, d) a##_##b##_##c##_##d
 #define ASP_GLUE(a, b, c, d) ASP_GLUE_(a, b, c, d)
 

@@ -138,7 +138,7 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
     const int64_t row_bytes = args->n_vecs * element_bytes;
     const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
     args->stream = !args->accumulate && args->n_rows * row_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows &&
-                   ((uintptr_t)args->C | (uintptr_t)(args->ldc * element_bytes)) % 64 == 0;
+                   (args->ldc * element_bytes) % 64 == 0 && (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
     args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
 }
 

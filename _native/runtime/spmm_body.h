@@ -87,26 +87,63 @@ ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, c
 #endif
 }
 
+#if WORDS == 1
+/* Rows of C past the caches where they begin `late` reals behind a vector's boundary, as in most arrays of NumPy: stores
+ * past the caches must not cross one. Vectors on boundaries are joined from two sums; where rows follow each other,
+ * the end of one waits in `waiting` for the beginning of the next. */
+typedef struct {
+    V waiting;
+    int is_waiting, late, follows;
+    VJ joint;
+} NAME(joined);
+
+ASP_INLINE void NAME(end_joined)(NAME(joined) *out, R *c)
+{
+    if (out->is_waiting) v_storem(c - out->late, v_mask(out->late), v_join(out->waiting, out->joint, out->waiting));
+    out->is_waiting = 0;
+}
+
+ASP_INLINE void NAME(stream_joined)(const int nv, NAME(joined) *out, R *c, const V *sum)
+{
+    if (out->is_waiting) v_stream(c - out->late, v_join(out->waiting, out->joint, sum[0]));
+    else v_storem(c, v_mask(VL - out->late), sum[0]);
+    ASP_UNROLL for (int v = 1; v < nv; v++) v_stream(c + v * VL - out->late, v_join(sum[v - 1], out->joint, sum[v]));
+    out->waiting = sum[nv - 1];
+    out->is_waiting = 1;
+    if (!out->follows) NAME(end_joined)(out, c + nv * VL);
+}
+#endif
+
+enum { NAME(MASKED) = 1, NAME(JOINED) = 2 };
+
 /* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless masked). */
-ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args, int64_t begin, int64_t end, int64_t j,
+ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, int64_t begin, int64_t end, int64_t j,
                            int lanes)
 {
+    const int masked = kind == NAME(MASKED);
     /* Copies: a store to C could change what args points at, as far as the compiler knows. */
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;
     const int accumulate = args->accumulate;
 #if WORDS == 1
-    const int stream = args->stream && !masked;
+    const int stream = args->stream && !masked && (uintptr_t)((const R *)args->C + j) % sizeof(V) == 0;
 #endif
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
     const VM mask = v_mask(lanes);
     (void)mask;
+#if WORDS == 1
+    NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == nv * VL};
+    out.joint = v_joint(out.late);
+#endif
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = indptr[i], stop = indptr[i + 1];
         if (stop - k > giant) {
             if (j == 0) asp_note_giant(args, i);
+#if WORDS == 1
+            if (kind == NAME(JOINED)) NAME(end_joined)(&out, C + i * ldc);
+#endif
             continue;
         }
         V sum[TILE_MOST];
@@ -126,6 +163,10 @@ ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args,
             ASP_UNROLL for (int v = 0; v < nv; v++)
                 sum[v] = v_fma(one, masked && v == nv - 1 ? v_loadm(c + v * VL, mask) : v_load(c + v * VL), sum[v]);
         }
+        if (kind == NAME(JOINED)) {
+            NAME(stream_joined)(nv, &out, c, sum);
+            continue;
+        }
         if (stream) {
             ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
             continue;
@@ -137,30 +178,44 @@ ASP_INLINE void NAME(tile)(const int nv, const int masked, const asp_args *args,
         }
 #endif
     }
+#if WORDS == 1
+    if (kind == NAME(JOINED)) NAME(end_joined)(&out, C + end * ldc);
+#endif
 }
 
-#define CASE(nv)                                                             \
-    static ASP_NOINLINE void NAME(whole_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, 0, args, begin, end, j, lanes); } \
-    static ASP_NOINLINE void NAME(masked_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, 1, args, begin, end, j, lanes); }
 #define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes
+#define KIND(nv, name, kind) \
+    static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, args, begin, end, j, lanes); }
+#if WORDS == 1
+#define CASE(nv) KIND(nv, whole, 0) KIND(nv, masked, NAME(MASKED)) KIND(nv, joined, NAME(JOINED))
+#else
+#define CASE(nv) KIND(nv, whole, 0) KIND(nv, masked, NAME(MASKED))
+#endif
 TILE_CASES(CASE)
 #undef CASE
+#undef KIND
 
 static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 {
     typedef void (*tile)(TILE_ARGUMENTS);
+#if WORDS == 1
+#define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv), NAME(joined_##nv)},
+#else
 #define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv)},
-    static const tile tiles[][2] = {TILE_CASES(CASE)};
+#endif
+    static const tile tiles[][1 + NAME(JOINED)] = {TILE_CASES(CASE)};
 #undef CASE
-    const int64_t width = args->n_vecs * WORDS;
+    const int64_t width = args->n_vecs * WORDS, late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
+    const int whole = args->stream && late && v_can_join(late) ? NAME(JOINED) : 0;
     for (int64_t j = 0; j < width;) {
         const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
-        tiles[nv - 1][lanes < VL](args, begin, end, j, lanes);
+        tiles[nv - 1][lanes < VL ? NAME(MASKED) : whole](args, begin, end, j, lanes);
         j += covered;
     }
+    if (args->stream) ASP_STREAM_END();
 }
 #undef SUMS
 #undef SETS

@@ -3,6 +3,9 @@
 
 #define VL (32 / RBYTES)
 #define VM __m256i
+#define VJ int
+#define v_can_join(lanes) ((lanes) == VL / 2)
+#define v_joint(lanes) (lanes)
 #define v_mask(n) _mm256_loadu_si256((const __m256i *)(asp_lane_masks + 8 - (n) * (RBYTES / 4)))
 
 #if RBYTES == 4
@@ -15,6 +18,7 @@
 #define v_fma(a, b, c) _mm256_fmadd_ps(a, b, c)
 #define v_loadm(p, m) _mm256_maskload_ps(p, m)
 #define v_storem(p, m, v) _mm256_maskstore_ps(p, m, v)
+#define v_join(a, joint, b) ((void)(joint), _mm256_permute2f128_ps(a, b, 0x21))
 #else
 #define V __m256d
 #define v_zero() _mm256_setzero_pd()
@@ -25,4 +29,5 @@
 #define v_fma(a, b, c) _mm256_fmadd_pd(a, b, c)
 #define v_loadm(p, m) _mm256_maskload_pd(p, m)
 #define v_storem(p, m, v) _mm256_maskstore_pd(p, m, v)
+#define v_join(a, joint, b) ((void)(joint), _mm256_permute2f128_pd(a, b, 0x21))
 #endif

@@ -1,6 +1,8 @@
 /* Vectors of R with AVX-512: 64 bytes, a mask is a bit for each lane. */
 #include "vec_undef.h"
 
+#define v_can_join(lanes) 1
+
 #define VL (64 / RBYTES)
 
 #if RBYTES == 4
@@ -15,6 +17,10 @@
 #define v_mask(n) ((__mmask16)((1u << (n)) - 1))
 #define v_loadm(p, m) _mm512_maskz_loadu_ps(m, p)
 #define v_storem(p, m, v) _mm512_mask_storeu_ps(p, m, v)
+#define VJ __m512i
+#define v_joint(lanes) \
+    _mm512_add_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi32(VL - (lanes)))
+#define v_join(a, joint, b) _mm512_permutex2var_ps(a, joint, b)
 #else
 #define V __m512d
 #define VM __mmask8
@@ -27,4 +33,8 @@
 #define v_mask(n) ((__mmask8)((1u << (n)) - 1))
 #define v_loadm(p, m) _mm512_maskz_loadu_pd(m, p)
 #define v_storem(p, m, v) _mm512_mask_storeu_pd(p, m, v)
+#define VJ __m512i
+#define v_joint(lanes) \
+    _mm512_add_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi64(VL - (lanes)))
+#define v_join(a, joint, b) _mm512_permutex2var_pd(a, joint, b)
 #endif

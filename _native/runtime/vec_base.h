@@ -58,3 +58,7 @@ ASP_INLINE void VB(storem)(R *p, int n, V v)
 #define v_mask(n) (n)
 #define v_loadm VB(loadm)
 #define v_storem VB(storem)
+#define VJ int
+#define v_can_join(lanes) 0
+#define v_joint(lanes) (lanes)
+#define v_join(a, joint, b) ((void)(joint), (void)(a), (b))

@@ -12,3 +12,7 @@
 #undef v_mask
 #undef v_loadm
 #undef v_storem
+#undef VJ
+#undef v_can_join
+#undef v_joint
+#undef v_join
