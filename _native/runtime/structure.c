@@ -93,13 +93,17 @@ static int64_t part_begin(const transposition *job, int itype, int64_t part)
 }
 
 #define MOVE(T)                                                                                   \
-    for (int64_t i = first; i < last; i++)                                                        \
-        for (int64_t k = indptr[i]; k < indptr[i + 1]; k++) {                                     \
-            const int64_t place = places[indices[k]]++;                                           \
-            t_indices[place] = (INDEX)i;                                                          \
-            if (perm) perm[place] = (INDEX)k;                                                     \
-            if (job->t_data) ((T *)job->t_data)[place] = ((const T *)job->data)[k];               \
-        }
+    {                                                                                             \
+        const T *data = job->data;                                                                \
+        T *t_data = job->t_data;                                                                  \
+        for (int64_t i = first; i < last; i++)                                                    \
+            for (int64_t k = indptr[i], end = indptr[i + 1]; k < end; k++) {                      \
+                const int64_t place = places[indices[k]]++;                                       \
+                t_indices[place] = (INDEX)i;                                                      \
+                if (perm) perm[place] = (INDEX)k;                                                 \
+                if (t_data) t_data[place] = data[k];                                              \
+            }                                                                                     \
+    }
 
 #define DEFINE_TRANSPOSE(suffix, ITYPE)                                                           \
     static void count_##suffix(void *context, int64_t begin, int64_t end)                         \
@@ -158,7 +162,7 @@ int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_co
                          .element_bytes = element_bytes, .indptr = indptr, .indices = indices, .data = data,
                          .t_indptr = t_indptr, .t_indices = t_indices, .t_data = data ? t_data : NULL, .perm = perm};
     /* Each part has its own count of every column: not worth it unless nonzeros outnumber columns. */
-    job.n_parts = asp_max(1, asp_min(asp_min(n_threads, PARTS_MOST), job.nnz / (4 * n_cols + PIECE)));
+    job.n_parts = asp_max(1, asp_min(asp_min(n_threads, PARTS_MOST), job.nnz / (n_cols + PIECE)));
     job.places = malloc((size_t)asp_max(1, job.n_parts * n_cols) * (wide ? 8 : 4));
     if (!job.places) return ASP_NO_MEMORY;
     asp_parallel(wide ? count_i64 : count_i32, &job, job.n_parts, 1, 1, n_threads, 1.0 * (double)job.nnz);

@@ -17,7 +17,7 @@ from scipy.sparse._sputils import upcast_char
 
 from autosparse import executor, guard
 from autosparse._native import memory
-from autosparse.arrays import sparse_product
+from autosparse.arrays import conversion, sparse_product
 from autosparse.errors import ShapeError
 from autosparse.operand import DATA, INDICES, INDPTR, Operand
 
@@ -186,6 +186,25 @@ class AutoSparseMatrix:
     @property
     def _csc_container(self) -> type:
         return csc_array if isinstance(self, sps.sparray) else csc_matrix
+
+    def tocsc(self, copy: bool = False) -> Any:
+        """SciPy's tocsc, from csr on several threads."""
+        made = None if self._transposed else self._regrouped(self._csc_container)
+        return super().tocsc(copy=copy) if made is None else made  # type: ignore[misc]
+
+    def tocsr(self, copy: bool = False) -> Any:
+        """SciPy's tocsr, from csc on several threads."""
+        made = self._regrouped(self._csr_container) if self._transposed else None
+        return super().tocsr(copy=copy) if made is None else made  # type: ignore[misc]
+
+    def _regrouped(self, container: Any) -> Any:
+        """The same matrix in `container`, of the other format; None where SciPy should convert."""
+        rows = conversion.transposed_rows(self._cell)
+        if rows is None:
+            return None
+        made = container._of_rows(self._shape, rows)
+        made.has_sorted_indices = True
+        return made
 
     @property
     def base(self) -> Any:

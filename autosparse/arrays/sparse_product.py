@@ -41,7 +41,11 @@ def _is_ours(dtype: np.dtype[Any]) -> bool:
 
 def _converted(right: Any, left: Any) -> Any:
     """`right` in left's class, as SciPy, too, converts it; None when the product is none of ours."""
-    return left.__class__(right) if _is_ours(np.dtype(upcast(left.dtype, right.dtype))) else None
+    if not _is_ours(np.dtype(upcast(left.dtype, right.dtype))):
+        return None
+    if right.format == left._twin.format and not hasattr(right, "_cell"):
+        right = left._twin(right)  # the same arrays, which our class converts faster
+    return left.__class__(right)
 
 
 def _common_rows(*cells: Operand) -> tuple[Rows, Rows] | None:

@@ -1,0 +1,41 @@
+"""csr to csc and back: the entries grouped by the other index, by a counting sort on several threads.
+
+Arrays, dtypes and the order of entries are those of SciPy's ``csr_tocsc``: rows in order within each column.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse._native import memory, runtime_api
+from autosparse.config import get_options
+from autosparse.operand import DATA, INDICES, INDPTR, Operand
+
+Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data
+
+
+def transposed_rows(cell: Operand) -> Compressed | None:
+    """(indptr, indices, data) of the transpose of the rows in `cell`; None where SciPy should convert.
+
+    Raises MemoryError without room, StructureError for indices out of bounds.
+    """
+    rows = cell.rows or cell.validate()
+    if rows.dtype is None:
+        return None
+    indptr, indices, data = (cell.peek(field) for field in (INDPTR, INDICES, DATA))
+    nnz = int(indptr[-1])
+    made = (
+        memory.empty_output((rows.n_minor + 1,), indptr.dtype),
+        memory.empty_output((nnz,), indices.dtype),
+        memory.empty_output((nnz,), np.dtype(rows.dtype)),
+    )
+    pointers = map(runtime_api.pointer, (indptr, indices, data, *made))
+    status = runtime_api.lib.asp_csr_transpose(
+        data.itemsize, rows.index_code, rows.n_major, rows.n_minor, *pointers, runtime_api.ffi.NULL,
+        get_options().threads or runtime_api.max_threads(),
+    )  # fmt: skip
+    runtime_api.raise_for(status)
+    return made

@@ -1,0 +1,83 @@
+"""Law: csr to csc and back gives SciPy's arrays, to the last index and bit, whatever the number of threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+from hypothesis import given
+
+import autosparse
+from tests.ops.test_spgemm import on_several_threads, raw_csr
+
+needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
+
+
+def assert_same(ours: Any, theirs: Any) -> None:
+    assert type(ours).__name__ == type(theirs).__name__
+    assert isinstance(ours, getattr(autosparse, type(theirs).__name__))
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    for name in ("indptr", "indices", "data"):
+        mine, wanted = getattr(ours, name), getattr(theirs, name)
+        assert mine.dtype == wanted.dtype, name
+        np.testing.assert_array_equal(mine, wanted)
+    assert ours.has_sorted_indices == theirs.has_sorted_indices
+    assert vars(ours).keys() == vars(theirs).keys()
+
+
+@given(
+    seed=st.integers(0, 2**31),
+    shape=st.tuples(st.integers(0, 20), st.integers(0, 20)),
+    dtype=st.sampled_from(("float32", "float64", "complex64", "complex128", "int8", "bool", ">f8", "longdouble")),
+    index=st.sampled_from(("int32", "int64")),
+    name=st.sampled_from(CLASSES),
+)
+def test_conversion_is_scipys(seed: int, shape: tuple[int, int], dtype: str, index: str, name: str) -> None:
+    A = raw_csr(np.random.default_rng(seed), shape, 0.4, "float64", index).astype(dtype)
+    compressed = (A.data, A.indices, A.indptr)
+    shape = shape[::-1] if name.startswith("csc") else shape
+    theirs = getattr(sps, name)(compressed, shape=shape)
+    ours = getattr(autosparse, name)(compressed, shape=shape)
+    for convert in ("tocsr", "tocsc"):
+        assert_same(getattr(ours, convert)(), getattr(theirs, convert)())
+        assert_same(getattr(ours.T, convert)(), getattr(theirs.T, convert)())
+    assert_same(type(ours)(ours.T), type(theirs)(theirs.T))
+
+
+@needs_runtime
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("index", ["int32", "int64"])
+def test_large_conversion_on_threads(threads: int, index: str) -> None:
+    rng = np.random.default_rng(7)
+    A = raw_csr(rng, (3000, 900), 0.05, "float32", index)
+    A.data = rng.standard_normal(A.nnz).astype("float32")
+    with on_several_threads(), autosparse.options(threads=threads):
+        ours = autosparse.csr_array(A).tocsc()
+        assert_same(ours, A.tocsc())
+        assert_same(ours.tocsr(), A.tocsc().tocsr())
+
+
+def test_a_conversion_owns_its_arrays() -> None:
+    A = autosparse.csr_array(raw_csr(np.random.default_rng(1), (30, 40), 0.2, "float64", "int32"))
+    B = A.tocsc()
+    before = B.toarray()
+    A.data[:] = 7
+    np.testing.assert_array_equal(B.toarray(), before)
+    B.data[:] = 1
+    x = np.random.default_rng(2).standard_normal(40)
+    np.testing.assert_allclose(B @ x, sps.csc_array((B.data, B.indices, B.indptr), shape=B.shape) @ x)
+    assert A.tocsr() is A
+    assert B.tocsc(copy=True) is not B
+
+
+@needs_runtime
+def test_indices_out_of_bounds_raise() -> None:
+    A = autosparse.csr_array(sps.eye_array(5, format="csr"))
+    A.indices[2] = 99
+    with pytest.raises(ValueError, match="99"):
+        A.tocsc()
