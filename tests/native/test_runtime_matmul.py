@@ -200,6 +200,27 @@ def test_large_results_are_streamed_and_equal_scipys():
     assert_product(out, A, B)
 
 
+@pytest.mark.parametrize("columns", (32, 320))  # one tile per row, and rows of two tiles
+@pytest.mark.parametrize(("dtype", "late"), (("float32", 0), ("float32", 4), ("float32", 16), ("float64", 56)))
+@pytest.mark.parametrize("isa", isas())
+def test_large_results_are_streamed_wherever_they_begin(isa, dtype, late, columns):
+    """`late` bytes behind a cache line; a row long enough to be left to several threads ends a run of joined rows."""
+    rng = np.random.default_rng(8)
+    n_rows = 9_000_000 // columns
+    lengths = rng.integers(0, 3, n_rows)
+    lengths[[2, 1000, n_rows - 1]] = (20_000, 20_000, 9_000)
+    A, csr = spoken(with_lengths(lengths, 700, rng), dtype, "int32")
+    B = values(rng, (700, columns), dtype)
+    room = np.full(n_rows * columns * B.itemsize + 192, 7, np.uint8)
+    start = -room.ctypes.data % 64 + 64 + late
+    out = room[start : start + n_rows * columns * B.itemsize].view(dtype).reshape(n_rows, columns)
+    with forced(isa):
+        run(csr, A.shape, B, transposed=False, threads=3, out=out)
+    assert_product(out, A, B)
+    assert (room[:start] == 7).all()
+    assert (room[start + out.nbytes :] == 7).all()
+
+
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("columns", [3, 40, 130])
 def test_offsets_beyond_32_bits(isa, columns):
