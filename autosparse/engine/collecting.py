@@ -34,8 +34,11 @@ from autosparse.tuner.trial import Trial
 
 COLLECTING_MEMORY: Final = 12.0
 """Bytes of the packed operands of one heat, relative to the CSR matrix."""
-MAX_ITERATIONS: Final = 20e9
-"""Loop iterations beyond which a product is not begun: some loop orders search cells that a pattern does not have."""
+MAX_ITERATIONS: Final = 16
+"""Loop iterations per nonzero beyond which a product is not begun: some loop orders search cells that a pattern does
+not have, and one such product would take longer than all others together."""
+FREE_ITERATIONS: Final = 4e6
+"""... but so many are always allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,8 @@ class CollectingBench:
     def runner(self, trial: Trial) -> Callable[[], object] | None:
         """One product to time, or None."""
         if isinstance(trial, KernelTrial) and trial.schedule is not None and trial.packing is not None:
-            width = max(1, self.problem.n_dense_cols // (trial.schedule.dense_split("j") or 1))
-            if n_iterations(trial.schedule, trial.packing.packed) * width > MAX_ITERATIONS:
+            most = max(FREE_ITERATIONS, MAX_ITERATIONS * self.problem.pattern.nnz)
+            if n_iterations(trial.schedule, trial.packing.packed) > most:
                 return None
         return self.bench.runner(trial)
 

@@ -55,7 +55,7 @@ class Order:
     n_template_kernels: int = 400
     n_patterns: int | None = None  # stop after so many recipes (those found done included)
     seconds: float = float("inf")
-    pair_s: float = 30.0  # no new heat of one (pattern, operation) after this
+    pair_s: float = 10.0  # no new heat of one (pattern, operation) after this
     duty: bool = False  # wait until the machine is quiet; repeat what others disturbed
 
 
