@@ -200,8 +200,8 @@ def test_large_results_are_streamed_and_equal_scipys():
     assert_product(out, A, B)
 
 
-@pytest.mark.parametrize("columns", (32, 320))  # one tile per row, and rows of two tiles
-@pytest.mark.parametrize(("dtype", "late"), (("float32", 0), ("float32", 4), ("float32", 16), ("float64", 56)))
+@pytest.mark.parametrize("columns", [32, 320])  # one tile per row, and rows of two tiles
+@pytest.mark.parametrize(("dtype", "late"), [("float32", 0), ("float32", 4), ("float32", 16), ("float64", 56)])
 @pytest.mark.parametrize("isa", isas())
 def test_large_results_are_streamed_wherever_they_begin(isa, dtype, late, columns):
     """`late` bytes behind a cache line; a row long enough to be left to several threads ends a run of joined rows."""
