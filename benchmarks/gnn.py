@@ -42,6 +42,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--epochs", type=int, default=100)
     add("--hidden", type=int, default=64)
     add("--threads", type=int, default=2)
+    add("--dtype", choices=("float32", "float64"), default="float32", help="float64 tells whether loss curves are one")
     add("--no-compile", action="store_true", help="leave torch.compile out: it takes minutes")
     add("--no-mlp", action="store_true", help="leave the pruned layers out")
     add("--mlp-width", type=int, default=2048)
@@ -79,12 +80,17 @@ class Run:
             self.epochs_s.append(time.perf_counter() - start_s)
 
 
+def key_of(graph: str, model: str, args: argparse.Namespace) -> str:
+    """Name of a case in the results."""
+    return f"{graph}|{model}" + ("" if args.dtype == "float32" else f"|{args.dtype}")
+
+
 def train(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
     """Every contender's epochs, in turns; the record of this case."""
     import torch
 
     torch.manual_seed(0)
-    start = MODELS[name].make(task.X.shape[1], args.hidden)
+    start = MODELS[name].make(task.X.shape[1], args.hidden).to(getattr(torch, args.dtype))
     runs = {}
     for who, make, override in contenders(MODELS[name], with_compile=not args.no_compile):
         runs[who] = Run(copy.deepcopy(start), make(task), task.labels, override=override)
@@ -93,7 +99,8 @@ def train(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
             run.epoch()
     reference = runs["torch.sparse"].losses
     return {
-        "kind": "case", "key": f"{task.name}|{name}", "model": name, "graph": task.name, "threads": args.threads,
+        "kind": "case", "key": key_of(task.name, name, args), "model": name, "graph": task.name, "threads": args.threads,
+        "dtype": args.dtype,
         "n_nodes": task.A.shape[0], "nnz": task.A._nnz(), "n_features": task.X.shape[1], "epochs": args.epochs,
         "epoch_s": {who: statistics.median(run.epochs_s[WARM_EPOCHS:] or run.epochs_s) for who, run in runs.items()},
         "total_s": {who: sum(run.epochs_s) for who, run in runs.items()},
@@ -185,9 +192,9 @@ def main() -> int:
     results, found = ResultFile(args.json), []
     known = {record["key"]: record for record in results.cases(threads=args.threads, epochs=args.epochs)}
     for graph in filter(None, (*args.graphs.split(","), args.large)):
-        task = make_task(args.matrices, graph)
+        task = make_task(args.matrices, graph).to(getattr(torch, args.dtype))
         for name in args.models.split(","):
-            key = f"{graph}|{name}"
+            key = key_of(graph, name, args)
             if key not in known:
                 known[key] = train(task, name, args)
                 results.append(known[key])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +30,11 @@ class Task:
     normalised: Any  # the same with the weights of a graph convolution
     X: Any
     labels: Any
+
+    def to(self, dtype: Any) -> Task:
+        """The task with numbers of another dtype."""
+        A, normalised, X = (tensor.to(dtype) for tensor in (self.A, self.normalised, self.X))
+        return replace(self, A=A, normalised=normalised, X=X)
 
 
 def make_task(folder: Path, name: str) -> Task:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import runpy
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +76,21 @@ def test_comparison_with_pytorchs_own_tests_tells_right_from_wrong(tmp_path):
     assert "multiply 1" in text
     assert "0 tests differ" in text
     assert "1 tests differ" in run_script(script, file, "--control")
+
+
+@pytest.mark.filterwarnings("ignore:Sparse", "ignore:index_reduce")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_examples_run_on_a_small_graph(name, monkeypatch, capsys):
+    examples = REPOSITORY / "examples"
+    if not examples.is_dir():
+        pytest.skip("the examples are not installed with the package")
+    monkeypatch.syspath_prepend(examples)
+    for module in ("graph", "training"):  # of other folders, perhaps
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    graph = importlib.import_module("graph")
+    monkeypatch.setattr(graph, "communities", partial(graph.communities, n=300))
+    runpy.run_path(str(examples / f"{name}.py"), run_name="__main__")
+    assert "autosparse" in capsys.readouterr().out
 
 
 @pytest.mark.full
