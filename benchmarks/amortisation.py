@@ -46,7 +46,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--effort", choices=("estimate", "measure", "full"), default="measure")
     add("--hint", action="store_true", help="tell autosparse N by options(runs=N)")
-    add("--repeats", type=int, default=3, help=f"fresh processes per cell with N <= {N_REPEATED}")
+    add("--repeats", type=int, default=4, help=f"fresh processes per cell with N <= {N_REPEATED}")
     add("--seconds", type=float, default=20.0, help="most seconds of one cell, both streams together")
     add("--json", type=Path, help="JSON lines: appended to; cells that are there are not measured again")
     add("--cell", help=argparse.SUPPRESS)

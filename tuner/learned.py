@@ -119,9 +119,10 @@ class LearnedModel:
     def ratios(self, features: Floats, schedules: Sequence[SuperSchedule]) -> list[float]:
         """Predicted ratios of any schedules of the space; ScheduleError for others."""
         costs = self.predictor.predict(features, self._shares_of(schedules))
-        return [self._ratio(features, float(cost)) for cost in costs]
+        return [self.ratio_of_cost(features, float(cost)) for cost in costs]
 
-    def _ratio(self, features: Floats, cost: float) -> float:
+    def ratio_of_cost(self, features: Floats, cost: float) -> float:
+        """Predicted time over the default kernel's, of a schedule with this predicted cost."""
         anchor = float(self.predictor.predict(features, self._anchor_share)[0])
         log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
         return float(np.exp(np.clip(log_ratio, -5.0, 5.0)))
@@ -149,7 +150,7 @@ class LearnedModel:
                 continue
             if per_format.get(schedule.format, 0) < PER_FORMAT:
                 per_format[schedule.format] = per_format.get(schedule.format, 0) + 1
-                chosen.append(Proposal(schedule, self._ratio(features, cost)))
+                chosen.append(Proposal(schedule, self.ratio_of_cost(features, cost)))
         return chosen
 
     def schedule(self, node: int) -> SuperSchedule | None:

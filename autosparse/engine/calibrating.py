@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import _native
-from autosparse._native import runtime_api
-from autosparse._native.waconet import ConvolutionWeights, PredictorWeights, pooled_means
+from autosparse._native.waconet import PredictorWeights
+from autosparse.engine.learned import convolve
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.schedule import SuperSchedule
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements
@@ -101,7 +101,7 @@ class Calibration:
         key = str(one.facts["sparsity_hash"])
         if key not in self._patterns:
             pattern = one.recipe.make(self.folder).to_pattern()
-            self._patterns[key] = embed_pattern(pattern, self.weights, _convolve)
+            self._patterns[key] = embed_pattern(pattern, self.weights, convolve)
         return self._patterns[key]
 
     def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:
@@ -141,10 +141,6 @@ def _sample(space: TemplateSpace, rng: np.random.Generator) -> SuperSchedule | N
         return space.sample(rng, _native.supports)
     except ScheduleError:
         return None
-
-
-def _convolve(cells: Sequence[NDArray[np.int32]], weights: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-    return pooled_means(cells, ConvolutionWeights.of(weights), runtime_api.max_threads())
 
 
 def calibrate(

@@ -80,13 +80,14 @@ def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
     from autosparse.tuner.learned import LearnedModel
 
     try:
-        return LearnedModel.read(folder, op, convolve=_convolve, make_predictor=PredictorWeights.of)
+        return LearnedModel.read(folder, op, convolve=convolve, make_predictor=PredictorWeights.of)
     except (RecordError, OSError) as error:
         event("fallback", f"a learned model is not used: {error}", op=op)
         return None
 
 
-def _convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
+def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
+    """Pooled results of the sparse convolutions of `weights` over cells, by the runtime."""
     from autosparse._native.waconet import ConvolutionWeights, pooled_means
 
     return pooled_means(cells, ConvolutionWeights.of(weights), runtime_api.max_threads())

@@ -52,7 +52,7 @@ def write_random_model(path, extractor: str = "waconet", space: JointSpace = SPA
 
 
 def convolve(cells, tensors):
-    return learned_tier._convolve(cells, tensors)
+    return learned_tier.convolve(cells, tensors)
 
 
 # -- codes and cells: no torch

@@ -1,0 +1,226 @@
+"""Search strategies on one learned cost model: best predicted cost against trials and time (WACO §5.4, Fig. 16).
+
+    python benchmarks/search_compare.py --models FOLDER --op spmv [--matrices FOLDER] [--trials 400] [--out FILE]
+
+FOLDER holds what `python -m autosparse calibrate --out FOLDER` wrote. Every strategy asks the same model for the cost
+of one schedule after another (the graph in batches, as it is used) on the same patterns; costs are given as predicted
+ratios to the default kernel. HyperOpt (TPE) takes part where it is installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from autosparse._native.waconet import PredictorWeights
+from autosparse.tuner.collect.recipes import Recipe, real_files
+from autosparse.tuner.generators import FAMILIES, generate
+from autosparse.tuner.graph import best_first, exhaustive
+from autosparse.tuner.learned import LearnedModel
+from autosparse.tuner.template import Categorical, Code, TemplateSpace
+
+from autosparse import _native
+from autosparse.engine.learned import convolve
+from autosparse.errors import ScheduleError
+from autosparse.pattern import Pattern
+from autosparse.schedule import SuperSchedule
+
+MIN_NNZ = 100_000
+
+
+@dataclass
+class Outcome:
+    """One strategy on one pattern."""
+
+    strategy: str
+    pattern: str
+    n_trials: int
+    seconds: float
+    model_s: float  # of these, in the cost model
+    best_ratio: float
+    trace: list[tuple[int, float, float]] = field(default_factory=list)  # (trials, seconds, best ratio so far)
+
+
+class Objective:
+    """The predicted ratio of a schedule, with a count, a clock and a trace."""
+
+    def __init__(self, model: LearnedModel, features: np.ndarray) -> None:
+        self.model, self.features = model, features
+        self.n_trials, self.model_s, self.best = 0, 0.0, float("inf")
+        self.trace: list[tuple[int, float, float]] = []
+        self.start_s = time.perf_counter()
+
+    def __call__(self, schedule: SuperSchedule) -> float:
+        """Ask about one schedule."""
+        start_s = time.perf_counter()
+        (ratio,) = self.model.ratios(self.features, [schedule])
+        self.note(1, ratio, time.perf_counter() - start_s)
+        return ratio
+
+    def note(self, n: int, ratio: float, model_s: float) -> None:
+        """`n` schedules were asked about in `model_s` seconds; the best of them has this ratio."""
+        self.n_trials += n
+        self.model_s += model_s
+        self.best = min(self.best, ratio)
+        self.trace.append((self.n_trials, time.perf_counter() - self.start_s, self.best))
+
+    def outcome(self, strategy: str, pattern: str) -> Outcome:
+        """What has been found."""
+        seconds = time.perf_counter() - self.start_s
+        return Outcome(strategy, pattern, self.n_trials, seconds, self.model_s, self.best, self.trace)
+
+
+Strategy = Callable[[Objective, int], None]
+
+
+Score = Callable[[np.ndarray], np.ndarray]  # nodes of the graph -> predicted costs
+
+
+def _on_graph(walk: Callable[[Score, LearnedModel, int], object]) -> Strategy:
+    def run(objective: Objective, n_trials: int) -> None:
+        model = objective.model
+
+        def score(ids: np.ndarray) -> np.ndarray:
+            start_s = time.perf_counter()
+            costs = model.predictor.predict(objective.features, model.shares, ids)
+            ratio = model.ratio_of_cost(objective.features, float(costs.min()))
+            objective.note(ids.size, ratio, time.perf_counter() - start_s)
+            return costs
+
+        walk(score, model, n_trials)
+
+    return run
+
+
+def _random(objective: Objective, n_trials: int) -> None:
+    rng = np.random.default_rng(0)
+    spaces = objective.model.weights.space.spaces
+    for at in range(n_trials):
+        objective(spaces[at % len(spaces)].sample(rng, _native.supports))
+
+
+def _legal(space: TemplateSpace, code: Code) -> SuperSchedule | None:
+    try:
+        schedule = space.decode(code)
+        space.encode(schedule)
+    except ScheduleError:
+        return None
+    return schedule if _native.supports(space.operation, schedule) is None else None
+
+
+def _tpe(objective: Objective, n_trials: int) -> None:
+    """HyperOpt: a choice for each categorical parameter, sort keys for each permutation, penalties for the illegal."""
+    hyperopt = importlib.import_module("hyperopt")
+    hp = hyperopt.hp
+    spaces = objective.model.weights.space.spaces
+
+    def choices(space: TemplateSpace) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for one in space.parameters:
+            if isinstance(one, Categorical):
+                found[one.name] = hp.randint(f"{space.name}.{one.name}", one.size)
+            else:
+                found[one.name] = [hp.uniform(f"{space.name}.{one.name}.{k}", 0, 1) for k in range(len(one.items))]
+        return found
+
+    def cost(point: dict[str, Any]) -> float:
+        which, values = point["which"], point["values"]
+        space = spaces[which]
+        code = tuple(
+            int(values[one.name])
+            if isinstance(one, Categorical)
+            else tuple(int(place) for place in np.argsort(values[one.name]))
+            for one in space.parameters
+        )
+        schedule = _legal(space, code)
+        return 1e3 if schedule is None else objective(schedule)
+
+    domain = hp.choice("space", [{"which": at, "values": choices(space)} for at, space in enumerate(spaces)])
+    hyperopt.fmin(
+        cost, domain, hyperopt.tpe.suggest, n_trials, rstate=np.random.default_rng(0), show_progressbar=False, verbose=0
+    )
+
+
+STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
+    "graph": (
+        None,
+        _on_graph(
+            lambda score, model, n: best_first(model.graph.neighbours, score, model.graph.entries, beam=32, most=n)
+        ),
+    ),
+    "exhaustive": (None, _on_graph(lambda score, model, n: exhaustive(len(model.graph), score))),
+    "random": (None, _random),
+    "hyperopt": ("hyperopt", _tpe),
+}
+"""Name -> (module it needs, strategy). `exhaustive` scores every program of the graph, whatever the budget."""
+
+
+def patterns(folder: Path | None, n: int) -> Iterator[tuple[str, Pattern]]:
+    """Held-out real patterns of at least MIN_NNZ entries, else generated ones."""
+    if folder is None:
+        for family in [name for name, row in FAMILIES.items() if row.n_dims == 2][:n]:
+            yield family, generate(family, nnz=MIN_NNZ, seed=1).to_pattern()
+        return
+    chosen = []
+    for one in real_files(folder):
+        recipe = Recipe(kind="real", source=one.name, group=one.group, n_dims=one.n_dims)
+        if one.n_dims == 2 and one.nnz >= MIN_NNZ and recipe.is_held_out:
+            chosen.append(recipe)
+    for recipe in chosen[:n]:
+        yield recipe.source, recipe.make(folder).to_pattern()
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=Path, required=True)
+    parser.add_argument("--op", default="spmv")
+    parser.add_argument("--matrices", type=Path)
+    parser.add_argument("--patterns", type=int, default=8)
+    parser.add_argument("--trials", type=int, default=400)
+    parser.add_argument("--out", type=Path)
+    return parser.parse_args(given)
+
+
+def main() -> None:
+    """Compare, print, keep."""
+    args = arguments()
+    model = LearnedModel.read(args.models, args.op, convolve=convolve, make_predictor=PredictorWeights.of)
+    _ = model.shares  # computed when the model is loaded
+    outcomes: list[Outcome] = []
+    for name, pattern in patterns(args.matrices, args.patterns):
+        start_s = time.perf_counter()
+        features = model.features(pattern)
+        features_s = time.perf_counter() - start_s
+        for strategy, (module, run) in STRATEGIES.items():
+            if module is not None and importlib.util.find_spec(module) is None:
+                continue
+            objective = Objective(model, features)
+            run(objective, args.trials)
+            outcomes.append(objective.outcome(strategy, name))
+        print(f"{name}: features in {features_s * 1e3:.1f} ms", flush=True)
+    print(f"\n{'strategy':<12} {'trials':>8} {'seconds':>9} {'in model':>9} {'best ratio (geomean)':>21}")
+    for strategy, (module, _) in STRATEGIES.items():
+        mine = [one for one in outcomes if one.strategy == strategy]
+        if not mine:
+            print(f"{strategy:<12} not run: {module} is not installed")
+            continue
+        seconds = statistics.median(one.seconds for one in mine)
+        share = statistics.median(one.model_s / one.seconds for one in mine)
+        best = statistics.geometric_mean(one.best_ratio for one in mine)
+        print(f"{strategy:<12} {mine[0].n_trials:>8} {seconds:>9.4f} {share:>9.0%} {best:>21.4f}")
+    if args.out is not None:
+        args.out.write_text("\n".join(json.dumps(asdict(one)) for one in outcomes) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
