@@ -99,8 +99,8 @@ def train(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
             run.epoch()
     reference = runs["torch.sparse"].losses
     return {
-        "kind": "case", "key": key_of(task.name, name, args), "model": name, "graph": task.name, "threads": args.threads,
-        "dtype": args.dtype,
+        "kind": "case", "key": key_of(task.name, name, args), "model": name, "graph": task.name,
+        "threads": args.threads, "dtype": args.dtype,
         "n_nodes": task.A.shape[0], "nnz": task.A._nnz(), "n_features": task.X.shape[1], "epochs": args.epochs,
         "epoch_s": {who: statistics.median(run.epochs_s[WARM_EPOCHS:] or run.epochs_s) for who, run in runs.items()},
         "total_s": {who: sum(run.epochs_s) for who, run in runs.items()},
