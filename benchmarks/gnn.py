@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from peerlib.environment import matrices_folder, start_again
 from peerlib.graph_networks import MODELS, Forward, Task, contenders, make_task
+from peerlib.machine import machine_facts
 from peerlib.records import ResultFile
 from peerlib.table import aligned, seconds
 from peerlib.timing import Protocol, take_turns
@@ -190,6 +191,8 @@ def main() -> int:
 
     torch.set_num_threads(args.threads)
     results, found = ResultFile(args.json), []
+    if not any(line["kind"] == "run" for line in results.lines()):
+        results.append({"kind": "run", "run": time.strftime("%Y-%m-%dT%H:%M:%S"), **machine_facts()})
     known = {record["key"]: record for record in results.cases(threads=args.threads, epochs=args.epochs)}
     for graph in filter(None, (*args.graphs.split(","), args.large)):
         task = make_task(args.matrices, graph).to(getattr(torch, args.dtype))

@@ -55,7 +55,8 @@ def test_graph_network_benchmark_compares_loss_curves(folder):
     out = folder / "out.jsonl"
     given = ("--matrices", folder, "--graphs", "small", "--large", "", "--epochs", 7, "--hidden", 16, "--threads", 1)
     run_script(REPOSITORY / "benchmarks" / "gnn.py", *given, "--no-compile", "--no-mlp", "--json", out)
-    records = [json.loads(line) for line in out.read_text().splitlines()]
+    run, *records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert run["kind"] == "run"
     assert [record["model"] for record in records] == ["gcn", "sage", "gat"]
     for record in records:
         assert {"torch.sparse", "autosparse override", "autosparse"} <= set(record["epoch_s"])
