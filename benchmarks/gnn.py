@@ -30,6 +30,7 @@ from peerlib.timing import Protocol, take_turns
 
 GRAPHS: Final = "cora_shchur,citeseer_shchur,pubmed"
 WARM_EPOCHS: Final = 5  # not part of the median
+ORDER: Final = ("dense", "torch.sparse", "torch.compile", "PyG", "DGL", "autosparse override", "autosparse")  # of bars
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -161,25 +162,28 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
-    """Bars: time relative to torch.sparse."""
+    """Bars of time relative to torch.sparse: a panel of networks, a panel of pruned layers."""
     import matplotlib as mpl
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt
 
-    names = list(dict.fromkeys(who for record in found for who in record["epoch_s"]))
-    figure, axes = plt.subplots(figsize=(1 + 1.2 * len(found), 4))
-    for place, who in enumerate(names):
-        heights = [r["epoch_s"].get(who, float("nan")) / r["epoch_s"]["torch.sparse"] for r in found]
-        axes.bar([i + 0.8 * place / len(names) for i in range(len(found))], heights, 0.8 / len(names), label=who)
-    axes.set_xticks(range(len(found)), [f"{r['model']}\n{r['graph']}" for r in found], fontsize=7)
-    axes.set_ylabel("time per epoch / torch.sparse")
-    axes.set_yscale("log")
-    axes.axhline(1.0, color="black", linewidth=0.5)
-    axes.legend(fontsize=7)
+    layers = [record for record in found if record["model"] == "pruned mlp"]
+    panels = [panel for panel in ([record for record in found if record not in layers], layers) if panel]
+    figure, rows = plt.subplots(len(panels), figsize=(11, 3.2 * len(panels)), squeeze=False)
+    for axes, panel in zip(rows[:, 0], panels, strict=True):
+        names = sorted({who for record in panel for who in record["epoch_s"]}, key=ORDER.index)
+        for place, who in enumerate(names):
+            heights = [r["epoch_s"].get(who, float("nan")) / r["epoch_s"]["torch.sparse"] for r in panel]
+            at = [i + 0.8 * ((place + 0.5) / len(names) - 0.5) for i in range(len(panel))]
+            axes.bar(at, heights, 0.8 / len(names), label=who, color=f"C{ORDER.index(who)}")
+        axes.set_xticks(range(len(panel)), [f"{r['model']}\n{r['graph'].replace('_', ' ')}" for r in panel], fontsize=6)
+        axes.set_ylabel("time / torch.sparse")
+        axes.axhline(1.0, color="black", linewidth=0.5)
+        axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=120)
+    figure.savefig(path, dpi=110)
 
 
 def main() -> int:
