@@ -7,7 +7,8 @@
 
 enum { LINE = 64 };
 enum { NARROWEST = 128 };     /* bytes of a panel's row: below, reading A once more for each costs too much */
-enum { READS_PER_COPY = 70 }; /* of a row of B, from which on copying it surely pays */
+enum { READS_PER_COPY = 70 };  /* of a row of B, from which on copying it surely pays */
+enum { READS_PER_PANEL = 32 }; /* the same for panels of a B that is larger than a core's own cache */
 enum { COPY_ROWS_LEAST = 64 }; /* handed to a thread at once */
 enum { PAGE = 4096 };
 
@@ -22,7 +23,8 @@ asp_panels asp_choose_panels(const void *B, int64_t n_rows, int64_t row_bytes, i
     const int64_t cache_bytes = asp_private_cache_bytes() * 3 / 4;
     int64_t width = (row_bytes + LINE - 1) / LINE * LINE;
     asp_panels panels = {row_bytes, width, 0};
-    if (n_reads < READS_PER_COPY * n_rows || row_bytes < LINE) return panels;
+    const int64_t reads = n_rows * width <= asp_private_cache_bytes() ? READS_PER_COPY : READS_PER_PANEL;
+    if (n_reads < reads * n_rows || row_bytes < LINE) return panels;
     if (n_rows * width <= cache_bytes) {
         panels.copies = ((uintptr_t)B | (uintptr_t)ld) % LINE != 0;
         return panels;
