@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -38,6 +39,7 @@ class KernelTrial:
     failed: str | None = None
     crowded: bool = False
     packed_bytes: int = 0
+    n_timed: int = 0  # runs that were given out to be timed
     build_s: float = 0.0
     pack_s: float = 0.0
     gain_s: float = 0.0  # what one product with this kernel saves, once measured
@@ -246,7 +248,7 @@ class Bench:
     structure_version: int
     failures: list[str] = field(default_factory=list)
     is_stale: bool = False  # the matrix has another structure than the problem by now
-    _call: Call | None = None  # on synthetic dense operands
+    _calls: tuple[Call, ...] = ()  # on synthetic dense operands
 
     def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
         """A trial of `schedule`."""
@@ -335,12 +337,15 @@ class Bench:
         operand = self.operand()
         if operand is None or trial.failed is not None:
             return None
-        if self._call is None:  # kept, so that every candidate meets the same memory
-            self._call = self.handling.synthetic(self.problem, operand)
-        call = self._call
+        if not self._calls:  # kept, so that every candidate meets the same memory
+            self._calls = self.handling.synthetic(self.problem, operand)
+        # Each twice: a product is timed after one that brought its operands back into the caches.
+        each_twice = [call for call in self._calls for _ in range(2)]
+        turns = itertools.islice(itertools.cycle(each_twice), 2 * (trial.n_timed % len(self._calls)), None)
+        trial.n_timed += 1
         if trial.schedule is None:
-            return lambda: call.by_default(self.n_threads(), self.flags)
-        return (lambda: trial.run(operand, call)) if trial.run(operand, call) else None
+            return lambda: next(turns).by_default(self.n_threads(), self.flags)
+        return (lambda: trial.run(operand, next(turns))) if trial.run(operand, self._calls[0]) else None
 
     @property
     def flags(self) -> int:
@@ -349,4 +354,4 @@ class Bench:
 
     def release(self) -> None:
         """Give the dense operands' memory back: timing is over."""
-        self._call = None
+        self._calls = ()

@@ -1,0 +1,45 @@
+"""What candidates are timed on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.generators import generate
+
+from autosparse.engine.calls import MatmulCall
+from autosparse.engine.collecting import bench_for
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+
+
+@pytest.mark.parametrize("op", ["spmv", "spmm32"])
+def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, monkeypatch):
+    places = []
+    by_default = MatmulCall.by_default
+
+    def spy(call, *args):
+        places.append(call.source % 64)
+        return by_default(call, *args)
+
+    monkeypatch.setattr(MatmulCall, "by_default", spy)
+    with bench_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as bench:
+        trial = bench.bench(None)
+        for run in (bench.runner(trial), bench.runner(trial)):
+            for _ in range(5):
+                run()
+    # Each place twice, so that a warm-up and the run that is timed meet the same one; the next sample begins elsewhere.
+    assert places == [0, 0, 16, 16, 0, 16, 16, 0, 0, 16]
+
+
+def test_both_places_hold_finite_values():
+    with bench_for(generate("mesh", nnz=2_000, seed=1), OPS["spmm32"]) as bench:
+        problem, operand = bench.problem, bench.bench.operand()
+        calls = bench.bench.handling.synthetic(problem, operand)
+        n = problem.matrix.n_cols * problem.n_dense_cols
+        for call in calls:
+            B = np.frombuffer(runtime_api.ffi.buffer(runtime_api.ffi.cast("char *", call.source), 4 * n), np.float32)
+            assert np.isfinite(B).all()
+            assert call.source >= runtime_api.address_of(call.kept[0])
+            assert call.source + 4 * n <= runtime_api.address_of(call.kept[0]) + call.kept[0].nbytes
