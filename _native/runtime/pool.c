@@ -348,6 +348,12 @@ int asp_was_forked(void) { return pool.forked; }
 
 void asp_pool_set_caution(int on) { pool.reckless = !on; }
 
+int64_t asp_pool_caution_left_ns(void)
+{
+    const int64_t left_ns = pool.reckless ? 0 : pool.cautious_until_ns - clock_ns(CLOCK_MONOTONIC);
+    return left_ns > 0 ? left_ns : 0;
+}
+
 void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
 {
     *n_shared = pool.n_shared;
@@ -368,6 +374,7 @@ int asp_max_threads(void) { return 1; }
 void asp_after_fork(void) {}
 int asp_was_forked(void) { return 0; }
 void asp_pool_set_caution(int on) { (void)on; }
+int64_t asp_pool_caution_left_ns(void) { return 0; }
 void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
 {
     *n_shared = *n_held_back = *n_stalls = 0;

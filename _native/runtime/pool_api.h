@@ -16,5 +16,7 @@ void asp_after_fork(void);
 int asp_was_forked(void);
 /* Counters since the start: jobs run with helpers, jobs kept on one thread because the cores were busy, stalls seen. */
 void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls);
+/* Nanoseconds for which small jobs still stay on one thread, because of a stall; 0: they do not. */
+int64_t asp_pool_caution_left_ns(void);
 /* 1 (default): keep small jobs on one thread while the cores are busy; 0: never hold back (tests). */
 void asp_pool_set_caution(int on);

@@ -28,6 +28,8 @@ from autosparse.unfolding import AnyOperand
 DEFAULT_PATIENCE: Final = 4
 """`KernelTrial.patience` of a kernel whose gain was never measured."""
 MAX_PATIENCE: Final = 1000
+PATIENCE_S: Final = 0.5
+"""Of a bench, all in all: how long it waits for threads that keep away from busy cores."""
 
 
 @dataclass(slots=True, eq=False)
@@ -249,6 +251,7 @@ class Bench:
     failures: list[str] = field(default_factory=list)
     is_stale: bool = False  # the matrix has another structure than the problem by now
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
+    _patience_s: float = PATIENCE_S
 
     def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
         """A trial of `schedule`."""
@@ -341,11 +344,22 @@ class Bench:
             self._calls = self.handling.synthetic(self.problem, operand)
         # Each twice: a product is timed after one that brought its operands back into the caches.
         each_twice = [call for call in self._calls for _ in range(2)]
+        self._wait_for_threads()
         turns = itertools.islice(itertools.cycle(each_twice), 2 * (trial.n_timed % len(self._calls)), None)
         trial.n_timed += 1
         if trial.schedule is None:
             return lambda: next(turns).by_default(self.n_threads(), self.flags)
         return (lambda: trial.run(operand, next(turns))) if trial.run(operand, self._calls[0]) else None
+
+    def _wait_for_threads(self) -> None:
+        """After a stall small products stay on one thread for a while (`runtime/pool.c`), as after every compilation.
+
+        What is timed then says little about products on all threads.
+        """
+        if self.n_threads() > 1 and self._patience_s > 0:
+            left_s = min(runtime_api.lib.asp_pool_caution_left_ns() * 1e-9, self._patience_s)
+            self._patience_s -= left_s
+            time.sleep(left_s)
 
     @property
     def flags(self) -> int:

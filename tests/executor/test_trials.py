@@ -8,6 +8,7 @@ from autosparse._native import runtime_api
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.generators import generate
 
+from autosparse.engine import trials
 from autosparse.engine.calls import MatmulCall
 from autosparse.engine.collecting import bench_for
 
@@ -43,3 +44,22 @@ def test_both_places_hold_finite_values():
             assert np.isfinite(B).all()
             assert call.source >= runtime_api.address_of(call.kept[0])
             assert call.source + 4 * n <= runtime_api.address_of(call.kept[0]) + call.kept[0].nbytes
+
+
+def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
+    """... but not for ever: a machine that stays busy is measured as it is."""
+    slept = []
+
+    class Busy:
+        def __getattr__(self, name):
+            return (lambda: 400_000_000) if name == "asp_pool_caution_left_ns" else getattr(runtime_api_lib, name)
+
+    runtime_api_lib = runtime_api.lib
+    with bench_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as bench:
+        monkeypatch.setattr(trials.runtime_api, "lib", Busy())
+        monkeypatch.setattr(trials.time, "sleep", slept.append)
+        monkeypatch.setattr(trials.Bench, "n_threads", lambda _: 2)
+        for _ in range(4):
+            bench.bench._wait_for_threads()
+        monkeypatch.undo()
+    assert slept == pytest.approx([0.4, trials.PATIENCE_S - 0.4])
