@@ -87,7 +87,11 @@ class OwnSpace(TemplateSpace):
         }
         self.parameters: tuple[Parameter, ...] = (
             Categorical("family", tuple(self._families), is_ladder=False),
-            *(Categorical(name, values, is_ladder=name != "row_order") for name, values in sizes.items()),
+            *(
+                Categorical(name, values, is_ladder=name != "row_order")
+                for name, values in sizes.items()
+                if len(values) > 1
+            ),
             Categorical("tile", self._tiles),
             Categorical("bits", (16, 32)),
             Categorical("unroll", space.UNROLL),
@@ -114,7 +118,7 @@ class OwnSpace(TemplateSpace):
     def schedule_of(self, values: Values) -> SuperSchedule:
         """The member of the family; ScheduleError when the family has no such sizes."""
         row = self._families[values["family"]]
-        size = {key: values[name] for key, name in SIZE_NAMES.items() if values[name]}
+        size = {key: values[name] for key, name in SIZE_NAMES.items() if values.get(name)}
         if size not in row.sizes:
             raise ScheduleError.not_in_space(f"sizes of {row.name}", size, row.sizes)
         is_dynamic = values["partition"] == "dynamic"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import time
 from dataclasses import asdict
@@ -78,9 +79,9 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _trainer(arguments: argparse.Namespace) -> Trainer:
+    importlib.import_module("autosparse.tuner.networks")  # says so when torch is missing
     import torch
 
-    import autosparse.tuner.networks  # noqa: F401  # says so when torch is missing
     from autosparse.tuner.training.data import read_data
     from autosparse.tuner.training.trainer import Settings, Trainer
 
