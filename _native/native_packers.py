@@ -12,7 +12,7 @@ from autosparse._native.levels import COORDINATE_DTYPES, coordinate_dtype
 from autosparse._native.rows import Rows
 from numpy.typing import NDArray
 
-from autosparse.formats import Format
+from autosparse.formats import PRESETS, Format
 from autosparse.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class RowsPacker:
     @staticmethod
     def takes(fmt: Format) -> bool:
         """CSR of any index width."""
-        return _levels(fmt) == "i1:U,k1:C"
+        return _levels(fmt) == PRESETS["CSR"].levels
 
     @staticmethod
     def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
@@ -105,7 +105,7 @@ class PanelsPacker:
     @staticmethod
     def takes(fmt: Format) -> bool:
         """The sparse block format of WACO §5.2.1, rows not split."""
-        return _levels(fmt) == "k1:U,i1:U,k0:C"
+        return _levels(fmt) == PRESETS["sparse block"].levels
 
     @staticmethod
     def pack(rows: Rows, values: Array, fmt: Format) -> Packed:

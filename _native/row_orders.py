@@ -42,6 +42,8 @@ def by_rcm(rows: Rows) -> Array:
     from scipy.sparse import csgraph
 
     n = max(rows.n_rows, rows.n_cols)
+    if n == 0:  # SciPy asks for the largest of no degrees
+        return np.empty(0, dtype=np.int64)
     indptr = np.concatenate([rows.indptr, np.full(n - rows.n_rows, rows.indptr[-1], dtype=rows.indptr.dtype)])
     ones = np.ones(rows.indices.size, dtype=np.int8)
     pattern = sps.csr_matrix((ones, rows.indices, indptr), shape=(n, n), copy=True)

@@ -16,7 +16,7 @@ from autosparse._native import memory, runtime_api
 from autosparse._native.levels import COORDINATE_DTYPES
 from numpy.typing import NDArray
 
-from autosparse.formats import Format, LevelKind
+from autosparse.formats import PRESETS, Format, LevelKind
 from autosparse.pattern import Pattern
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 
-LEVELS: Final = ("i1:U,k1:S,i0:U", "i1:U,k1:D,i0:U")
+LEVELS: Final = (PRESETS["SELL"].levels, PRESETS["SELL with diagonals"].levels)
 """Levels of the formats that are packed here."""
 SIDES: Final[Mapping[str, tuple[str, int]]] = {
     "begin": ("pos", 3),

@@ -11,19 +11,7 @@ for each of these positions (Chou et al. 2018). The blocks of lanes are numbered
 within windows of `sigma` (1: left in their order). Any other format can store rows in an order of its own, one of
 `ROW_ORDERS`, in which rows that share columns come after each other; results are in the user's order all the same.
 
-====================  ==============================================
-CSR                   ``i1:U,k1:C``
-CSC                   ``k1:U,i1:C``
-DCSR                  ``i1:C,k1:C``
-BCSR 4x4              ``i1:U,k1:C,i0:U,k0:U | i=4,k=4``
-UCU (dense columns)   ``i1:U,k1:C,i0:U | i=8``
-sparse block (UUC)    ``k1:U,i1:U,k0:C | k=16384``
-SELL-16-512           ``i1:U,k1:S,i0:U | i=16 | sigma=512``
-COO                   ``i1:N,k1:Q``
-CSF                   ``i1:C,k1:C,l1:C``
-CSF, flat             ``i1:U,k1:N,l1:Q``
-CSR, rows by RCM      ``i1:U,k1:C | rows=rcm``
-====================  ==============================================
+Formats that the literature names are rows of `PRESETS`.
 """
 
 from __future__ import annotations
@@ -218,4 +206,41 @@ class Format:
         )
 
 
-CSR: Final = Format.parse("i1:U,k1:C")
+@dataclass(frozen=True, slots=True)
+class Preset:
+    """A format that the literature names: its levels, split sizes as they are usual, and where it comes from."""
+
+    levels: str
+    settings: str
+    source: str
+
+    @property
+    def format(self) -> Format:
+        """With the split sizes of `settings`."""
+        return Format.parse(f"{self.levels} | {self.settings}" if self.settings else self.levels)
+
+
+PRESETS: Final[Mapping[str, Preset]] = {
+    "CSR": Preset("i1:U,k1:C", "", "UC in WACO, Fig. 3 (a)"),
+    "CSC": Preset("k1:U,i1:C", "", "CSR of the transpose"),
+    "DCSR": Preset("i1:C,k1:C", "", "Buluç and Gilbert 2008: hypersparse, rows without entries left out"),
+    "DCSC": Preset("k1:C,i1:C", "", "Buluç and Gilbert 2008"),
+    "dense": Preset("i1:U,k1:U", "", "UU"),
+    "BCSR": Preset("i1:U,k1:C,i0:U,k0:U", "i=4,k=4", "Im and Yelick 2001; UCUU in WACO, Fig. 3 (b)"),
+    "BCSR 1 x c": Preset("i1:U,k1:C,k0:U", "k=4", "Vuduc 2003: blocks along rows"),
+    "BCSC": Preset("k1:U,i1:C,k0:U,i0:U", "i=4,k=4", "BCSR of the transpose"),
+    "UCU": Preset("i1:U,k1:C,i0:U", "i=8", "WACO §5.2.1, Fig. 14: blocks along columns"),
+    "sparse block": Preset("k1:U,i1:U,k0:C", "k=16384", "UUC in WACO §5.2.1: panels of columns"),
+    "CSB": Preset("i1:U,k1:U,i0:N,k0:Q", "i=256,k=256", "Buluç et al. 2009: a list of entries for each block"),
+    "COO": Preset("i1:N,k1:Q", "", "Chou et al. 2018"),
+    "SELL": Preset("i1:U,k1:S,i0:U", "i=16 | sigma=512", "Kreutzer et al. 2014: SELL-C-sigma, here SELL-16-512"),
+    "SELL with diagonals": Preset("i1:U,k1:D,i0:U", "i=16 | sigma=512", "SELL, and DIA in slices that it suits"),
+    "CSR by RCM": Preset("i1:U,k1:C", "rows=rcm", "Cuthill and McKee 1969"),
+    "CSF": Preset("i1:C,k1:C,l1:C", "", "Smith and Karypis 2015; CCC in WACO §5.1"),
+    "CSF, dense roots": Preset("i1:U,k1:C,l1:C", "", "UCC: every row has a place, as in CSR"),
+    "CSF, flat": Preset("i1:U,k1:N,l1:Q", "", "the entries of a row one by one: no fibers"),
+    "COO of order 3": Preset("i1:N,k1:Q,l1:Q", "", "Chou et al. 2018"),
+}
+"""Formats by the names of the literature: of matrices, then of tensors of order 3."""
+
+CSR: Final = PRESETS["CSR"].format

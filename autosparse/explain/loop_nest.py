@@ -7,23 +7,26 @@ from __future__ import annotations
 
 from typing import Final
 
-from autosparse.formats import SLICED_KINDS, Format, LevelKind
+from autosparse.formats import PRESETS, SLICED_KINDS, Format, LevelKind
 from autosparse.schedule import SuperSchedule
 
 WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
 """What the coordinates of an index are called; other indices keep their letter."""
 
 NAMES: Final = {
-    "i1:U,k1:C": "CSR",
-    "k1:U,i1:C": "CSC",
-    "i1:C,k1:C": "DCSR (rows without entries left out)",
-    "i1:U,k1:U": "dense",
-    "i1:U,k1:C,i0:U,k0:U": "BCSR, dense blocks of {i} x {k}",
-    "i1:U,k1:C,i0:U": "UCU, {i} rows share one list of columns",
-    "i1:U,k1:C,k0:U": "row vectors, runs of {k} columns",
-    "k1:U,i1:U,k0:C": "column panels, {k} columns each",
-    "i1:U,k1:S,i0:U": "SELL, slices of {i} rows",
-    "i1:U,k1:D,i0:U": "SELL, slices of {i} rows, diagonals where they are filled",
+    PRESETS[preset].levels: name
+    for preset, name in (
+        ("CSR", "CSR"),
+        ("CSC", "CSC"),
+        ("DCSR", "DCSR (rows without entries left out)"),
+        ("dense", "dense"),
+        ("BCSR", "BCSR, dense blocks of {i} x {k}"),
+        ("UCU", "UCU, {i} rows share one list of columns"),
+        ("BCSR 1 x c", "row vectors, runs of {k} columns"),
+        ("sparse block", "column panels, {k} columns each"),
+        ("SELL", "SELL, slices of {i} rows"),
+        ("SELL with diagonals", "SELL, slices of {i} rows, diagonals where they are filled"),
+    )
 }
 """Levels -> name of the format, with the split sizes to be filled in."""
 

@@ -16,7 +16,7 @@ from autosparse.formats import ROW_ORDERS, Format
 from autosparse.pattern import Pattern
 from tests.native import cases
 
-SHAPES = ((0, 4), (5, 0), (1, 1), (40, 40), (23, 61), (61, 23))
+SHAPES = ((0, 0), (0, 4), (5, 0), (1, 1), (40, 40), (23, 61), (61, 23))
 MADE = (
     cases.schedule("i1:U,k1:C | rows=first", "i1 k1"),
     cases.schedule("i1:U,k1:C | rows=rcm", "i1 k1", unroll=16),
