@@ -17,6 +17,27 @@ int asp_csr_mm_at(int transposed, int dtype, int itype, int64_t n_rows, int64_t 
         ldb, (void *)C, n_vecs, n_vecs, n_threads, flags);
 }
 
+#define SCALED_SUM(T)                                                                         \
+    for (int64_t i = 0; i < n; ++i)                                                           \
+        for (int64_t j = 0; j < m; ++j) {                                                     \
+            T *at = (T *)C + i * m + j;                                                       \
+            *at = (T)alpha * *at;                                                             \
+            if (base) *at += (T)beta * ((const T *)base)[i * row_step + j * column_step];     \
+        }
+
+int asp_scaled_sum_at(int dtype, int64_t n, int64_t m, uintptr_t C, double alpha, uintptr_t base, int64_t row_step,
+                      int64_t column_step, double beta)
+{
+    if (dtype == 0) {
+        SCALED_SUM(float)
+    } else if (dtype == 1) {
+        SCALED_SUM(double)
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
 int asp_csr_rows_at(int dtype, int itype, int64_t n_rows, int64_t n_cols, uintptr_t indptr, uintptr_t indices,
                     uintptr_t data, uintptr_t B, int64_t ldb, int64_t n_b, uintptr_t C, int n_threads, int flags)
 {

@@ -176,10 +176,13 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 
 
 def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
-    if a.dim() != 2 or b.dim() != 2 or not _holds(a.dtype, alpha, beta):
+    if a.dim() != 2 or b.dim() != 2:
         return None
     product = direct.multiply(a, b)  # asks little, and wastes little where base does not fit
-    if not _fits(base, torch.Size((a.shape[0], b.shape[1])) if product is None else product.shape, a.dtype):
+    if product is not None and direct.scale_and_add(product, base, beta, alpha):
+        return product
+    shape = torch.Size((a.shape[0], b.shape[1])) if product is None else product.shape
+    if not _holds(a.dtype, alpha, beta) or not _fits(base, shape, a.dtype):
         return None
     if product is None and (product := multiply(a, b)) is None:
         return None
@@ -190,8 +193,7 @@ def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """aten::addmm: beta · base + alpha · a b."""
-    fits = a.layout is torch.sparse_coo and is_tiny(a, b) and base.dtype is a.dtype
-    if fits and base.shape == (a.shape[0], b.shape[1]):
+    if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
         return theirs.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
@@ -249,15 +251,14 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x."""
-    product = None
-    is_theirs = is_tiny(a, x) and out.data_ptr() != x.data_ptr()  # theirs would read what it has written
-    ours = not is_theirs and len(a.shape) == 2 and _holds(a.dtype, alpha, beta)
-    if ours and _fits(base, a.shape[:1], a.dtype):
+    if is_tiny(a, x) and out.data_ptr() != x.data_ptr():  # theirs would read what it has written
+        return theirs.addmv(keys, base, a, x, beta, alpha, out)
+    result = None
+    if len(a.shape) == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
         product = _times_vector(a, x)
-    result = None if product is None else _scaled_sum(product, base, beta, alpha)
+        result = None if product is None else _scaled_sum(product, base, beta, alpha)
     if result is None or not _takes(out, result):
-        originals["addmv.out"].call_boxed(keys, base, a, x, **theirs.scales(beta, alpha), out=out)
-        return out
+        return theirs.addmv(keys, base, a, x, beta, alpha, out)
     return out.copy_(result)
 
 

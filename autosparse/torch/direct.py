@@ -99,6 +99,23 @@ def _multiply_rows(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
     return out
 
 
+def scale_and_add(product: torch.Tensor, base: torch.Tensor, beta: Any, alpha: Any) -> bool:
+    """Alpha · product + beta · base, of one shape, written over `product`, which has no gaps; False: not small.
+
+    Two operators of PyTorch's take 3 µs, one of them to make a tensor of a number.
+    """
+    code = _CODES.get(product.dtype)
+    if alpha == 1 or code is None or type(alpha) is complex or type(beta) is complex or product.numel() > FEW_ENTRIES:
+        return False
+    shape, address, steps = product.shape, 0, (0, 0)
+    if beta != 0:
+        if base.shape != shape or not _is_plain(base, product.dtype):
+            return False
+        address, steps = base.data_ptr(), (*base.stride(), 1)
+    n, m = shape if len(shape) == 2 else (shape[0], 1)
+    return lib.asp_scaled_sum_at(code, n, m, product.data_ptr(), alpha, address, steps[0], steps[1], beta) == 0
+
+
 def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: Any) -> torch.Tensor | None:
     """Alpha · (X Y at S's entries) + beta · S with index arrays of its own, of any size; None: not plain."""
     dtype = S.dtype

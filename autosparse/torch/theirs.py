@@ -47,13 +47,25 @@ def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
-    """``beta · base + alpha · a @ b`` by PyTorch."""
+    """``beta · base + alpha · a @ b`` by PyTorch, base being of any shape that it broadcasts."""
     if a.layout is _COO:
         result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     else:
         result = native.empty((a.shape[0], b.shape[1]), a.dtype)
         originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
     return result
+
+
+def addmv(  # noqa: PLR0917  names cost time here
+    keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, beta: complex, alpha: complex, out: torch.Tensor
+) -> torch.Tensor:
+    """``beta · base + alpha · a @ x`` by PyTorch, into out."""
+    kernel = originals["addmv.out"].call_boxed
+    if beta == 1 and alpha == 1:
+        kernel(keys, base, a, x, out=out)
+    else:
+        kernel(keys, base, a, x, beta=beta, alpha=alpha, out=out)
+    return out
 
 
 def scales(beta: complex, alpha: complex) -> dict[str, complex]:

@@ -134,6 +134,25 @@ def test_out_may_be_an_operand_or_lie_by_columns():
     assert_close(C.clone().addmm_(A, B, beta=0.5), 0.5 * C + D @ B)
 
 
+@pytest.mark.parametrize("alpha", [1, -0.5, 3])
+@pytest.mark.parametrize("beta", [1, 0, 0.25])
+def test_small_sums_are_scaled_as_pytorch_scales_them(alpha, beta):
+    """Whatever the order, the shape and the sign bit of what is added; with beta 0 it is not read."""
+    D, B = dense(6, 5), numbers(5, 7)
+    A, C = compressed(D), numbers(6, 7, seed=3)
+    bases = {"rows": C, "columns": C.t().contiguous().t(), "one row": C[0], "one number": C[0, 0]}
+    bases["negative"] = torch.view_as_complex(torch.stack([C, -C], -1)).conj().imag
+    for base in bases.values():
+        want = alpha * (D @ B) + beta * base
+        assert_close(torch.addmm(base, A, B, alpha=alpha, beta=beta), want)
+    want = alpha * (D @ B[:, 0]) + beta * C[:, 0]
+    assert_close(torch.addmv(C[:, 0], A, B[:, 0], alpha=alpha, beta=beta), want)
+    if beta == 0:
+        assert_close(torch.addmm(torch.full((6, 7), torch.nan), A, B, alpha=alpha, beta=0), alpha * (D @ B))
+    with pytest.raises(RuntimeError):
+        torch.addmm(numbers(5, 7), A, B, alpha=alpha, beta=beta)
+
+
 def test_conjugate_and_negative_bits_are_resolved():
     D, B = dense(8, 8, dtype=torch.complex64), numbers(8, 3, dtype=torch.complex64)
     A = compressed(D)
