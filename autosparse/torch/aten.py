@@ -254,7 +254,7 @@ def addmv_out(
     if is_tiny(a, x) and out.data_ptr() != x.data_ptr():  # theirs would read what it has written
         return theirs.addmv(keys, base, a, x, beta, alpha, out)
     result = None
-    if len(a.shape) == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
+    if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
         product = _times_vector(a, x)
         result = None if product is None else _scaled_sum(product, base, beta, alpha)
     if result is None or not _takes(out, result):

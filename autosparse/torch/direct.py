@@ -107,13 +107,14 @@ def scale_and_add(product: torch.Tensor, base: torch.Tensor, beta: Any, alpha: A
     code = _CODES.get(product.dtype)
     if alpha == 1 or code is None or type(alpha) is complex or type(beta) is complex or product.numel() > FEW_ENTRIES:
         return False
-    shape, address, steps = product.shape, 0, (0, 0)
-    if beta != 0:
-        if base.shape != shape or not _is_plain(base, product.dtype):
-            return False
-        address, steps = base.data_ptr(), (*base.stride(), 1)
+    shape = product.shape
+    if base.shape != shape or not _is_plain(base, product.dtype):
+        return False
+    steps = (*base.stride(), 1)
     n, m = shape if len(shape) == 2 else (shape[0], 1)
-    return lib.asp_scaled_sum_at(code, n, m, product.data_ptr(), alpha, address, steps[0], steps[1], beta) == 0
+    address = base.data_ptr() if beta != 0 else 0
+    status: int = lib.asp_scaled_sum_at(code, n, m, product.data_ptr(), alpha, address, steps[0], steps[1], beta)
+    return status == 0
 
 
 def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: Any) -> torch.Tensor | None:
