@@ -1,0 +1,128 @@
+"""How many kernels sampled schedules need, and how long a kernel takes to compile.
+
+    python benchmarks/compile_time.py [--ops spmv,spmm256,...] [--patterns 50] [--schedules 100] [--kernels 24]
+
+For every generated pattern as many schedules are drawn as data collection draws: the statistics model's favourites,
+uniform draws of our space, draws from a pool of WACO's template, and neighbours of the best predicted. Schedules that
+differ in run-time arguments share a kernel. A random part of the kernels is then compiled into an empty cache: one half
+one by one, the other half on all cores.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.collect.operations import OPS, Op
+from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
+from autosparse.tuner.generators import FAMILIES, generate
+from autosparse.tuner.own_space import own_space
+from autosparse.tuner.pool import KernelPool
+from autosparse.tuner.waco_space import waco_space
+from peerlib.table import aligned, seconds
+
+from autosparse import _native, cache, config
+from autosparse.engine.collecting import bench_for, statistics_model
+from autosparse.errors import BuildError
+from autosparse.schedule import SuperSchedule
+
+SIZES: Final = (500, 2_000, 8_000)
+"""Entries of the patterns, in turn: formats and tiles that make sense depend on the shape only."""
+TEMPLATE_KERNELS: Final = 100
+"""In the pool of WACO's template, for so few patterns."""
+N_BEST: Final = 3
+"""Schedules whose neighbours are drawn too."""
+
+
+def drawn(op: Op, *, n_patterns: int, n_schedules: int, seed: int = 0) -> Iterator[_native.KernelSpec]:
+    """The kernels that `n_schedules` schedules of each of `n_patterns` generated patterns ask for; repeated ones too.
+
+    A little fewer where a space has not so many neighbours.
+    """
+    pool = KernelPool(waco_space(op.algorithm), TEMPLATE_KERNELS, seed=seed, supports=_native.supports)
+    families = [name for name, row in FAMILIES.items() if row.n_dims == op.n_dims]
+    shares, own = Shares.of(n_schedules), own_space(op.algorithm)
+    for at in range(n_patterns):
+        pattern = generate(families[at % len(families)], nnz=SIZES[at % len(SIZES)], seed=seed + at)
+        rng = np.random.default_rng([seed, at])
+        with bench_for(pattern, op) as bench:
+            problem, model = bench.problem, statistics_model(bench.problem)
+            chosen = first_draw(problem, bench.supports, model, rng=rng, shares=shares, template=pool.sample)
+            ours = [one for one in chosen if own.contains(one)]
+            order = np.argsort(model.rank(problem, ours))[:N_BEST]
+            best = [ours[place] for place in order.tolist()]
+            chosen += neighbourhood(problem, bench.supports, best, chosen, n=shares.neighbours, rng=rng)
+            yield from (_spec(op, one, problem.target.isa) for one in chosen)
+
+
+def _spec(op: Op, schedule: SuperSchedule, isa: str) -> _native.KernelSpec:
+    return _native.KernelSpec(op.operation, schedule, "float32", "int32", isa)
+
+
+def compile_times(specs: Sequence[_native.KernelSpec], folder: Path) -> tuple[list[float], float]:
+    """(seconds of each of the even ones, compiled one by one; seconds per kernel of the odd ones, all cores at work).
+
+    Lowering, emitting, compiling and loading, into an empty cache in `folder`.
+    """
+    with config.options(cache_dir=folder):
+        store, compiler = cache.open_store(), config.get_options().compiler
+        alone_s = []
+        for spec in specs[::2]:
+            start_s = time.perf_counter()
+            _native.build(spec, store=store, compiler=compiler)
+            alone_s.append(time.perf_counter() - start_s)
+        start_s = time.perf_counter()
+        kernels = _native.build_many(specs[1::2], store=store, compiler=compiler)
+        together_s = (time.perf_counter() - start_s) / len(kernels)
+    failures = [kernel for kernel in kernels if isinstance(kernel, BuildError)]
+    if failures:
+        raise failures[0]
+    return alone_s, together_s
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--ops", default=",".join(OPS), help=f"of {', '.join(OPS)}")
+    add("--patterns", type=int, default=50)
+    add("--schedules", type=int, default=100, help="per pattern")
+    add("--kernels", type=int, default=24, help="of these, so many are compiled per operation (0: none)")
+    add("--seed", type=int, default=0)
+    return parser.parse_args(given)
+
+
+def main() -> int:
+    """Count, compile, print."""
+    args = arguments()
+    rows = [["", "pairs", "kernels", "pairs per kernel", "median", "95 %", "longest", "per kernel, all cores"]]
+    all_s: list[float] = []
+    for name in args.ops.split(","):
+        op = OPS[name]
+        asked = list(drawn(op, n_patterns=args.patterns, n_schedules=args.schedules, seed=args.seed))
+        distinct = list({spec.key(): spec for spec in asked}.values())
+        row = [name, str(len(asked)), str(len(distinct)), f"{len(asked) / len(distinct):.1f}"]
+        chosen = np.random.default_rng(args.seed).permutation(len(distinct))[: max(0, args.kernels)].tolist()
+        if len(chosen) > 1:
+            with tempfile.TemporaryDirectory(prefix="autosparse-compile-") as folder:
+                alone_s, together_s = compile_times([distinct[at] for at in chosen], Path(folder))
+            all_s += alone_s
+            high_s = float(np.percentile(alone_s, 95))
+            row += [seconds(one) for one in (statistics.median(alone_s), high_s, max(alone_s), together_s)]
+        rows.append(row + ["-"] * (len(rows[0]) - len(row)))
+        print(f"{name} done", file=sys.stderr, flush=True)
+    print(aligned(rows))
+    if all_s:
+        print(f"a compile takes {seconds(statistics.median(all_s))} in the median of {len(all_s)}, one at a time")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,32 @@
+"""Kernels stay few: schedules that are sampled for many patterns share them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import compile_time
+import pytest
+from autosparse.tuner.collect.operations import OPS
+
+from autosparse import _native
+
+N_PATTERNS, N_SCHEDULES = 50, 100
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_100_schedules_of_50_patterns_need_at_most_one_kernel_per_five_pairs(name: str) -> None:
+    """Counted by their keys, on generated patterns; nothing is compiled."""
+    asked = list(compile_time.drawn(OPS[name], n_patterns=N_PATTERNS, n_schedules=N_SCHEDULES))
+    assert 0.9 * N_PATTERNS * N_SCHEDULES <= len(asked) <= N_PATTERNS * N_SCHEDULES
+    keys = {spec.key() for spec in asked}
+    assert len(keys) <= len(asked) / 5
+    assert len(keys) > N_SCHEDULES  # of many kernels nevertheless
+    assert all(_native.supports(spec.operation, spec.schedule) is None for spec in asked)
+
+
+def test_compile_times_are_taken_of_every_kernel_once(tmp_path: Path) -> None:
+    specs = {spec.key(): spec for spec in compile_time.drawn(OPS["spmv"], n_patterns=1, n_schedules=8, seed=3)}
+    alone_s, together_s = compile_time.compile_times(list(specs.values())[:3], tmp_path)
+    assert len(alone_s) == 2
+    assert min(*alone_s, together_s) > 0
+    assert len(list(tmp_path.rglob("kernel.so"))) == 3
