@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern
+from autosparse.pattern import Pattern, TensorPattern
 
 Ints = NDArray[np.int64]
 
@@ -48,6 +48,12 @@ class Coordinates:
         for column, extent in zip(columns, extents, strict=True):
             keys = keys * extent + column[inside]
         return cls(extents, _unravelled(_distinct(keys), extents))
+
+    def to_structure(self) -> Pattern | TensorPattern:
+        """What products take: compressed rows of a matrix, 32-bit coordinates of a tensor."""
+        if len(self.shape) == 2:
+            return self.to_pattern()
+        return TensorPattern(self.shape, np.array(self.indices, np.int32).reshape(len(self.shape), self.nnz))
 
     def to_pattern(self) -> Pattern:
         """Compressed rows with 32-bit indices; tensors are matricised along their first mode, (n_0, n_1 * n_2 ...).

@@ -22,7 +22,7 @@ from autosparse.tuner.model import Proposal
 from numpy.typing import NDArray
 
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.pattern import Pattern
+from autosparse.pattern import Pattern, TensorPattern
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
@@ -98,8 +98,11 @@ class LearnedModel:
             raise RecordError.broken(f"{op}{MODEL_SUFFIX}", reason=f"its predictor cannot be used: {error}") from error
         return cls(weights, graph, Scale.from_data(weights.about.get("scale", {})), convolve, predictor)
 
-    def features(self, pattern: Pattern) -> Floats:
-        """The embedding of `pattern`, (128,): the part that costs time; the same for the same structure."""
+    def features(self, pattern: Pattern | TensorPattern) -> Floats:
+        """The embedding of `pattern`, (128,): the part that costs time; the same for the same structure.
+
+        A tensor's first mode is that of the rows (`rows_first`).
+        """
         return embed_pattern(pattern, self.weights, self.convolve)
 
     @functools.cached_property
@@ -165,7 +168,8 @@ class LearnedModel:
 def suits(problem: Problem, one: SuperSchedule) -> bool:
     """Whether sizes of `one` fit the problem's: splits no larger than extents, a tile no wider than the result."""
     shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
-    extents = dict(zip("ik", shape, strict=True))
+    by_rows = (shape[problem.mode], *shape[: problem.mode], *shape[problem.mode + 1 :])
+    extents = dict(zip("ikl", by_rows, strict=False))
     if any(size > max(1, extents.get(index, size)) for index, size in one.format.splits):
         return False
     tile = one.dense_split("j")

@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from autosparse.tuner.learned_tensors import tensor_cells
 from autosparse.tuner.learned_weights import LearnedWeights, Weights, linear, rectified
 from autosparse.tuner.panels import panel_spans
-from autosparse.tuner.pattern_vector import matrix_vector
+from autosparse.tuner.pattern_vector import matrix_vector, tensor_vector
 from autosparse.tuner.template import Categorical, Code, Parameter, Permutation
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern
+from autosparse.pattern import Pattern, TensorPattern
 
 Floats = NDArray[np.float32]
 Convolve = Callable[[Sequence[NDArray[np.int32]], Weights], Floats]
@@ -92,20 +93,29 @@ def shape_facts(numbers: Sequence[int]) -> Floats:
     return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], np.float32)
 
 
-def _waconet(pattern: Pattern, weights: LearnedWeights, convolve: Convolve) -> Floats:
-    return convolve(looked_at_cells(pattern, weights.limit), weights.tensors)
+Structure = Pattern | TensorPattern
 
 
-def _statistics(pattern: Pattern, weights: LearnedWeights, convolve: Convolve) -> Floats:
-    hidden = rectified(linear(weights.tensors, "statistics.0", matrix_vector(pattern)))
+def _waconet(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+    limit = weights.limit
+    cells = tensor_cells(pattern, limit) if isinstance(pattern, TensorPattern) else looked_at_cells(pattern, limit)
+    return convolve(cells, weights.tensors)
+
+
+def _statistics(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+    if isinstance(pattern, TensorPattern):
+        vector = tensor_vector(pattern.shape, list(pattern.coords))
+    else:
+        vector = matrix_vector(pattern)
+    hidden = rectified(linear(weights.tensors, "statistics.0", vector))
     return rectified(linear(weights.tensors, "statistics.2", hidden))
 
 
-def _nothing(pattern: Pattern, weights: LearnedWeights, convolve: Convolve) -> Floats:
+def _nothing(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
     return np.zeros(0, np.float32)
 
 
-DESCRIBERS: Final[Mapping[str, Callable[[Pattern, LearnedWeights, Convolve], Floats]]] = {
+DESCRIBERS: Final[Mapping[str, Callable[[Structure, LearnedWeights, Convolve], Floats]]] = {
     "waconet": _waconet,
     "statistics": _statistics,
     "human": _nothing,
@@ -113,10 +123,15 @@ DESCRIBERS: Final[Mapping[str, Callable[[Pattern, LearnedWeights, Convolve], Flo
 """Extractors that work without torch: what they see of a pattern."""
 
 
-def embed_pattern(pattern: Pattern, weights: LearnedWeights, convolve: Convolve) -> Floats:
-    """The embedding of a matrix, (128,); KeyError for an extractor that needs torch."""
+def embed_pattern(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+    """The embedding of a matrix, or of a tensor whose first mode is that of the rows, (128,).
+
+    KeyError for an extractor that needs torch; ValueError for another order than the model's.
+    """
+    if len(pattern.shape) != weights.dimension:
+        raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {weights.dimension}")
     seen = DESCRIBERS[weights.extractor](pattern, weights, convolve)
-    facts = shape_facts((pattern.n_rows, pattern.n_cols, pattern.nnz))
+    facts = shape_facts((*pattern.shape, pattern.nnz))
     hidden = rectified(linear(weights.tensors, "feature.0", facts))
     both = np.concatenate([seen, linear(weights.tensors, "feature.2", hidden)])
     return linear(weights.tensors, "matrix_embedding.2", rectified(linear(weights.tensors, "matrix_embedding.0", both)))

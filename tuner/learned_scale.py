@@ -17,14 +17,16 @@ Costs = Callable[[Measurements, list[SuperSchedule]], NDArray[np.floating]]
 """Costs that a model gives to schedules on the pattern of some measurements; nan: of another space."""
 
 FEWEST_PATTERNS: Final = 3
-DEFAULT_LIKE: Final = "i1:U,k1:C"
+DEFAULT_LIKE: Final = ("i1:U,k1:C", "i1:U,k1:C,l1:C", "i1:U,k1:C,l1:C | bits=16")
+"""Formats that the default kernel of an operation walks: CSR, and CSF of a tensor, of either index width."""
 
 
 def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
     """The scale that explains `found` best.
 
-    slope: least squares of log ratio on cost with an intercept per pattern, positive. anchor: the schedule of format
-    CSR that was measured on most patterns; its log ratio: the mean over patterns of what the line says at its cost.
+    slope: least squares of log ratio on cost with an intercept per pattern, positive. anchor: the schedule of a
+    format of DEFAULT_LIKE that was measured on most patterns; its log ratio: the mean over patterns of what the line
+    says at its cost.
     RecordError when there are fewer than FEWEST_PATTERNS patterns, or costs and times do not rise together.
     """
     rows = [row for one in found if (row := _row(one, costs)) is not None]
@@ -38,10 +40,10 @@ def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
     counts: dict[SuperSchedule, int] = {}
     for schedules, _, _ in rows:
         for one in schedules:
-            if str(one.format) == DEFAULT_LIKE:
+            if str(one.format) in DEFAULT_LIKE:
                 counts[one] = counts.get(one, 0) + 1
     if not counts:
-        raise RecordError.broken("measurements", reason=f"none of a schedule of format {DEFAULT_LIKE}")
+        raise RecordError.broken("measurements", reason=f"none of a schedule of format {' or '.join(DEFAULT_LIKE)}")
     anchor = max(counts, key=lambda one: (counts[one], one.to_json()))
     at_anchor = []
     for schedules, row_costs, logs in rows:

@@ -8,7 +8,7 @@ that a family does not have is 0 in its code.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from autosparse.tuner import space
@@ -49,6 +49,11 @@ MTTKRP_FAMILIES: Final = (
     Family("dcsf", "i1:C,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
     Family("csf-ilk", "i1:U,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
     Family("dcsf-ilk", "i1:C,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    # Entry by entry, with all coordinates at hand: where few entries share a node above the leaves.
+    Family("flat", "i1:U,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("dflat", "i1:C,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("flat-ilk", "i1:U,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    Family("dflat-ilk", "i1:C,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
     Family(
         "csf-blocks", "i1:U,k1:C,l1:C,l0:U", ("l={c}",), ("i1", "j1", "k1", "l1", "l0"), "i1", ({"c": 2}, {"c": 4}),
     ),
@@ -67,9 +72,26 @@ TABLES: Final[Mapping[str, tuple[str, Sequence[Family], tuple[int, ...]]]] = {
         space.TILES,
     ),
     "sddmm": ("sddmm", SDDMM_FAMILIES, space.TILES),
-    "mttkrp": ("mttkrp", MTTKRP_FAMILIES, (4, 8, 16, 32, 64)),
+    "mttkrp": ("mttkrp", MTTKRP_FAMILIES, (4, *space.TILES)),
 }
 """Per algorithm: the operation, its families, the tiles of the dense index (0: there is none)."""
+
+
+class Axes(NamedTuple):
+    """Values of the compute schedule's axes: entries unrolled or jammed, entries or slots of a slice fetched ahead."""
+
+    unroll: tuple[int, ...]
+    prefetch: tuple[int, ...]
+    slot_prefetch: tuple[int, ...] = ()
+
+
+AXES: Final[Mapping[str, Axes]] = {
+    "spmv": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
+    "spmm": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
+    "sddmm": Axes((1, 2, 4, 8), (0, 2, 4, 8, 16)),
+    "mttkrp": Axes((1, 2, 4), (0, 4, 8, 16)),
+}
+"""Per algorithm, as the search of each operation has them."""
 
 
 class OwnSpace(TemplateSpace):
@@ -80,6 +102,7 @@ class OwnSpace(TemplateSpace):
             raise ScheduleError.not_in_space("algorithm", algorithm, tuple(TABLES))
         self.operation, families, self._tiles = TABLES[algorithm]
         self.name = f"own-{algorithm}"
+        self._axes = AXES[algorithm]
         self._families = {row.name: row for row in families}
         sizes = {
             name: (ABSENT, *sorted({size[key] for row in families for size in row.sizes if key in size}))
@@ -94,8 +117,8 @@ class OwnSpace(TemplateSpace):
             ),
             Categorical("tile", self._tiles),
             Categorical("bits", (16, 32)),
-            Categorical("unroll", space.UNROLL),
-            Categorical("prefetch", tuple(sorted({*space.PREFETCH, *space.SLOT_PREFETCH}))),
+            Categorical("unroll", self._axes.unroll),
+            Categorical("prefetch", tuple(sorted({*self._axes.prefetch, *self._axes.slot_prefetch}))),
             Categorical("partition", ("nnz", "dynamic"), is_ladder=False),
             Categorical("parchunk", space.CHUNKS),
             Categorical("parnum", threads),
@@ -112,7 +135,7 @@ class OwnSpace(TemplateSpace):
             values["unroll"] = int(rng.choice(space.UNROLL[:3]))
             values["prefetch"] = int(rng.choice(space.SLOT_PREFETCH))
         else:
-            values["prefetch"] = int(rng.choice(space.PREFETCH))
+            values["prefetch"] = int(rng.choice(self._axes.prefetch))
         return values
 
     def schedule_of(self, values: Values) -> SuperSchedule:

@@ -9,7 +9,7 @@ enter by their logarithm; all are about -2 .. 2.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,7 @@ QUANTILES: Final = (0.1, 0.5, 0.9, 0.99)
 MAX_COUNTED: Final = 1 << 17
 """Entries among which distinct columns are counted; of more, those whose columns a hash picks."""
 _HASH: Final = 2654435761
+_PAIR_HASH: Final = np.uint64(0x9E3779B97F4A7C15)
 
 VECTOR_WIDTHS: Final[Mapping[int, int]] = {2: 81, 3: 43}
 """Length of the vector, by dimension."""
@@ -37,7 +38,7 @@ def pattern_vector(pattern: Coordinates) -> Floats:
     n_dims = len(pattern.shape)
     if n_dims not in VECTOR_WIDTHS:
         raise ValueError(f"a pattern of {n_dims} dimensions; there are statistics for {sorted(VECTOR_WIDTHS)}")
-    return matrix_vector(pattern.to_pattern()) if n_dims == 2 else _tensor_vector(pattern)
+    return matrix_vector(pattern.to_pattern()) if n_dims == 2 else tensor_vector(pattern.shape, pattern.indices)
 
 
 def matrix_vector(pattern: Pattern) -> Floats:
@@ -61,14 +62,28 @@ def matrix_vector(pattern: Pattern) -> Floats:
     return np.array(found, dtype=np.float32)
 
 
-def _tensor_vector(pattern: Coordinates) -> Floats:
-    """The statistics of a tensor of order 3."""
-    found = [*_sizes(*pattern.shape, pattern.nnz)]
-    for column, extent in zip(pattern.indices, pattern.shape, strict=True):
-        found += _spread(np.bincount(column, minlength=extent), pattern.nnz)
-    for one, other in itertools.combinations(pattern.indices, 2):
-        found += [_distinct_share(one, other), _distinct_share(one, other // 16), _distinct_share(one // 16, other)]
+def tensor_vector(shape: Sequence[int], indices: Sequence[NDArray[Any]]) -> Floats:
+    """The statistics of a tensor of order 3 whose entries have these `indices`, (VECTOR_WIDTHS[3],). Duplicates count.
+
+    In any order. Of many entries distinct pairs are counted among those that a hash of the pair picks.
+    """
+    nnz = int(indices[0].size)
+    found = [*_sizes(*shape, nnz)]
+    for column, extent in zip(indices, shape, strict=True):
+        found += _spread(np.bincount(column, minlength=extent), nnz)
+    for one, other in itertools.combinations(indices, 2):
+        found += [_pairs_share(one, other), _pairs_share(one, other // 16), _pairs_share(one // 16, other)]
     return np.array(found, dtype=np.float32)
+
+
+def _pairs_share(one: NDArray[Any], other: NDArray[Any]) -> float:
+    """`_distinct_share` of at most about MAX_COUNTED entries: of each pair all copies, or none."""
+    keep = max(1, -(-one.size // MAX_COUNTED))
+    if keep > 1:
+        mixed = (one.astype(np.uint64) << 32 | other.astype(np.uint64)) * _PAIR_HASH >> 40
+        kept = np.flatnonzero(mixed % keep == 0)
+        one, other = one[kept], other[kept]
+    return _distinct_share(one, other)
 
 
 def _sizes(*numbers: int) -> list[float]:

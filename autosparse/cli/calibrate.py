@@ -12,7 +12,9 @@ from autosparse.cli.operands import add_common, chosen_options
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `calibrate`."""
-    parser.add_argument("--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="spmv,spmm32,spmm256")
+    parser.add_argument(
+        "--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="of these, sddmm32,sddmm256,mttkrp16"
+    )
     parser.add_argument("--weights", type=Path, metavar="FILE", help="begin with these (default: those in use)")
     parser.add_argument("--data", type=Path, metavar="DIR", help="measurements of this machine (default: measure now)")
     parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that measurements name")
@@ -79,6 +81,6 @@ def _measured(out: Path, arguments: argparse.Namespace, op: str) -> Path:
         return bench_for(pattern, op, order.dtype)
 
     collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
-    for step in collector.run(recipes(arguments.matrices, n_dims=2, seed=1)):
+    for step in collector.run(recipes(arguments.matrices, n_dims=OPS[op].n_dims, seed=1)):
         print(f"{step.op.name}: pattern {step.n_pairs}, {step.n_times} times, {step.left_s:.0f} s left", flush=True)
     return order.out

@@ -16,7 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `collect`."""
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the measurements are kept")
     parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns (.npz, index.csv)")
-    parser.add_argument("--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="spmv,spmm32,spmm256")
+    parser.add_argument(
+        "--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="of these, sddmm32,sddmm256,mttkrp16"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="stop after so long")
     parser.add_argument("--patterns", type=int, metavar="N", help="stop after so many patterns")
     parser.add_argument("--schedules", type=int, default=64, metavar="N", help="schedules of each pattern (64)")
@@ -62,7 +64,7 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
     from autosparse.engine.collecting import bench_for, build_ahead, machine_facts, statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
-    from autosparse.tuner.collect.recipes import recipes
+    from autosparse.tuner.collect.recipes import recipes_in_turn
 
     order = Order(
         out=arguments.out,
@@ -78,15 +80,13 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     collector = Collector(
         order, lambda pattern, op: bench_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
     )
-    if arguments.build:
-        for op in ops:
-            print(
-                f"{op.name}: {build_ahead(op, collector.kernels_ahead(op), order.dtype):,} kernels are ready",
-                flush=True,
-            )
+    for op in ops if arguments.build else ():
+        n_kernels = build_ahead(op, collector.kernels_ahead(op), order.dtype)
+        print(f"{op.name}: {n_kernels:,} kernels are ready", flush=True)
     progress = log.progress_line()
     n_times = 0
-    for step in collector.run(recipes(arguments.matrices, n_dims=2, seed=arguments.seed)):
+    stream = recipes_in_turn(arguments.matrices, {op.n_dims for op in ops}, seed=arguments.seed)
+    for step in collector.run(stream):
         n_times += step.n_times
         left = show.seconds(step.left_s) if step.left_s < float("inf") else "as long as you let it"
         done = 0.0 if step.left_s == float("inf") else step.elapsed_s / max(1e-9, step.elapsed_s + step.left_s)

@@ -100,7 +100,7 @@ class Calibration:
     def _pattern(self, one: Measurements) -> NDArray[np.float32]:
         key = str(one.facts["sparsity_hash"])
         if key not in self._patterns:
-            pattern = one.recipe.make(self.folder).to_pattern()
+            pattern = one.recipe.make(self.folder).to_structure()
             self._patterns[key] = embed_pattern(pattern, self.weights, convolve)
         return self._patterns[key]
 

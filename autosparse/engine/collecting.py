@@ -31,6 +31,7 @@ from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.model import CostModel
 from autosparse.tuner.space import space_signature
 from autosparse.tuner.trial import Trial
+from autosparse.unfolding import AnyOperand, Entries, Unfolding
 
 COLLECTING_MEMORY: Final = 12.0
 """Bytes of the packed operands of one heat, relative to the CSR matrix."""
@@ -126,8 +127,21 @@ def bench_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[
             bench.release()
 
 
-def _operand(pattern: Coordinates, dtype: str) -> Operand:
+def _operand(pattern: Coordinates, dtype: str) -> AnyOperand:
     """An operand of random values that nobody else can reach: were it shared, each product would look for writes."""
+    return _matrix(pattern, dtype) if len(pattern.shape) == 2 else _tensor(pattern, dtype)
+
+
+def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
+    """The first mode as rows; with the levels of the default kernel, so that no product is timed that makes them."""
+    values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
+    coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
+    operand = Unfolding(Entries(pattern.shape, coords, values), 0)
+    operand.csf(np.dtype(dtype))
+    return operand
+
+
+def _matrix(pattern: Coordinates, dtype: str) -> Operand:
     operand, rows = Operand(), pattern.to_pattern()
     operand.rebind(INDPTR, rows.indptr)
     operand.rebind(INDICES, rows.indices)

@@ -107,8 +107,7 @@ class Asker:
         search_s = prices.price_s("rank")
         if self.is_known():
             return search_s
-        n_entries = min(self.bench.problem.pattern.nnz, 2 * self.model.weights.limit)
-        return search_s + prices.price_s("features", n_entries)
+        return search_s + prices.price_s("features", self._n_entries)
 
     def is_known(self) -> bool:
         """Whether the features of this pattern are kept."""
@@ -123,21 +122,30 @@ class Asker:
 
     def features(self) -> Floats:
         """Of the pattern: from the cache under its hash, else computed and kept."""
+        from autosparse.tuner.learned_tensors import rows_first
+
         kept = self._load()
         if kept is not None:
             return kept
         clock = self.bench.experience.clock
         start_s = clock()
-        pattern = self.bench.problem.pattern
-        assert isinstance(pattern, Pattern), "asker_of asks about matrices only"
-        found = self.model.features(pattern)
-        self.bench.experience.observe("features", clock() - start_s, min(pattern.nnz, 2 * self.model.weights.limit))
+        problem = self.bench.problem
+        pattern = problem.pattern
+        found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
+        self.bench.experience.observe("features", clock() - start_s, self._n_entries)
         self.bench.store.save("features", self._key, {"values": [float(value) for value in found]})
         return found
 
     @property
+    def _n_entries(self) -> int:
+        """What features cost is counted in: entries that are looked at."""
+        return min(self.bench.problem.pattern.nnz, 2 * self.model.weights.limit)
+
+    @property
     def _key(self) -> str:
-        return f"{self.bench.problem.pattern.sparsity_hash}-{self.model.weights.name}"
+        problem = self.bench.problem
+        rows = f"-{problem.mode}" if problem.mode else ""
+        return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}{rows}"
 
     def _load(self) -> Floats | None:
         record = self.bench.store.load("features", self._key)
@@ -153,13 +161,14 @@ def asker_of(bench: Bench, *, live: bool) -> Asker | None:
     """Who to ask about the bench's problem; None when no model is for it.
 
     Tuning that nobody asked for (`live`) takes features that are there, but does not pay for new ones. Transposed
-    products are left to the statistics: the model has seen rows of the operand that is multiplied.
+    products are left to the statistics: the model has seen rows of the operand that is multiplied. A tensor is shown
+    to its model with the product's mode as rows; there are models of tensors of order 3.
     """
     problem = bench.problem
-    if problem.transposed or not isinstance(problem.pattern, Pattern) or problem.dtype not in ("float32", "float64"):
+    if problem.transposed or problem.dtype not in ("float32", "float64"):
         return None
     model = find_model(bench.options, problem.target, op_of(problem))
-    if model is None:
+    if model is None or model.weights.dimension != len(problem.pattern.shape):
         return None
     asker = Asker(bench, model)
     return asker if not live or asker.is_known() else None

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner.collect.augment import repeated, resized
-from autosparse.tuner.collect.recipes import Recipe, is_held_out, real_files, recipes
+from autosparse.tuner.collect.recipes import Recipe, is_held_out, real_files, recipes, recipes_in_turn
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.generators import FAMILIES, generate
 
@@ -157,6 +157,15 @@ def test_stream_names_every_real_pattern_once_and_mixes_kinds(folder):
 
 def test_stream_of_tensors_holds_tensors_only(folder):
     assert {one.n_dims for one in first(folder, 20, n_dims=3)} == {3}
+
+
+def test_streams_of_several_orders_take_turns_and_each_stays_what_it_is(folder):
+    stream = recipes_in_turn(folder, [3, 2, 2], seed=0)
+    both = [next(stream) for _ in range(20)]
+    assert both[0::2] == first(folder, 10)
+    assert both[1::2] == first(folder, 10, n_dims=3)
+    alone = recipes_in_turn(folder, [2], seed=0)
+    assert [next(alone) for _ in range(10)] == first(folder, 10)
 
 
 def test_made_patterns_belong_to_the_group_of_their_origin(folder):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from autosparse.tuner import space
+from autosparse.tuner import space, spaces
 from autosparse.tuner.collect import collector as collecting
 from autosparse.tuner.collect import files
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
@@ -16,8 +16,10 @@ from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
+from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.generators import generate
 from autosparse.tuner.model import TrafficModel
+from autosparse.tuner.models import statistics_model
 from autosparse.tuner.statistics import pattern_facts
 
 from autosparse import _native, cli
@@ -28,12 +30,13 @@ from autosparse.target import Target
 from tests.tuner.fakes import FakeClock, FakeTrial
 
 PATTERN = generate("mesh", nnz=3_000, seed=1)
+TENSOR = generate("tensor_power_law", nnz=3_000, seed=1)
 
 
-def problem_of(op) -> Problem:
+def problem_of(op, pattern=None) -> Problem:
     return Problem(
-        operation="matmul",
-        pattern=PATTERN.to_pattern(),
+        operation=op.operation,
+        pattern=(pattern or (PATTERN if op.n_dims == 2 else TENSOR)).to_structure(),
         transposed=False,
         n_dense_cols=op.n_dense_cols,
         dtype="float32",
@@ -191,7 +194,7 @@ def test_other_schemas_are_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
 def test_draws_are_distinct_supported_and_seeded(op):
     problem = problem_of(op)
-    model = TrafficModel(pattern_facts(problem.pattern))
+    model = statistics_model(problem)
 
     def draw(seed):
         rng = np.random.default_rng(seed)
@@ -200,7 +203,7 @@ def test_draws_are_distinct_supported_and_seeded(op):
     drawn = draw(0)
     assert len(set(drawn)) == len(drawn)
     assert 30 <= len(drawn) <= 48
-    assert all(_native.supports("matmul", one) is None for one in drawn)
+    assert all(_native.supports(op.operation, one) is None for one in drawn)
     assert drawn == draw(0)
     assert drawn != draw(1)
     near = neighbourhood(problem, _native.supports, drawn[:3], drawn, n=8, rng=np.random.default_rng(0))
@@ -224,7 +227,7 @@ RECIPES = [
 def collector_of(order) -> collecting.Collector:
     @contextmanager
     def bench(pattern, op):
-        yield FakeBench(problem_of(op))
+        yield FakeBench(problem_of(op, pattern))
 
     return collecting.Collector(
         order, bench, lambda problem: TrafficModel(pattern_facts(problem.pattern)), {"cpu": "fake"}, _native.supports
@@ -259,6 +262,16 @@ def test_kernels_ahead_are_those_that_patterns_ask_for(tmp_path):
     ahead = set(collector.kernels_ahead(OPS["spmv"]))
     assert set(space.everything(problem_of(OPS["spmv"]), _native.supports)) <= ahead
     assert len({one for one in ahead if one.threads}) == 5, "the template names threads"
+
+
+@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
+def test_kernels_ahead_are_those_of_patterns_of_any_shape(tmp_path, op):
+    ahead = set(collector_of(order_of(tmp_path, n_template_kernels=5)).kernels_ahead(op))
+    shapes = ([(100, 90), (100, 70_000), (70_000, 100), (70_000, 70_000)] if op.n_dims == 2 else
+              [(9, 8, 7), (9, 7, 8), (70_000, 8, 7), (9, 70_000, 8), (9, 8, 70_000), (70_000, 70_000, 9)])  # fmt: skip
+    for shape in shapes:
+        corner = Coordinates.of(shape, [np.zeros(1, np.int64)] * op.n_dims)
+        assert set(spaces.everything(problem_of(op, corner), _native.supports)) <= ahead
 
 
 def test_patterns_that_cannot_be_made_are_left_out(tmp_path):
@@ -296,6 +309,25 @@ def test_command_collects_resumes_and_merges(tmp_path, capsys):
     assert cli.main(["collect", "--out", str(out), "--ops", "spmv", "--merge", str(merged)]) == 0
     (again,) = files.read_folder(merged, "spmv")
     assert_same(found, again)
+
+
+def test_command_collects_matrices_and_tensors_in_turn(tmp_path, capsys):
+    """Real kernels: every operation gets the patterns of its order."""
+    out = tmp_path / "out"
+    command = ["collect", "--out", str(out), "--ops", "sddmm32,mttkrp16", "--patterns", "2", "--schedules", "6"]
+    assert cli.main(command) == 0
+    (matrix,), (tensor,) = (list(files.read_folder(out, op)) for op in ("sddmm32", "mttkrp16"))
+    assert len(matrix.facts["shape"]) == 2
+    assert len(tensor.facts["shape"]) == tensor.recipe.n_dims == 3
+    for found, operation in ((matrix, "sddmm"), (tensor, "mttkrp")):
+        assert found.facts["operation"] == operation
+        assert {one.operation for one in found.super_schedules()} == {operation}
+        assert (found["status"] == files.MEASURED).any()
+        assert np.isfinite(found["ratio"][found["status"] != files.REFUSED]).all()
+        assert found.recipe.make(None).to_structure().sparsity_hash == found.facts["sparsity_hash"]
+    capsys.readouterr()
+    assert cli.main(command) == 0
+    assert capsys.readouterr().out.startswith("0 new times")
 
 
 @pytest.mark.parametrize("bad", [["--ops", "nonsense"], ["--ops", ","], ["--matrices", "/no/such/folder"]])

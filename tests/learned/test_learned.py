@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native.waconet import PredictorWeights
-from autosparse.tuner.collect.files import read_folder
 from autosparse.tuner.generators import generate
 from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.joint_space import JointSpace
@@ -24,13 +23,14 @@ from autosparse.tuner.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.waco_space import waco_space
 
 import autosparse as asp
-from autosparse import _native, cli
+from autosparse import _native
 from autosparse.config import get_options
 from autosparse.engine import learned as learned_tier
 from autosparse.errors import RecordError
 from autosparse.pattern import Pattern
 from autosparse.problem import Problem
 from autosparse.target import Target
+from tests.learned.world import tiny_model
 
 SPACE = JointSpace((own_space("spmv", threads=(0, 1, 2)), waco_space("spmv", threads=(1, 2))))
 
@@ -264,16 +264,7 @@ def test_tuning_measures_what_the_model_proposes(tmp_path):
 
 def test_from_measurements_to_a_product(tmp_path, capsys):
     """collect -> train -> calibrate (fine-tuning, scale, graph) -> tune -> product."""
-    pytest.importorskip("torch", reason="torch is not installed (extra: train)")
-    pytest.importorskip("hnswlib", reason="hnswlib is not installed (extra: train)")
-    data, run, models = (str(tmp_path / name) for name in ("data", "run", "models"))
-    assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "5", "--schedules", "8"]) == 0
-    assert len(list(read_folder(tmp_path / "data", "spmv"))) == 5
-    train = ["train", "--data", data, "--op", "spmv", "--extractor", "statistics", "--epochs", "4", "--out", run]
-    assert cli.main([*train, "--rate", "1e-3", "--threads", "1"]) == 0
-    weights = str(tmp_path / "run" / "weights.safetensors")
-    calibrate = ["calibrate", "--ops", "spmv", "--weights", weights, "--data", data, "--out", models]
-    assert cli.main([*calibrate, "--epochs", "20", "--programs", "200"]) == 0
+    models = tiny_model(tmp_path, "spmv")
     assert "programs in" in capsys.readouterr().out
     found = generate("stencil", nnz=30_000, seed=9)
     theirs = scipy.sparse.coo_array((np.ones(found.nnz, np.float32), found.indices), shape=found.shape).tocsr()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.generators import FAMILIES, generate
-from autosparse.tuner.pattern_vector import VECTOR_WIDTHS, matrix_vector, pattern_vector
+from autosparse.tuner.pattern_vector import VECTOR_WIDTHS, matrix_vector, pattern_vector, tensor_vector
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -33,6 +33,23 @@ def test_matrices_and_coordinates_agree():
 def test_orders_without_statistics_are_refused():
     with pytest.raises(ValueError, match="4 dimensions"):
         pattern_vector(Coordinates.of((2, 2, 2, 2), [np.zeros(1, np.int64)] * 4))
+
+
+def test_the_order_of_a_tensors_entries_does_not_matter():
+    made = generate("tensor_power_law", nnz=20_000, seed=5)
+    order = np.random.default_rng(0).permutation(made.nnz)
+    mixed = [column[order].astype(np.int32) for column in made.indices]
+    np.testing.assert_array_equal(tensor_vector(made.shape, mixed), pattern_vector(made))
+
+
+@pytest.mark.parametrize("family", ["tensor_power_law", "tensor_temporal", "tensor_blocks"])
+def test_counting_some_pairs_only_gives_nearly_the_same_shares(family, monkeypatch):
+    from autosparse.tuner import pattern_vector as module
+
+    made = generate(family, nnz=60_000, seed=5)
+    exact = pattern_vector(made)
+    monkeypatch.setattr(module, "MAX_COUNTED", 10_000)
+    np.testing.assert_allclose(pattern_vector(made), exact, atol=0.1)
 
 
 def test_counting_some_columns_only_gives_nearly_the_same_shares(monkeypatch):

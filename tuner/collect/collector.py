@@ -21,7 +21,7 @@ from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.model import CostModel
 from autosparse.tuner.own_space import own_space
 from autosparse.tuner.pool import KernelPool
-from autosparse.tuner.space import everything
+from autosparse.tuner.spaces import everything
 from autosparse.tuner.template import Supports
 from autosparse.tuner.waco_space import waco_space
 
@@ -33,6 +33,13 @@ N_BEST: Final = 3
 """Whose neighbours are tried at the end."""
 DUTY_PATIENCE: Final = 2
 """A heat that others disturbed is run again so often, on duty."""
+
+
+OUTLINES: Final[Mapping[int, Sequence[tuple[int, ...]]]] = {
+    2: ((1, 1 << 15), (1, 1 << 20), (1 << 17, 1 << 20)),
+    3: ((1, 2, 3), (1, 3, 2), (1, 2, 1 << 20), (1, 1 << 20, 2)),
+}
+"""Shapes that between them have the schedules of nearly all: coordinates of 16 and of 32 bits, either mode longer."""
 
 
 class MakeBench(Protocol):
@@ -112,11 +119,11 @@ class Collector:
                     yield self._measure(recipe, pattern, op, at)
 
     def kernels_ahead(self, op: Op) -> list[SuperSchedule]:
-        """Schedules whose kernels most patterns will ask for: our space, narrow and wide, and the template's pool."""
+        """Schedules whose kernels most patterns will ask for: our space for OUTLINES, and the template's pool."""
         found = dict.fromkeys(self._pool(op).members)
-        for n_columns in (1 << 15, 1 << 20):
-            rows = Coordinates.of((1, n_columns), [np.zeros(1, np.int64)] * 2)
-            with self.make_bench(rows, op) as bench:
+        for shape in OUTLINES[op.n_dims]:
+            corner = Coordinates.of(shape, [np.zeros(1, np.int64)] * op.n_dims)
+            with self.make_bench(corner, op) as bench:
                 found |= dict.fromkeys(everything(bench.problem, bench.supports))
         return list(found)
 
@@ -151,7 +158,7 @@ class Collector:
                 drawn,
                 n=shares.neighbours,
                 rng=rng,
-                spaces=[own_space(op.algorithm), pool.space],
+                homes=[own_space(op.algorithm), pool.space],
             )
             heats.run(near, until_s=until_s)
             self._write(recipe, pattern, op, heats, problem)
@@ -188,7 +195,8 @@ class Collector:
         if self.order.n_patterns is None:
             return max(0.0, by_time_s)
         n_left = self.order.n_patterns - at - 1
-        return max(0.0, min(by_time_s, n_left * len(self.order.ops) * spent_s / max(1, self._n_pairs)))
+        per_recipe = len(self.order.ops) / len({op.n_dims for op in self.order.ops})
+        return max(0.0, min(by_time_s, n_left * per_recipe * spent_s / max(1, self._n_pairs)))
 
     def _write(self, recipe: Recipe, pattern: Coordinates, op: Op, heats: Heats, problem: Problem) -> None:
         columns, heat_columns = heats.columns()

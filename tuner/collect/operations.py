@@ -14,7 +14,7 @@ MAX_DENSE_BYTES: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A name as on the command line, and the problems it stands for."""
+    """A name as on the command line, and the problems it stands for. Tensors have their first mode as rows."""
 
     name: str
     algorithm: str  # of `waco_space` and `own_space`
@@ -33,5 +33,8 @@ OPS: Final[Mapping[str, Op]] = {
         Op("spmv", "spmv", "matmul", 1),
         Op("spmm32", "spmm", "matmul", 32),
         Op("spmm256", "spmm", "matmul", 256),
+        Op("sddmm32", "sddmm", "sddmm", 32),
+        Op("sddmm256", "sddmm", "sddmm", 256),
+        Op("mttkrp16", "mttkrp", "mttkrp", 16, n_dims=3),
     )
 }

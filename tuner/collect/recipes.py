@@ -9,8 +9,9 @@ from __future__ import annotations
 import csv
 import dataclasses
 import hashlib
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -147,6 +148,13 @@ def recipes(folder: Path | None, *, n_dims: int, seed: int) -> Iterator[Recipe]:
         if not turns:
             turns = [families[at] for at in rng.permutation(len(families))]
         yield _generated(turns.pop(), n_dims, rng)
+
+
+def recipes_in_turn(folder: Path | None, dims: Iterable[int], *, seed: int) -> Iterator[Recipe]:
+    """Endless: `recipes` of each number of dimensions in `dims`, in turn."""
+    streams = [recipes(folder, n_dims=n_dims, seed=seed) for n_dims in sorted(set(dims))]
+    for turn in itertools.cycle(streams):
+        yield next(turn)
 
 
 def _made_of(files: Sequence[RealFile], rng: np.random.Generator) -> Recipe:

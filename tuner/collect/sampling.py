@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from autosparse.tuner import space
+from autosparse.tuner import space, spaces
 from autosparse.tuner.model import CostModel
 from autosparse.tuner.template import Supports, TemplateSpace
 
@@ -61,7 +61,7 @@ def first_draw(
     template: Draw | None = None,
 ) -> list[SuperSchedule]:
     """Favourites, uniform draws and draws of `template` (None: more uniform ones), each once, in random order."""
-    whole = space.everything(problem, supports)
+    whole = spaces.everything(problem, supports)
     found = dict.fromkeys(_favourites(problem, whole, model, rng, shares.favourites))
     wanted = len(found) + shares.uniform + (0 if template else shares.template)
     for at in rng.permutation(len(whole)).tolist():
@@ -107,11 +107,11 @@ def neighbourhood(
     *,
     n: int,
     rng: np.random.Generator,
-    spaces: Sequence[TemplateSpace] = (),
+    homes: Sequence[TemplateSpace] = (),
 ) -> list[SuperSchedule]:
-    """At most `n` untried neighbours of the `best`, from each in turn: within the first of `spaces` that holds it."""
+    """At most `n` untried neighbours of the `best`, from each in turn: within the first of `homes` that holds it."""
     known = set(tried)
-    around = [_moves(problem, supports, one, rng, spaces) for one in best]
+    around = [_moves(problem, supports, one, rng, homes) for one in best]
     found: dict[SuperSchedule, None] = {}
     while any(around) and len(found) < n:
         for moves in around:
@@ -125,8 +125,8 @@ def _moves(
     supports: Supports,
     one: SuperSchedule,
     rng: np.random.Generator,
-    spaces: Sequence[TemplateSpace],
+    homes: Sequence[TemplateSpace],
 ) -> list[SuperSchedule]:
-    home = next((candidate for candidate in spaces if candidate.contains(one)), None)
-    found = list(home.neighbours(one, supports) if home else space.neighbours(problem, one, supports))
+    home = next((candidate for candidate in homes if candidate.contains(one)), None)
+    found = list(home.neighbours(one, supports) if home else spaces.neighbours(problem, one, supports))
     return [found[at] for at in rng.permutation(len(found)).tolist()]
