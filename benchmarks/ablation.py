@@ -1,0 +1,292 @@
+"""What tuning the format, the schedule, or both gains over CSR as TACO computes it (WACO §2, Tables 1 and 2).
+
+    python benchmarks/ablation.py --matrices DIR --ops spmv,spmm32 --seconds 8 --cross 8 --json FILE
+
+For each matrix the tuner's own search runs in three parts of the space (peerlib/parts.py); then the fastest of every
+part, the base and the default kernel take turns in one process, and the fastest of a part is its result, as in the
+paper (§5.2). With --cross N, the first N matrices of each operation are also computed with the schedules tuned for each
+other. A run that was interrupted goes on where it stopped when given the same --json, and its steps can be taken one
+by one: --step compile builds the kernels that searches can ask for, --step search finds the fastest, --step race (the
+short one, for which the machine should be quiet) lets them take turns. --at-most S begins nothing after S seconds.
+
+    python benchmarks/ablation.py --report --json FILE     # the tables, in Markdown
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final
+
+from autosparse.tuner.collect.operations import OPS, Op
+from autosparse.tuner.coordinates import Coordinates
+from peerlib.environment import matrices_folder
+from peerlib.machine import machine_facts
+from peerlib.matrices import MatrixFile, find_matrices, load
+from peerlib.parts import PartSearch, base_schedule, format_part, kernels_of, schedule_part, whole
+from peerlib.records import ResultFile
+from peerlib.timing import Protocol, take_turns
+
+from autosparse import _native, cache, config
+from autosparse.engine.collecting import CollectingBench, bench_for
+from autosparse.schedule import SuperSchedule
+
+PARTS: Final = ("format", "schedule", "both")
+SHARES: Final = {"format": 0.25, "schedule": 0.25, "both": 0.5}
+"""Of the seconds of a matrix."""
+N_FINALISTS: Final = 3
+"""Schedules of each part that race."""
+PROTOCOL: Final = Protocol(rounds=11, most_s=2.0)
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add = parser.add_argument
+    add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
+    add("--min-nnz", type=int, default=100_000)
+    add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
+    add("--limit", type=int, help="the first LIMIT matrices only")
+    add("--ops", default="spmv,spmm32", help=f"of {', '.join(name for name, op in OPS.items() if op.n_dims == 2)}")
+    add("--threads", type=int, default=2)
+    add("--dtype", choices=("float32", "float64"), default="float32")
+    add("--seconds", type=float, default=8.0, help="of searching per matrix and operation, the parts together")
+    add("--cross", type=int, default=0, metavar="N", help="each of the first N with the schedules of the others")
+    add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
+    add("--step", choices=("all", "compile", "search", "race"), default="all", help="take only this step")
+    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
+    add("--report", action="store_true", help="only print the tables of what --json holds")
+    parsed = parser.parse_args(given)
+    if parsed.matrices is None and not parsed.report:
+        parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+    return parsed
+
+
+# -- measuring --------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[CollectingBench]:
+    """The workbench of `op` on the pattern of a file, values random."""
+    found = load(file.path, dtype=args.dtype).tocoo()
+    pattern = Coordinates.of(found.shape, (found.row, found.col))
+    with config.options(threads=args.threads), bench_for(pattern, op, args.dtype) as bench:
+        yield bench
+
+
+def race(bench: CollectingBench, named: Mapping[str, SuperSchedule | None]) -> tuple[dict[str, Any], dict[str, str]]:
+    """(timing by name, why others are left out). Equal schedules are timed once; None is the default kernel."""
+    trials = {one: bench(one) for one in dict.fromkeys(named.values())}
+    bench.build([trial for one, trial in trials.items() if one is not None])
+    runs: dict[SuperSchedule | None, Callable[[], object]] = {}
+    try:
+        for one, trial in trials.items():
+            trial.pack()
+            if (run := bench.runner(trial)) is not None:
+                runs[one] = run
+        timings = take_turns({str(at): run for at, run in enumerate(runs.values())}, PROTOCOL)
+        by_schedule = dict(zip(runs, timings.values(), strict=True))
+        times = {name: asdict(by_schedule[one]) for name, one in named.items() if one in runs}
+        absent = {name: trials[one].failed for name, one in named.items() if one not in runs}
+        return times, {name: why or "no room beside the others, or too slow" for name, why in absent.items()}
+    finally:
+        for trial in trials.values():
+            trial.drop()
+
+
+def search(bench: CollectingBench, op: Op, seconds: float) -> dict[str, Any]:
+    """The fastest schedules of each part of the space, as far as `seconds` go."""
+    base = base_schedule(op)
+    found: dict[str, list[SuperSchedule]] = {}
+    parts = {"format": lambda: format_part(bench, base), "schedule": lambda: schedule_part(base)}
+    parts["both"] = lambda: whole([*found["format"][:1], *found["schedule"][:1], base])
+    n_measured = {}
+    for name in PARTS:
+        found[name], n_measured[name] = PartSearch(bench, parts[name]()).best(SHARES[name] * seconds, N_FINALISTS)
+    return {
+        "finalists": {name: [one.to_json() for one in fastest] for name, fastest in found.items()},
+        "n_measured": n_measured,
+        "seconds": seconds,
+    }
+
+
+def ablate(bench: CollectingBench, op: Op, finalists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """What the fastest of each part take beside the base and the default kernel; a part holds its smaller parts."""
+    base = base_schedule(op)
+    read = {name: [SuperSchedule.from_json(text) for text in texts] for name, texts in finalists.items()}
+    entrants = {one.to_json(): one for one in (base, *(one for fastest in read.values() for one in fastest))}
+    times, left_out = race(bench, {**entrants, "default": None})
+    winners = {"base": base.to_json()}
+    for name in PARTS:
+        of_part = entrants if name == "both" else {one.to_json(): one for one in (base, *read[name])}
+        winners[name] = min((text for text in of_part if text in times), key=lambda text: times[text]["median_s"])
+    kept = {name: times[text] for name, text in winners.items()}
+    return {"times": {**kept, "default": times["default"]}, "left_out": left_out, "schedules": winners}
+
+
+def borrowed(bench: CollectingBench, op: Op, tuned: Mapping[str, SuperSchedule]) -> dict[str, Any]:
+    """Times with the schedules tuned for each matrix of `tuned`, beside the base."""
+    times, left_out = race(bench, {"base": base_schedule(op), **tuned})
+    return {"times": times, "left_out": left_out}
+
+
+def key_of(experiment: str, matrix: str, op: Op, args: argparse.Namespace) -> str:
+    """Names one cell of the experiment."""
+    return "|".join((experiment, matrix, op.name, args.dtype, str(args.threads)))
+
+
+def tuned_for(records: Sequence[Mapping[str, Any]], op: Op, names: Sequence[str]) -> dict[str, SuperSchedule]:
+    """Matrix -> the schedule that tuning both found, of those of `names` that were measured."""
+    found = {one["matrix"]: one["schedules"]["both"] for one in records if one["operation"] == op.name}
+    return {name: SuperSchedule.from_json(found[name]) for name in names if name in found}
+
+
+def run(args: argparse.Namespace, results: ResultFile) -> None:
+    """Measure what is not there yet."""
+    start_s, run_id = time.perf_counter(), time.strftime("%Y-%m-%dT%H:%M:%S")
+    files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit)
+    has_begun = False
+
+    def cell(experiment: str, file: MatrixFile, op: Op, measure: Callable[[CollectingBench], dict[str, Any]]) -> None:
+        nonlocal has_begun
+        key = key_of(experiment, file.name, op, args)
+        if key in _done(results) or time.perf_counter() - start_s > args.at_most:
+            return
+        if not has_begun:
+            results.append({"kind": "run", "run": run_id, "machine": machine_facts()})
+            has_begun = True
+        with opened(file, op, args) as bench:
+            matrix = bench.problem.pattern
+            facts = {"matrix": file.name, "operation": op.name, "dtype": args.dtype, "threads": args.threads}
+            record = {"kind": "case", "run": run_id, "key": key, "experiment": experiment, **facts}
+            record |= {"shape": list(matrix.shape), "nnz": matrix.nnz, **measure(bench)}
+        results.append(record)
+        print(f"{experiment:8s} {op.name:8s} {file.name:32s} {_brief(record)}", flush=True)
+
+    for op in (OPS[name] for name in args.ops.split(",")):
+        for file in files:
+            if args.step != "race":
+                cell("search", file, op, lambda bench, op=op: search(bench, op, args.seconds))
+            found = _done(results).get(key_of("search", file.name, op, args))
+            if args.step != "search" and found is not None:
+                cell("ablation", file, op, lambda bench, op=op, found=found: ablate(bench, op, found["finalists"]))
+        crossed = files[: args.cross]
+        tuned = tuned_for(results.cases(experiment="ablation"), op, [file.name for file in crossed])
+        if len(tuned) == len(crossed) and args.step != "search":
+            for file in crossed:
+                cell("cross", file, op, lambda bench, op=op, tuned=tuned: borrowed(bench, op, tuned))
+
+
+def _done(results: ResultFile) -> dict[str, dict[str, Any]]:
+    return {record["key"]: record for record in results.cases()}
+
+
+def compile_all(args: argparse.Namespace) -> None:
+    """Build every kernel that the searches can ask for."""
+    for file in find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit):
+        for op in (OPS[name] for name in args.ops.split(",")):
+            with opened(file, op, args) as bench:
+                specs = kernels_of(bench, base_schedule(op))
+                _native.build_many(specs, store=cache.open_store(), compiler=config.get_options().compiler)
+                print(f"{op.name:8s} {file.name:32s} {len(specs)} kernels", flush=True)
+
+
+def _brief(record: Mapping[str, Any]) -> str:
+    if "times" not in record:
+        return "  ".join(f"{name} {n} measured" for name, n in record["n_measured"].items())
+    return "  ".join(f"{name} {gain:.2f}" for name, gain in gains(record).items() if name != "base")
+
+
+# -- tables -----------------------------------------------------------------------------------------------------------
+
+
+def gains(record: Mapping[str, Any]) -> dict[str, float]:
+    """Name -> time of the base over its time, of those that ran."""
+    times_s = {name: timing["median_s"] for name, timing in record["times"].items()}
+    return {name: times_s["base"] / time_s for name, time_s in times_s.items()}
+
+
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first row is the header."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
+def ablation_table(records: Sequence[Mapping[str, Any]]) -> str:
+    """WACO's Table 1: how many times as fast as the base, per matrix and in the geometric mean."""
+    columns = (*PARTS, "default")
+    rows = [["matrix", "nonzeros", "base", "F.", "S.", "F.+S.", "default kernel", "format of F.+S."]]
+    for record in records:
+        gain, best = gains(record), SuperSchedule.from_json(record["schedules"]["both"])
+        base_us = f"{record['times']['base']['median_s'] * 1e6:.0f} us"
+        shown = [f"{gain[name]:.2f}" if name in gain else "-" for name in columns]
+        rows.append([record["matrix"], f"{record['nnz']:,}", base_us, *shown, f"`{best.format}`".replace("|", "\\|")])
+    means = [mean_gain(records, name) for name in columns]
+    rows.append(["**geomean**", "", "", *(f"**{mean:.2f}**" for mean in means), ""])
+    return markdown(rows)
+
+
+def mean_gain(records: Sequence[Mapping[str, Any]], name: str) -> float:
+    """Geometric mean over the matrices on which `name` ran."""
+    return statistics.geometric_mean(gain[name] for gain in map(gains, records) if name in gain)
+
+
+def cross_table(records: Sequence[Mapping[str, Any]]) -> str:
+    """WACO's Table 2, times as fast as the base: matrices, and what the schedule was tuned for."""
+    names = [record["matrix"] for record in records]
+    rows = [["matrix", *(f"opt-{name}" for name in names)]]
+    for record in records:
+        gain = gains(record)
+        cells = {name: f"{gain[name]:.2f}" if name in gain else "-" for name in names}
+        cells[record["matrix"]] = f"**{cells[record['matrix']]}**"
+        rows.append([record["matrix"], *cells.values()])
+    return markdown(rows)
+
+
+def losses(records: Sequence[Mapping[str, Any]]) -> list[float]:
+    """Time with another matrix's schedule over the time with the own one, of all pairs that ran."""
+    found = []
+    for record in records:
+        times_s = {name: timing["median_s"] for name, timing in record["times"].items() if name != "base"}
+        own_s = times_s.get(record["matrix"])
+        found += [time_s / own_s for name, time_s in times_s.items() if own_s and name != record["matrix"]]
+    return found
+
+
+def report(results: ResultFile) -> str:
+    """All tables of a file."""
+    ablations, crosses = results.cases(experiment="ablation"), results.cases(experiment="cross")
+    texts = []
+    for op in dict.fromkeys(record["operation"] for record in ablations):
+        mine = [record for record in ablations if record["operation"] == op]
+        texts.append(f"## {op}: {mine[0]['dtype']}, {mine[0]['threads']} threads\n\n{ablation_table(mine)}")
+        crossed = [record for record in crosses if record["operation"] == op]
+        if crossed:
+            texts.append(cross_table(crossed))
+        if loss := losses(crossed):
+            mean = f"a product takes {statistics.geometric_mean(loss):.2f} times as long in the geometric mean"
+            texts.append(f"With another matrix's schedule {mean}, {max(loss):.2f} at most.")
+    return "\n\n".join(texts)
+
+
+def main() -> int:
+    """Measure and print."""
+    args = arguments()
+    results = ResultFile(args.json)
+    if args.step == "compile":
+        compile_all(args)
+        return 0
+    if not args.report:
+        run(args, results)
+    print(report(results))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

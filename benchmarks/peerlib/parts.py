@@ -1,0 +1,146 @@
+"""Parts of the search space, and the tuner's own search held to one of them: what format and schedule gain alone.
+
+As in WACO §2.1, Table 1: the base is CSR with the schedule that TACO gives it (§5.1: threads take 128 rows at a time in
+SpMV, 32 otherwise; one row at a time, columns innermost, the result in memory) in vectors, as compilers make of it.
+"format" keeps that schedule and goes through all formats, loops in the order of the levels; "schedule" keeps CSR;
+"both" may change everything.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from autosparse.tuner import Search, spaces, tune
+from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.model import Proposal
+from autosparse.tuner.search import SearchStyle
+
+from autosparse import _native
+from autosparse.config import Effort
+from autosparse.engine.collecting import CollectingBench, statistics_model
+from autosparse.formats import CSR, Format, LevelKind
+from autosparse.plan import Plan
+from autosparse.schedule import SuperSchedule
+
+TILE: Final = 16
+"""Columns that the innermost loop of the base computes together, as compilers do with TACO's loop."""
+LANES: Final = 16
+"""Entries of a row that the base gathers together where there are no columns."""
+CHUNKS: Final = {1: 128}
+CHUNK: Final = 32
+"""Rows that a thread of the base takes at a time, by the number of dense columns (WACO §5.1)."""
+
+
+def base_schedule(op: Op) -> SuperSchedule:
+    """Fixed CSR: TACO's schedule of ``A[i,k]`` in CSR."""
+    loops, tile = CSR.order, min(TILE, op.n_dense_cols)
+    is_vector = op.operation == "matmul" and op.n_dense_cols == 1
+    return SuperSchedule(
+        operation=op.operation,
+        format=CSR,
+        loop_order=loops if is_vector else (*loops, "j1", "j0"),
+        dense_splits=() if is_vector else (("j", tile),),
+        parallel="i1",
+        partition="dynamic",
+        chunk=CHUNKS.get(op.n_dense_cols, CHUNK),
+        unroll=LANES if is_vector else 1,
+    )
+
+
+def under(base: SuperSchedule, fmt: Format) -> SuperSchedule:
+    """The schedule of `base` for another format: loops in the order of its levels, columns of B innermost.
+
+    Vectors lie along the innermost loop: blocks and slices have no entries to gather together.
+    """
+    columns = tuple(name for name in base.loop_order if name[0] == "j")
+    unroll = base.unroll if fmt.levels[-1].kind is LevelKind.COMPRESSED else 1
+    return dataclasses.replace(base, format=fmt, loop_order=(*fmt.order, *columns), unroll=unroll)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the space: which schedules belong to it, and those that are tried before the model's favourites."""
+
+    name: str
+    holds: Callable[[SuperSchedule], bool]
+    first: tuple[SuperSchedule, ...]
+
+
+def format_part(bench: CollectingBench, base: SuperSchedule) -> Part:
+    """Every format of the space under the schedule of `base`: its own, then the most promising first."""
+    found = dict.fromkeys(under(base, one.format) for one in spaces.everything(bench.problem, bench.supports))
+    able = [one for one in found if one != base and bench.supports(base.operation, one) is None]
+    times_s = statistics_model(bench.problem).rank(bench.problem, able)
+    ranked = [able[at] for at in sorted(range(len(able)), key=lambda at: times_s[at])]
+    return Part("format", lambda one: one in found, (base, *ranked))
+
+
+def schedule_part(base: SuperSchedule) -> Part:
+    """Every schedule of the space for CSR as the user has it."""
+    return Part("schedule", lambda one: one.format == CSR, (base,))
+
+
+def whole(first: Sequence[SuperSchedule]) -> Part:
+    """The whole space; `first` are tried first."""
+    return Part("both", lambda one: True, tuple(dict.fromkeys(first)))
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """Proposals that cost nothing; see `autosparse.tuner.model.Proposer`."""
+
+    schedules: Sequence[SuperSchedule]
+    price_s: float = 0.0
+
+    def __call__(self) -> list[Proposal]:
+        """All of them; they are measured whatever is expected of them."""
+        return [Proposal(one, 1.0) for one in self.schedules]
+
+
+@dataclass(slots=True)
+class PartSearch:
+    """The tuner's search within `part`: what the backend cannot lower and what lies outside are refused alike."""
+
+    bench: CollectingBench
+    part: Part
+    style: SearchStyle = field(default_factory=lambda: SearchStyle(n_candidates=16))
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """Why `schedule` is not tried, or None."""
+        if not self.part.holds(schedule):
+            return f"not in the part {self.part.name!r} of the space"
+        return self.bench.supports(operation, schedule)
+
+    def run(self, budget_s: float) -> Plan:
+        """Search for about `budget_s` seconds; nothing stays packed."""
+        search = Search(
+            problem=self.bench.problem,
+            effort=Effort.FULL,
+            make_trial=self.bench,
+            model=lambda: statistics_model(self.bench.problem),
+            supports=self.supports,
+            prices=self.bench.bench.experience.prices,
+            style=self.style,
+            propose=Given(self.part.first),
+            build_all=self.bench.build,
+        )
+        try:
+            return tune(search, runner=self.bench.runner, budget_s=budget_s)
+        finally:
+            search.champion.drop()
+
+    def best(self, budget_s: float, n: int) -> tuple[list[SuperSchedule], int]:
+        """(the `n` fastest schedules found, how many were measured); the first of the part where none could be."""
+        candidates = self.run(budget_s).candidates
+        times_s = {one.schedule: one.measured_s for one in candidates if one.schedule and one.measured_s}
+        ordered = sorted(times_s, key=lambda one: times_s[one])
+        return ordered[:n] or list(self.part.first[:1]), len(times_s)
+
+
+def kernels_of(bench: CollectingBench, base: SuperSchedule) -> list[_native.KernelSpec]:
+    """Every kernel that a search of any part can ask for, each once."""
+    schedules = [*spaces.everything(bench.problem, bench.supports), *format_part(bench, base).first]
+    return list({(spec := bench.bench.spec(one)).key(): spec for one in schedules}.values())
