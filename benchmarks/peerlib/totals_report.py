@@ -1,0 +1,202 @@
+"""What `totals.py` has measured, as Markdown and as a picture; everything is computed from its records."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from peerlib.summary import percentile
+from peerlib.total_time import Lazy, Way
+
+Record = Mapping[str, Any]
+Total = Callable[[int], float]
+
+RUNS: Final = tuple(10**power for power in range(7))
+REFERENCES: Final = ("mkl", "scipy", "default")
+"""Totals are given in products of the first of these that took part everywhere (the paper: MKL without tuning)."""
+LAZY: Final[Mapping[str, tuple[str, ...]]] = {
+    "autosparse, lazily": ("estimate", "measure"),
+    "autosparse, lazily, learned": ("learned-estimate", "learned-measure"),
+}
+"""Tiers in the order in which the library buys them."""
+LABELS: Final[Mapping[str, str]] = {
+    "scipy": "SciPy",
+    "mkl": "MKL",
+    "mkl-hint": "MKL with hint",
+    "best-format": "BestFormat",
+    "default": "autosparse, not tuned",
+    "estimate": "autosparse, estimate at once",
+    "measure": "autosparse, measure at once",
+    "learned-estimate": "autosparse, learned estimate at once",
+    "learned-measure": "autosparse, learned measure at once",
+}
+
+
+def way(record: Record, name: str) -> Way:
+    """A way of a record as price and pace."""
+    return Way(price_s=record["prices"][name]["price_s"], product_s=record["times"][name]["median_s"])
+
+
+def lazy(record: Record, tiers: Sequence[str]) -> Lazy:
+    """The library by itself: default products, then `tiers` as they pay."""
+    return Lazy(
+        default_s=record["times"]["default"]["median_s"],
+        tiers=tuple(way(record, tier) for tier in tiers),
+        gain=record["gain"],
+        overhead=record["overhead"],
+    )
+
+
+def totals(record: Record) -> dict[str, Total]:
+    """Label -> total time of N products."""
+    found: dict[str, Total] = {label: way(record, n).total_s for n, label in LABELS.items() if n in record["times"]}
+    for label, tiers in LAZY.items():
+        if all(tier in record["times"] for tier in tiers):
+            one = lazy(record, tiers)
+            found[label] = one.total_s
+            found[f"{label}, N told"] = lambda n, one=one: one.total_s(n, is_told=True)  # type: ignore[misc]
+    return found
+
+
+def reference_of(records: Sequence[Record]) -> str:
+    """What totals are counted in."""
+    return next(name for name in REFERENCES if all(name in record["times"] for record in records))
+
+
+def curves(records: Sequence[Record], runs: Sequence[int] = RUNS) -> dict[str, list[float]]:
+    """Label -> geometric mean over matrices of T(N) / (N products of the reference), for each N.
+
+    Ways that some matrix lacks are left out.
+    """
+    reference = reference_of(records)
+    per_record = [(totals(record), record["times"][reference]["median_s"]) for record in records]
+    labels = [label for label in per_record[0][0] if all(label in found for found, _ in per_record)]
+    return {
+        label: [statistics.geometric_mean(found[label](n) / (n * unit_s) for found, unit_s in per_record) for n in runs]
+        for label in labels
+    }
+
+
+def by_operation(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Records of each operation, in the order in which they came."""
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record["operation"], []).append(record)
+    return found
+
+
+def line(record: Record) -> str:
+    """One line per finished cell."""
+    default_s = record["times"]["default"]["median_s"]
+    parts = [
+        f"{name} {default_s / timing['median_s']:.2f}x for {record['prices'][name]['price_s'] / default_s:.0f}"
+        for name, timing in record["times"].items()
+        if name != "default"
+    ]
+    return f"{record['matrix']:32s} {record['operation']:8s} {default_s * 1e6:8.0f} us | " + ", ".join(parts)
+
+
+# -- Markdown --------------------------------------------------------------------------------------------------------
+
+
+def markdown(records: Sequence[Record]) -> str:
+    """Both tables of every operation."""
+    parts = []
+    for operation, chosen in by_operation(records).items():
+        reference = LABELS[reference_of(chosen)]
+        found = curves(chosen)
+        parts += [
+            f"## {operation}: {len(chosen)} matrices\n",
+            f"Time of N products, tuning and converting included, over N products of {reference}; geometric mean:\n",
+            _table(("", *(f"N = {n:,}" for n in RUNS)), [(label, *map(_short, row)) for label, row in found.items()]),
+            "Prices in default products; amortised: products until a price is paid back, among matrices that gain.\n",
+            _table(TIER_HEADER, list(_tier_rows(chosen))),
+        ]
+        parts += [_lazily(chosen, label, tiers) for label, tiers in LAZY.items() if tiers[0] in chosen[0]["times"]]
+    return "\n".join(parts)
+
+
+TIER_HEADER: Final = (
+    "",
+    "price: median",
+    "95 %",
+    "first time: median",
+    "gain on",
+    "speed: geomean",
+    "amortised: median",
+)
+
+
+def _tier_rows(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
+    for name, label in LABELS.items():
+        mine = [record for record in records if name in record["times"] and name != "default"]
+        if not mine or name in ("scipy", "mkl"):
+            continue
+        default_s = [record["times"]["default"]["median_s"] for record in mine]
+        ways = [way(record, name) for record in mine]
+        prices = sorted(one.price_s / unit_s for one, unit_s in zip(ways, default_s, strict=True))
+        first = [record["prices"][name].get("first_s", math.nan) for record in mine]
+        first_times = sorted(one_s / unit_s for one_s, unit_s in zip(first, default_s, strict=True))
+        speeds = [unit_s / one.product_s for one, unit_s in zip(ways, default_s, strict=True)]
+        paid = [one.amortised_after(unit_s) for one, unit_s in zip(ways, default_s, strict=True)]
+        known = [n for n in paid if n is not None]
+        yield (
+            label,
+            _short(statistics.median(prices)),
+            _short(percentile(prices, 95)),
+            _short(statistics.median(first_times)),
+            f"{len(known)} of {len(mine)}",
+            f"{statistics.geometric_mean(speeds):.2f}",
+            _short(statistics.median(known)) if known else "–",
+        )
+
+
+def _lazily(records: Sequence[Record], label: str, tiers: Sequence[str]) -> str:
+    """When the library by itself begins to tune, and when it has caught up."""
+    lazies = [lazy(record, tiers) for record in records]
+    begun = [stretches[1].first for one in lazies if len(stretches := one.stretches()) > 1]
+    ahead = [n for one in lazies if (n := one.break_even()) is not None]
+    said = f"{label}: tunes on {len(begun)} of {len(lazies)} matrices"
+    if begun:
+        said += f", first after {_short(statistics.median(begun))} products (median)"
+    if ahead:
+        said += f"; not behind default products any more from product {_short(statistics.median(ahead))} on (median)"
+    return f"{said}; on {len(lazies) - len(ahead)} always behind by what tuning took.\n"
+
+
+def _short(value: float) -> str:
+    if math.isnan(value):
+        return "–"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join("| " + " | ".join(row) + " |" for row in lines) + "\n"
+
+
+# -- picture ---------------------------------------------------------------------------------------------------------
+
+
+def draw(path: Path, records: Sequence[Record]) -> None:
+    """One panel per operation: the rows of the first table over N, both axes logarithmic."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    grouped = by_operation(records)
+    figure = Figure(figsize=(6.0 * max(1, len(grouped)), 4.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1, max(1, len(grouped)), squeeze=False)[0]
+    for panel, (operation, chosen) in zip(panels, grouped.items(), strict=False):
+        for label, row in curves(chosen).items():
+            is_ours = label.startswith("autosparse")
+            panel.plot(RUNS, row, label=label, linewidth=2.0 if is_ours else 1.2, linestyle="-" if is_ours else "--")
+        panel.set(xscale="log", yscale="log", xlabel="products N", title=f"{operation}, {len(chosen)} matrices")
+        panel.set_ylabel(f"total time / N products of {LABELS[reference_of(chosen)]}")
+        panel.set_ylim(top=20.0)
+        panel.grid(True, which="major", alpha=0.3)
+    panels[0].legend(fontsize=7)
+    figure.savefig(path, dpi=110)

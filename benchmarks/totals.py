@@ -1,0 +1,293 @@
+"""Total time of N = 1 ... 1,000,000 products, tuning and converting included (WACO §5.6, Table 8).
+
+    python benchmarks/totals.py --matrices DIR --ops spmv,spmm32,spmm256 --json out.jsonl
+    python benchmarks/totals.py --report --json out.jsonl --table out.md --plot out.png      # from the data alone
+
+For each matrix and operation every way is timed once, interleaved in one process: SciPy, MKL, MKL with hint (its
+inspection is its price), BestFormat (peerlib/best_format.py: choosing and packing), the default kernel, and what
+`tune(effort=...)` finds, one tier after the other; with --models FOLDER also with learned models. The totals are
+arithmetic (peerlib/total_time.py). Prices are those of a tuning whose kernels an earlier one has compiled; the record
+also has what the very first one took. Only the real groups that no training sees, unless --groups all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from peerlib.case import Case, Operation, Prepared
+from peerlib.environment import matrices_folder, start_again
+from peerlib.matrices import MatrixFile, find_matrices, load
+from peerlib.records import ResultFile
+from peerlib.registry import contenders
+from peerlib.timing import Protocol, take_turns
+
+DATA: Final = Path(__file__).resolve().parent / "data"
+PEERS: Final = ("scipy", "mkl", "mkl-hint")
+NO_MODELS: Final = Path("no models")
+EFFORTS: Final = ("estimate", "measure")
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """A way to ask for tuning."""
+
+    name: str
+    effort: str
+    models: Path
+
+
+def tiers(models: Path | None) -> list[Tier]:
+    """Both efforts by statistics; and by learned models where there are some."""
+    found = [Tier(effort, effort, NO_MODELS) for effort in EFFORTS]
+    return found + ([Tier(f"learned-{effort}", effort, models) for effort in EFFORTS] if models else [])
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
+    add("--min-nnz", type=int, default=100_000)
+    add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
+    add("--limit", type=int, help="the first LIMIT matrices only")
+    add("--groups", choices=("held-out", "all"), default="held-out", help="of the folder's index.csv")
+    add("--ops", default="spmv,spmm32,spmm256")
+    add("--threads", type=int, default=2)
+    add("--dtype", choices=("float32", "float64"), default="float32")
+    add("--budget", type=float, default=20.0, help="most seconds of one tuning")
+    add("--models", type=Path, metavar="DIR", help="learned models (`calibrate --out DIR`)")
+    add("--data", type=Path, default=DATA, help="measured schedules that BestFormat learns from")
+    add("--vectors", type=Path, help="statistics of their patterns, kept (default: DATA/vectors.npz)")
+    add("--cache", type=Path, help="folder of kernels that is kept (default: an empty one)")
+    add("--rounds", type=int, default=11)
+    add("--seconds", type=float, default=10.0, help="most seconds of measuring per matrix and operation")
+    add("--seed", type=int, default=0)
+    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
+    add("--report", action="store_true", help="only table and plot of what --json holds")
+    add("--table", type=Path, help="Markdown")
+    add("--plot", type=Path, help="picture (needs matplotlib)")
+    parsed = parser.parse_args(given)
+    if parsed.matrices is None and not parsed.report:
+        parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+    return parsed
+
+
+# -- ways ------------------------------------------------------------------------------------------------------------
+
+
+def tuned(case: Case, tier: Tier) -> tuple[Prepared, dict[str, Any]]:
+    """What `tune` finds: (ready to run, price and provenance). Twice, so that all kernels are there the second time."""
+    import autosparse
+    from autosparse import cache
+    from autosparse.config import get_options, options
+
+    facts: dict[str, Any] = {}
+    store = cache.open_store(get_options())
+    for name in ("first_s", "price_s"):
+        A, n_built = autosparse.csr(case.A, copy=True), store.stats().n_kernels_built
+        store.forget(("plan", "features"))
+        start = time.perf_counter()
+        with options(models=tier.models):
+            plan = A.tune("matmul", columns=case.operation.n_dense_cols, effort=tier.effort, budget_s=case.budget_s)
+        facts[name] = time.perf_counter() - start
+        facts.setdefault("n_built", store.stats().n_kernels_built - n_built)
+    facts |= {
+        "schedule": plan.schedule.to_json() if plan.schedule is not None else None,
+        "why": plan.why,
+        "pack_s": plan.pack_s,
+    }
+    return _filling(A, case), facts
+
+
+def default(case: Case) -> Prepared:
+    """The default kernel, for good."""
+    import autosparse
+
+    A = autosparse.csr(case.A, copy=True)
+    A.tune("matmul", columns=case.operation.n_dense_cols, effort="off")
+    return _filling(A, case)
+
+
+def _filling(A: Any, case: Case) -> Prepared:
+    import autosparse
+
+    B, C, matmul = case.B, case.out, autosparse.matmul
+    return Prepared(lambda: matmul(A, B, out=C))
+
+
+def best_format(case: Case, selector: Any) -> tuple[Prepared, dict[str, Any]]:
+    """What BestFormat chooses: statistics, prediction and packing are its price; hashing and loading are not."""
+    from autosparse.tuner.pattern_vector import matrix_vector
+    from peerlib.best_format import install
+
+    import autosparse
+    from autosparse import cache
+    from autosparse.config import get_options
+
+    A = autosparse.csr(case.A, copy=True)
+    start = time.perf_counter()
+    chosen = selector.model.choose(matrix_vector(A._cell.pattern))
+    choose_s = time.perf_counter() - start
+    for one in selector.adapted(chosen, case):
+        for _ in range(2):  # the first one compiles, and maps memory that the second finds ready: as with our tiers
+            A = autosparse.csr(case.A, copy=True)
+            cache.open_store(get_options()).forget(("plan", "features"))
+            plan = install(A, case.operation.n_dense_cols, one)
+        if plan.schedule == one:
+            break
+    facts = {"price_s": choose_s + plan.pack_s, "choose_s": choose_s, "pack_s": plan.pack_s}
+    return _filling(A, case), {**facts, "schedule": plan.schedule and plan.schedule.to_json(), "why": plan.why}
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """BestFormat for one operation, and which operation's measurements it was trained on."""
+
+    model: Any
+    trained_on: str
+
+    def adapted(self, chosen: Sequence[Any], case: Case) -> Iterator[Any]:
+        """The schedules for this case: of the case's width, with narrow indices first."""
+        import numpy as np
+        from autosparse.tuner.space import TILES
+        from peerlib.best_format import of_both_widths, widened
+
+        from autosparse.target import Target
+
+        lanes = Target.host().vector_bytes // np.dtype(case.A.dtype).itemsize
+        fitting = [tile for tile in TILES if lanes <= tile <= case.operation.n_dense_cols]
+        for one in chosen:
+            is_other = self.trained_on != case.operation.name and bool(one.dense_splits) and bool(fitting)
+            yield from of_both_widths(widened(one, tiles=fitting, lanes=lanes) if is_other else one)
+
+
+def selectors(args: argparse.Namespace, operations: Sequence[Operation]) -> dict[str, Selector]:
+    """BestFormat by operation; without measurements of a width, trained on those of another."""
+    from autosparse.tuner.collect.files import read_folder
+    from peerlib.best_format import BestFormat, training_vectors
+
+    folder = args.matrices if args.matrices.is_dir() else args.matrices.parent
+    kept = args.vectors or args.data / "vectors.npz"
+    found = {}
+    for operation in operations:
+        for name in dict.fromkeys((operation.name, "spmm32" if operation.kind == "spmm" else "spmv")):
+            measured = list(read_folder(args.data, name))
+            if measured:
+                vectors = training_vectors(measured, folder, kept)
+                found[operation.name] = Selector(BestFormat.train(operation.kind, measured, vectors), name)
+                break
+    return found
+
+
+# -- measuring -------------------------------------------------------------------------------------------------------
+
+
+def measure_case(case: Case, ways: Sequence[Tier], selector: Selector | None, protocol: Protocol) -> dict[str, Any]:
+    """Times and prices of all ways, as a record."""
+    from peers import prepare_all
+
+    from autosparse.config import get_options
+    from autosparse.ops import OPS
+
+    complaint = case.checker()
+    able = [peer for peer in contenders(PEERS) if not peer.ours and peer.can_run(case.operation, case.A.dtype.name)]
+    ready, left_out = prepare_all(able, case)
+    prices = {name: {"price_s": prepared.facts.get("prepare_s", 0.0)} for name, prepared in ready.items()}
+    ready["default"], prices["default"] = default(case), {"price_s": 0.0}
+    for tier in ways:
+        ready[tier.name], prices[tier.name] = tuned(case, tier)
+    if selector is not None:
+        ready["best-format"], prices["best-format"] = best_format(case, selector)
+    for name, prepared in ready.items():
+        case.out.fill(float("nan"))
+        if wrong := complaint(prepared.run()):
+            raise RuntimeError(f"{case.matrix_name}, {case.operation.name}: {name} is {wrong}")
+    # A tier that chose the default kernel is the default kernel: noise must not tell them apart.
+    runs = {n: one.run for n, one in ready.items() if prices[n].get("schedule", "") is not None}
+    timings = {name: asdict(timing) for name, timing in take_turns(runs, protocol).items()}
+    for name in ready:
+        timings.setdefault(name, timings["default"])
+    for prepared in ready.values():
+        prepared.close()
+    return {
+        "matrix": case.matrix_name,
+        "operation": case.operation.name,
+        "shape": list(case.A.shape),
+        "nnz": int(case.A.nnz),
+        "dtype": case.A.dtype.name,
+        "threads": case.threads,
+        "times": timings,
+        "prices": prices,
+        "gain": OPS["matmul"].prior_gain(case.operation.n_dense_cols),
+        "overhead": get_options().overhead,
+        "trained_on": selector.trained_on if selector else None,
+        "left_out": left_out,
+    }
+
+
+def chosen_files(args: argparse.Namespace) -> list[MatrixFile]:
+    """The matrices of the wanted groups."""
+    from autosparse.tuner.collect.recipes import is_held_out, real_files
+
+    files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only))
+    if args.groups == "held-out" and args.matrices.is_dir():
+        held_out = {one.name for one in real_files(args.matrices) if is_held_out(one.group)}
+        files = [file for file in files if file.path.name in held_out]
+    return files[: args.limit]
+
+
+def run(args: argparse.Namespace, results: ResultFile) -> None:
+    """Measure what `results` does not hold yet."""
+    from peerlib.machine import machine_facts
+    from peerlib.totals_report import line
+
+    from autosparse.config import set_options
+
+    operations = [Operation.parse(text) for text in args.ops.split(",")]
+    protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
+    ways, best = tiers(args.models), selectors(args, operations)
+    done = {record["key"] for record in results.cases()}
+    with tempfile.TemporaryDirectory(prefix="autosparse-totals-cache-") as empty:
+        set_options(threads=args.threads, effort="measure", cache_dir=args.cache or empty, models=NO_MODELS)
+        results.append({"kind": "run", "protocol": asdict(protocol), "arguments": sys.argv[1:], **machine_facts()})
+        for file in chosen_files(args):
+            keys = {op: "|".join((file.name, op.name, args.dtype, str(args.threads))) for op in operations}
+            waiting = [op for op in operations if keys[op] not in done]
+            A = load(file.path, dtype=args.dtype) if waiting else None
+            for op in waiting:
+                case = Case.of(
+                    file.name, A, op, threads=args.threads, effort="off", budget_s=args.budget, seed=args.seed
+                )
+                record = measure_case(case, ways, best.get(op.name), protocol)
+                results.append({"kind": "case", "key": keys[op], **record})
+                print(line(record), flush=True)
+
+
+def main() -> int:
+    """Measure, then report."""
+    args = arguments()
+    results = ResultFile(args.json)
+    if not args.report:
+        start_again(args.threads)
+        run(args, results)
+    from peerlib.totals_report import draw, markdown
+
+    records = results.cases(dtype=args.dtype, threads=args.threads)
+    text = markdown(records)
+    print(text)
+    if args.table is not None:
+        args.table.write_text(text, encoding="utf-8")
+    if args.plot is not None:
+        draw(args.plot, records)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
