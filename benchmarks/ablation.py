@@ -31,6 +31,7 @@ from peerlib.machine import machine_facts
 from peerlib.matrices import MatrixFile, find_matrices, load
 from peerlib.parts import PartSearch, base_schedule, format_part, kernels_of, schedule_part, whole
 from peerlib.records import ResultFile
+from peerlib.table import markdown
 from peerlib.timing import Protocol, take_turns
 
 from autosparse import _native, cache, config
@@ -210,12 +211,6 @@ def gains(record: Mapping[str, Any]) -> dict[str, float]:
     """Name -> time of the base over its time, of those that ran."""
     times_s = {name: timing["median_s"] for name, timing in record["times"].items()}
     return {name: times_s["base"] / time_s for name, time_s in times_s.items()}
-
-
-def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first row is the header."""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def ablation_table(records: Sequence[Mapping[str, Any]]) -> str:

@@ -6,7 +6,9 @@
 Like with like: peers that fill an existing array are compared with ``autosparse.matmul(A, B, out=C)``, peers that
 return a new one with ``A @ B``; so for the other operations (sddmm: A ∘ (X @ Y), mttkrp: of tensors, spgemm: A @ A).
 Every contender's answer is checked once. Caches are not flushed between calls (see peerlib/timing.py for the protocol).
-A run that was interrupted goes on where it stopped when given the same --json.
+The limits of the machine are measured at the beginning of a run, and each time is set against what they allow
+(peerlib/roofline.py). A run that was interrupted goes on where it stopped when given the same --json;
+--report prints the tables of a file, --paper those of the WACO paper with our figures beside the published ones.
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ from typing import Any, Final
 from peerlib.case import Case, Operation, Prepared
 from peerlib.environment import matrices_folder, openmp_runtimes, start_again
 from peerlib.matrices import MatrixFile, find_matrices, find_tensors, load, load_tensor
+from peerlib.paper import paper_table
 from peerlib.records import ResultFile
 from peerlib.registry import Peer, contenders
+from peerlib.roofline import Limits, limits_or_none, roofline_of
 from peerlib.summary import Distribution, Versus, best_peer, ratios
 from peerlib.table import aligned, distribution_rows, seconds, worst
 from peerlib.timing import Protocol, take_turns
@@ -50,11 +54,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--adapter", action="append", default=[], metavar="NAME=PATH", help="a peer built elsewhere (peer_abi.h)")
     add("--rounds", type=int, default=11)
     add("--seconds", type=float, default=10.0, help="most seconds of measuring per matrix and operation")
+    add("--footprint", type=int, metavar="BYTES", help="largest of the operands that the roofline is measured with")
     add("--seed", type=int, default=0)
     add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
     add("--report", action="store_true", help="only print the table of what --json holds")
+    add("--paper", action="store_true", help="only print what --json holds as WACO's Tables 4 and 5, in Markdown")
     parsed = parser.parse_args(given)
-    if parsed.matrices is None and not parsed.report:
+    if parsed.matrices is None and not (parsed.report or parsed.paper):
         parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
     return parsed
 
@@ -80,8 +86,8 @@ def prepare_all(peers: Sequence[Peer], case: Case) -> tuple[dict[str, Prepared],
     return ready, left_out
 
 
-def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol) -> dict[str, Any]:
-    """Times of all contenders that can run `case`, as a record."""
+def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol, limits: Limits | None = None) -> dict[str, Any]:
+    """Times of all contenders that can run `case`, as a record; with the roofline where there are `limits`."""
     reason = case.reason_left_out()
     able = [peer for peer in peers if reason is None and peer.can_run(case.operation, case.A.dtype.name)]
     ready, left_out = prepare_all(able, case) if reason is None else ({}, {"everybody": reason})
@@ -103,6 +109,7 @@ def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol) -> dict[
         "fills": {peer.name: peer.fills for peer in able},
         "facts": {name: prepared.facts for name, prepared in ready.items() if prepared.facts},
         "left_out": left_out,
+        "roofline": roofline_of(case, limits) if limits is not None and timings else None,
         "openmp_runtimes": openmp_runtimes(),
     }
 
@@ -118,6 +125,12 @@ def versus_peers(record: Mapping[str, Any]) -> dict[str, float]:
     return ratios(times_s, record["fills"], OURS)
 
 
+def fraction_of_roofline(record: Mapping[str, Any]) -> float | None:
+    """The least time that the machine allows over ours, for one record; None where it was not measured."""
+    ours_s = [record["times"][name]["median_s"] for name in OURS.values() if name in record["times"]]
+    return record["roofline"]["least_s"] / min(ours_s) if record.get("roofline") and ours_s else None
+
+
 def print_record(record: Mapping[str, Any]) -> None:
     """One line per finished cell."""
     against = versus_peers(record)
@@ -129,7 +142,9 @@ def print_record(record: Mapping[str, Any]) -> None:
         f"{name} {seconds(record['times'][name]['median_s'])}" for name in OURS.values() if name in record["times"]
     )
     others = "  ".join(f"{name} {ratio:.2f}" for name, ratio in sorted(against.items(), key=lambda item: item[1]))
-    print(f"{record['matrix']:32s} {record['operation']:8s} {best.ratio:6.2f}  {own}  |  {others}", flush=True)
+    fraction = fraction_of_roofline(record)
+    roof = "" if fraction is None else f"  |  {fraction:.0%} of the roofline ({record['roofline']['bound']})"
+    print(f"{record['matrix']:32s} {record['operation']:8s} {best.ratio:6.2f}  {own}  |  {others}{roof}", flush=True)
     for name, reason in record["left_out"].items():
         print(f"    {name} left out: {reason}", flush=True)
 
@@ -148,6 +163,9 @@ def print_summary(records: Sequence[Mapping[str, Any]]) -> None:
         print(f"\n{operation}: time of the peer / our time (effort={chosen[0]['effort']}, {chosen[0]['dtype']})")
         print(aligned(distribution_rows(rows)))
         print(worst(found))
+        fractions = [fraction for record in chosen if (fraction := fraction_of_roofline(record)) is not None]
+        if fractions:
+            print(aligned(distribution_rows([("roofline / our time", Distribution.of(fractions))])))
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
@@ -166,11 +184,12 @@ def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory(prefix="autosparse-peers-cache-") as cache:
         set_options(threads=args.threads, effort=args.effort, cache_dir=cache)
         facts = {"protocol": asdict(protocol), "cache_flushed": False, "arguments": sys.argv[1:], **machine_facts()}
-        results.append({"kind": "run", "run": run_id, **facts})
+        limits = limits_or_none(args.dtype, args.threads, largest_bytes=args.footprint)
+        results.append({"kind": "run", "run": run_id, "limits": limits and asdict(limits), **facts})
         for file in itertools.chain(*files):
             fitting = [op for op in operations if op.is_of_tensors == file.is_tensor]
             wanted = [op for op in fitting if key_of(file.name, op.name, args) not in done]
-            for record in measure_matrix(file, wanted, peers, (args, protocol)):
+            for record in measure_matrix(file, wanted, peers, (args, protocol, limits)):
                 record |= {"kind": "case", "run": run_id, "key": key_of(file.name, record["operation"], args)}
                 results.append(record)
                 print_record(record)
@@ -186,23 +205,29 @@ def _finders(operations: Sequence[Operation]) -> tuple[tuple[Any, bool], tuple[A
 
 
 def measure_matrix(
-    file: MatrixFile, operations: Sequence[Operation], peers: Sequence[Peer], how: tuple[argparse.Namespace, Protocol]
+    file: MatrixFile,
+    operations: Sequence[Operation],
+    peers: Sequence[Peer],
+    how: tuple[argparse.Namespace, Protocol, Limits | None],
 ) -> Any:
     """Records of one matrix, one per operation, as they are measured."""
-    args, protocol = how
+    args, protocol, limits = how
     read = load_tensor if file.is_tensor else load
     A = read(file.path, dtype=args.dtype) if operations else None
     for operation in operations:
         case = Case.of(
             file.name, A, operation, threads=args.threads, effort=args.effort, budget_s=args.budget, seed=args.seed
         )
-        yield measure_case(case, peers, protocol)
+        yield measure_case(case, peers, protocol, limits)
 
 
 def main() -> int:
     """Measure and print."""
     args = arguments()
     results = ResultFile(args.json)
+    if args.paper:
+        print(paper_table(results.cases(dtype=args.dtype, threads=args.threads, effort=args.effort), OURS))
+        return 0
     if args.report:
         print_summary(results.cases(dtype=args.dtype, threads=args.threads, effort=args.effort))
         return 0

@@ -48,7 +48,7 @@ def _build_folder() -> Path:
 
 
 @functools.lru_cache(maxsize=8)
-def _own_library(name: str, dtype: str) -> ctypes.CDLL:
+def own_library(name: str, dtype: str) -> ctypes.CDLL:
     source = Path(__file__).with_name(name)
     extra = (f"-DREAL={C_TYPES[dtype]}",)
     return ctypes.CDLL(str(compile_shared(source, _build_folder(), name=f"{source.stem}_{dtype}", extra=extra)))
@@ -62,7 +62,7 @@ def call_c(case: Case, source: str, function: str, given: list[Any]) -> Prepared
     """``function(*given, n_threads)`` of a C file beside this one: arrays by address, numbers as int64."""
     if any(isinstance(one, np.ndarray) and one.dtype == np.int64 for one in given):
         raise RuntimeError("written for int32 indices")
-    call = _own_library(source, case.A.dtype.name)[function]
+    call = own_library(source, case.A.dtype.name)[function]
     arguments = [_address(one) if isinstance(one, np.ndarray) else ctypes.c_int64(one) for one in given]
     return Prepared(_filler(call, [*arguments, ctypes.c_int(case.threads)], case.out))
 

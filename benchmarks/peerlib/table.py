@@ -19,6 +19,12 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
     )
 
 
+def markdown(rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table; the first row is the header."""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
+
+
 def seconds(value_s: float | None) -> str:
     """A time with a unit that keeps it readable."""
     if value_s is None:

@@ -75,7 +75,7 @@ def torch_index_add(case: TensorCase) -> Prepared:
     return Prepared(run)
 
 
-def _levels(case: TensorCase) -> Any:
+def csf_levels(case: TensorCase) -> Any:
     """(ids, ptr, values) of CSF, the mode outermost, the others by growing extent (SPLATT's order); int32."""
     if "csf" not in case.shared:
         T, mode = case.A, case.operation.mode
@@ -126,7 +126,7 @@ def numba_csf(case: TensorCase) -> Prepared:
         raise RuntimeError("written for order 3")
     numba.set_num_threads(case.threads)
     kernel, out = _numba_kernel(), case.out
-    order, ids, ptr, values = _levels(case)
+    order, ids, ptr, values = csf_levels(case)
     B, C = case.B[order[1]], case.B[order[2]]
 
     def run() -> np.ndarray:
@@ -138,7 +138,7 @@ def numba_csf(case: TensorCase) -> Prepared:
 
 def openmp_csf(case: TensorCase) -> Prepared:
     """Dynamic loop over the rows of CSF, sums below a node in a small array (the loop that TACO generates)."""
-    order, ids, ptr, values = _levels(case)
+    order, ids, ptr, values = csf_levels(case)
     n = len(order)
     if n > 5:
         raise RuntimeError("written for orders 3 to 5")

@@ -36,6 +36,7 @@ def records(path: Path) -> list[dict[str, object]]:
 def test_peers_measures_once_and_resumes(folder: Path) -> None:
     out = folder / "out.jsonl"
     given = ("--matrices", folder, "--min-nnz", 1, "--ops", "spmv,spmm3", "--peers", "scipy", "--rounds", 3)
+    given += ("--footprint", 1 << 20)
     text = run_script("peers.py", *given, "--threads", 1, "--json", out)
     assert "geomean" in text
     assert "worst: small" in text
@@ -43,6 +44,8 @@ def test_peers_measures_once_and_resumes(folder: Path) -> None:
     assert [case["operation"] for case in cases] == ["spmv", "spmm3"]
     assert all(case["left_out"] == {} for case in cases)
     assert set(cases[0]["times"]) == {"autosparse", "autosparse-out", "scipy"}  # type: ignore[call-overload]
+    assert all(case["roofline"]["least_s"] > 0 for case in cases)  # type: ignore[index]
+    assert "| spmm3 |" in run_script("peers.py", "--paper", "--threads", 1, "--json", out)
     run_script("peers.py", *given, "--threads", 1, "--json", out)
     assert [record for record in records(out) if record["kind"] == "case"] == cases
     assert "geomean" in run_script("peers.py", "--report", "--threads", 1, "--json", out)
