@@ -13,7 +13,7 @@ import pytest
 from autosparse.tuner.collect.files import HEAT_COLUMNS, MEASURED, SCHEDULE_COLUMNS, Measurements
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.own_space import own_space
-from peerlib.best_format import BestFormat, install, of_both_widths, training_vectors, widened
+from peerlib.best_format import BestFormat, Trees, install, of_both_widths, training_vectors, widened
 from peerlib.total_time import Lazy, Way
 from peerlib.totals_report import curves, draw, markdown
 
@@ -106,6 +106,16 @@ def test_the_format_that_suits_a_pattern_is_chosen(tmp_path):
         unseen = training_vectors([measured(family, seed, best) for seed in range(50, 58)], None, None)
         chosen = [SPACE.values_of(selector.choose(vector)[0])["family"] for vector in unseen.values()]
         assert chosen.count(best) >= 7
+
+
+def test_trees_predict_what_scikit_learn_predicts():
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed (extra: dev)")
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((200, 9)).astype(np.float32)
+    model = ensemble.GradientBoostingRegressor(n_estimators=30, max_depth=4, random_state=0)
+    model.fit(x, np.sin(x[:, 0]) + x[:, 1] * (x[:, 2] > 0))
+    trees = Trees.of(model)
+    np.testing.assert_allclose([trees(row) for row in x], model.predict(x), rtol=1e-9)
 
 
 def test_nothing_to_learn_from_is_said():
