@@ -133,6 +133,25 @@ def test_schedules_tuned_for_others_are_timed_or_left_out_with_the_reason() -> N
     assert "needs 3,600,000,000 bytes" in record["left_out"]["dense one"]
 
 
+def test_schedules_without_room_beside_the_others_race_afterwards() -> None:
+    """Padding of slices takes most of the room that packed copies may have: two kinds of them do not fit together."""
+    (spmv,) = (op for op in MATRIX_OPS if op.name == "spmv")
+    n, length = 4_000, 100  # a long row in each slice: the others are padded to its length
+    rows = np.concatenate([np.arange(n), np.repeat(np.arange(0, n, 16), length)])
+    pattern = Coordinates.of((n, n), (rows, np.random.default_rng(1).integers(0, n, rows.size)))
+    base = base_schedule(spmv)
+    padded = {kind: under(base, Format.parse(f"i1:U,k1:{kind},i0:U | i=16 | bits=16")) for kind in "SD"}
+    with bench_for(pattern, spmv) as bench:
+        needed = [
+            _native.packed_bytes(bench.problem.pattern, one.format, 4, transposed=False) for one in padded.values()
+        ]
+        assert max(needed) < bench.bench.limit_bytes < sum(needed)
+        record = ablation.borrowed(bench, spmv, padded)
+    assert set(record["times"]) == {"base", "S", "D"}
+    assert not record["left_out"]
+    assert {"median_s", "low_s", "high_s", "n_samples", "n_calls_per_sample"} == set(record["times"]["D"])
+
+
 def timed(**times_s: float) -> dict[str, Any]:
     return {name: {"median_s": time_s} for name, time_s in times_s.items()}
 
