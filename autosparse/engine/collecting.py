@@ -57,9 +57,10 @@ class CollectingBench:
         """A trial of `schedule`."""
         return self.bench(schedule)
 
-    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """Why no kernel can be made of `schedule`, or None."""
-        return self.bench.supports(operation, schedule)
+    @property
+    def supports(self) -> Callable[[str, SuperSchedule], str | None]:
+        """(operation, schedule) -> why no kernel can be made of it, or None."""
+        return self.bench.supports
 
     def build(self, trials: Sequence[Trial]) -> None:
         """Make kernels."""

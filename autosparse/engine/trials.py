@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import itertools
 import math
 import time
@@ -238,6 +239,13 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
     return rows.n_major, rows.n_minor, rows.index_code, rows.indptr[0], rows.indices[0], rows.data[0]
 
 
+@functools.cache
+def _supports_of(dtype: str) -> Callable[[str, SuperSchedule], str | None]:
+    if dtype in _native.VALUE_BYTES:
+        return _native.supports
+    return lambda operation, schedule: f"kernels are not generated for {dtype}"
+
+
 @dataclass(slots=True, eq=False)
 class Bench:
     """Makes trials of one problem on one operand; what they need beside their schedule."""
@@ -280,11 +288,13 @@ class Bench:
             problem.deterministic,
         )  # fmt: skip
 
-    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """Why no kernel can be made of `schedule` for this problem, or None."""
-        if self.problem.dtype not in _native.VALUE_BYTES:
-            return f"kernels are not generated for {self.problem.dtype}"
-        return _native.supports(operation, schedule)
+    @property
+    def supports(self) -> Callable[[str, SuperSchedule], str | None]:
+        """(operation, schedule) -> why no kernel can be made of it for this problem, or None.
+
+        One function for all benches of a dtype: spaces are remembered by it, and must not keep a bench alive.
+        """
+        return _supports_of(self.problem.dtype)
 
     def build(self, trials: Sequence[Trial]) -> None:
         """Compile several kernels, in parallel where there is more than one."""

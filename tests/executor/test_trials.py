@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
+from autosparse.tuner import spaces
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.generators import generate
 
@@ -63,3 +67,18 @@ def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
             bench.bench._wait_for_threads()
         monkeypatch.undo()
     assert slept == pytest.approx([0.4, trials.PATIENCE_S - 0.4])
+
+
+def test_spaces_keep_no_bench_and_no_pattern_alive():
+    """Candidates are remembered by what they depend on: the next matrix of the same outline gets the same ones."""
+    found, patterns = [], []
+    for seed in (1, 2):
+        with bench_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as bench:
+            found.append(spaces.candidates(bench.problem, bench.bench.supports))
+            patterns.append(weakref.ref(bench.problem.pattern))
+        del bench
+    gc.collect()
+    assert found[0] is found[1]
+    assert [pattern() for pattern in patterns] == [None, None]
+    refuses = trials._supports_of("complex64")
+    assert "complex64" in refuses("matmul", found[0][0])
