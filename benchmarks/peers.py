@@ -163,9 +163,19 @@ def print_summary(records: Sequence[Mapping[str, Any]]) -> None:
         print(f"\n{operation}: time of the peer / our time (effort={chosen[0]['effort']}, {chosen[0]['dtype']})")
         print(aligned(distribution_rows(rows)))
         print(worst(found))
-        fractions = [fraction for record in chosen if (fraction := fraction_of_roofline(record)) is not None]
-        if fractions:
-            print(aligned(distribution_rows([("roofline / our time", Distribution.of(fractions))])))
+        print_rooflines(chosen)
+
+
+def print_rooflines(records: Sequence[Mapping[str, Any]]) -> None:
+    """How near to the least time that the machine allows, over matrices, and where it is farthest."""
+    found = [(fraction, record) for record in records if (fraction := fraction_of_roofline(record)) is not None]
+    if found:
+        print(
+            aligned(distribution_rows([("roofline / our time", Distribution.of([fraction for fraction, _ in found]))]))
+        )
+        least = sorted(found, key=lambda pair: pair[0])[:5]
+        texts = [f"{record['matrix']} {fraction:.3f} ({record['roofline']['bound']})" for fraction, record in least]
+        print(f"farthest: {', '.join(texts)}")
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:

@@ -26,7 +26,10 @@ from peerlib.tensor_peers import csf_levels
 
 SMALLEST_BYTES: Final = 1 << 15
 LARGEST_BYTES: Final = 1 << 30
-SAMPLE_S: Final = 4e-3
+SAMPLE_S: Final = 2e-3
+MOST_S: Final = 0.3
+"""Of a sample, however long threads wait for each other."""
+PROPORTIONAL: Final = 1.7
 N_SAMPLES: Final = 3
 MOST_GROWTH: Final = 64
 """Of the rounds of a sample at once."""
@@ -98,7 +101,7 @@ def measure_limits(dtype: str, threads: int, *, largest_bytes: int | None = None
     def rate(n_arrays: int, n_bytes: int, call: Callable[[int, int], object]) -> tuple[float, float]:
         per_thread = max(1, n_bytes // (n_arrays * threads * item * LINE_VALUES)) * LINE_VALUES
         moved = n_arrays * threads * per_thread * item
-        return float(moved), moved / _fastest_s(lambda rounds: call(per_thread, rounds))
+        return float(moved), moved / fastest_s(lambda rounds: call(per_thread, rounds))
 
     def read(per_thread: int, rounds: int) -> None:
         library.read_all(at(0), *_longs(per_thread, rounds), threads)
@@ -117,7 +120,7 @@ def measure_limits(dtype: str, threads: int, *, largest_bytes: int | None = None
     return Limits(
         dtype=dtype,
         threads=threads,
-        flops=per_round / _fastest_s(multiply_add),
+        flops=per_round / fastest_s(multiply_add),
         read=tuple(rate(1, size, read) for size in sizes),
         triad=tuple(rate(3, size, triad) for size in sizes),
     )
@@ -135,14 +138,18 @@ def _longs(*numbers: int) -> list[ctypes.c_int64]:
     return [ctypes.c_int64(one) for one in numbers]
 
 
-def _fastest_s(call: Callable[[int], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of a round in the fastest of N_SAMPLES calls of SAMPLE_S or more: a limit is what can be reached."""
+def fastest_s(call: Callable[[int], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a round of ``call(rounds)``, in the fastest of N_SAMPLES calls: a limit is what can be reached.
+
+    Samples grow until they last SAMPLE_S and twice the rounds take twice the time: where other processes want the
+    cores too, threads wait milliseconds for each other at the end of every call.
+    """
     rounds = 1
     while True:
-        fastest_s = min(_timed_s(call, rounds, clock) for _ in range(N_SAMPLES))
-        if fastest_s >= SAMPLE_S:
-            return fastest_s / rounds
-        rounds *= max(2, min(MOST_GROWTH, math.ceil(1.2 * SAMPLE_S / max(fastest_s, 1e-9))))
+        once_s, twice_s = (min(_timed_s(call, n, clock) for _ in range(N_SAMPLES)) for n in (rounds, 2 * rounds))
+        if (once_s >= SAMPLE_S and twice_s >= PROPORTIONAL * once_s) or twice_s > MOST_S:
+            return twice_s / (2 * rounds)
+        rounds *= max(2, min(MOST_GROWTH, math.ceil(SAMPLE_S / max(once_s, 1e-9))))
 
 
 def _timed_s(call: Callable[[int], object], rounds: int, clock: Callable[[], float]) -> float:

@@ -11,7 +11,7 @@ import scipy.sparse
 from hypothesis import given
 from hypothesis import strategies as st
 from peerlib.case import Case, Operation, Tensor
-from peerlib.roofline import Limits, Work, measure_limits, roofline_of, work_of
+from peerlib.roofline import Limits, Work, fastest_s, measure_limits, roofline_of, work_of
 
 LIMITS = Limits(
     dtype="float32",
@@ -93,6 +93,18 @@ def test_a_record_holds_the_fraction_of_the_roofline() -> None:
     assert peers.fraction_of_roofline({"times": times, "roofline": kept}) == pytest.approx(0.5)
     assert peers.fraction_of_roofline({"times": times}) is None  # files that were written before there were rooflines
     assert peers.fraction_of_roofline({"times": {}, "roofline": kept}) is None
+
+
+@pytest.mark.parametrize("wait_s", [0.0, 1e-6, 8e-3])
+@pytest.mark.parametrize("round_s", [1e-9, 1e-6, 0.05, 2.0])
+def test_waiting_at_the_end_of_a_call_is_not_taken_for_work(round_s: float, wait_s: float) -> None:
+    now_s = 0.0
+
+    def call(rounds: int) -> None:
+        nonlocal now_s
+        now_s += rounds * round_s + wait_s
+
+    assert fastest_s(call, clock=lambda: now_s) == pytest.approx(round_s, rel=0.35)
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
