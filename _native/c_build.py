@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -49,9 +50,9 @@ class Compiler:
         names = [wanted] if wanted else [*COMPILERS, *([built_with] if built_with else [])]
         for name in names:
             command = tuple(shlex.split(name))
-            path = shutil.which(command[0]) if command else None
-            if path is not None:
-                return cls(command, _identity(Path(path), command))
+            program = _program(command[0]) if command else None
+            if program is not None:
+                return cls(command, _identity(*program, command))
         zig = None if wanted else _ziglang()
         if zig is not None:
             return zig
@@ -74,10 +75,36 @@ def _ziglang() -> Compiler | None:
     return Compiler((sys.executable, "-m", "ziglang", "cc"), f"ziglang {version}")
 
 
-def _identity(path: Path, command: Sequence[str]) -> str:
+def _program(name: str) -> tuple[Path, os.stat_result] | None:
+    """The file of that name on PATH as it is now; None when there is none. Asked several times in every tuning."""
+    search = os.pathsep.join(os.get_exec_path())
+    for _ in range(2):
+        try:
+            path = _located(name, search)
+            return path, path.stat()
+        except FileNotFoundError:  # there is none, or the one found earlier is gone
+            _located.cache_clear()
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _located(name: str, search: str) -> Path:
+    """Where `name` is on the path `search`; FileNotFoundError, which is not remembered."""
+    found = shutil.which(name, path=search)
+    if found is None:
+        raise FileNotFoundError(name)
+    return Path(found)
+
+
+@functools.lru_cache(maxsize=16)
+def _resolved(path: Path, device: int, inode: int) -> Path:
+    """The file behind links, which lead elsewhere when it is another one."""
+    return path.resolve()
+
+
+def _identity(path: Path, stat: os.stat_result, command: Sequence[str]) -> str:
     """The program file behind the name, its size and date: cheaper than asking it, and as telling."""
-    real = path.resolve()
-    stat = real.stat()
+    real = _resolved(path, stat.st_dev, stat.st_ino)
     return f"{' '.join([str(real), *command[1:]])}:{stat.st_size}:{stat.st_mtime_ns}"
 
 

@@ -6,7 +6,8 @@ that divides it is counted exactly within them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -74,6 +75,31 @@ class PatternFacts:
         return self.n_blocks.get((PANEL, 1), 1.0)
 
 
+class BlockCounts(Mapping[tuple[int, int], float]):
+    """Blocks per entry of op(A) by (rows, columns), sizes of BLOCK_SIZES; each is counted when it is first asked for.
+
+    A sort per size is what facts cost most, and a ranking of first candidates asks for half of the sizes.
+    """
+
+    def __init__(self, rows: NDArray[np.int64], cols: NDArray[np.int64], *, transposed: bool) -> None:
+        self._rows, self._cols = (cols, rows) if transposed else (rows, cols)
+        self._counts: dict[tuple[int, int], float] = {}
+
+    def __getitem__(self, size: tuple[int, int]) -> float:
+        found = self._counts.get(size)
+        if found is None:
+            if size[0] not in BLOCK_SIZES or size[1] not in BLOCK_SIZES:
+                raise KeyError(size)
+            found = self._counts[size] = _n_blocks(self._rows, self._cols, *size)
+        return found
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        return itertools.product(BLOCK_SIZES, repeat=2)
+
+    def __len__(self) -> int:
+        return len(BLOCK_SIZES) ** 2
+
+
 class Locality:
     """How soon rows of op(A) that follow each other name the same columns again."""
 
@@ -101,9 +127,6 @@ def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int =
     lengths = _row_lengths(pattern, transposed=transposed)
     mean = pattern.nnz / max(1, lengths.size)
     rows, cols, gaps = _sampled_entries(pattern, n_sample)
-    counts = {(r, c): _n_blocks(rows, cols, r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES}
-    if transposed:
-        counts = {(c, r): n for (r, c), n in counts.items()}
     n_rows, n_cols = (pattern.n_cols, pattern.n_rows) if transposed else pattern.shape
     diagonal_share, diagonal_cells = _diagonals(rows, cols)
     return PatternFacts(
@@ -115,7 +138,7 @@ def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int =
         row_cv=float(lengths.std() / mean) if mean > 0 else 0.0,
         empty_rows=float(np.count_nonzero(lengths == 0) / max(1, lengths.size)),
         mean_gap=float(gaps.mean()) if gaps.size else 0.0,
-        n_blocks=counts,
+        n_blocks=BlockCounts(rows, cols, transposed=transposed),
         slice_cells=_slice_cells(lengths),
         diagonal_share=diagonal_share,
         diagonal_cells=diagonal_cells,
@@ -187,10 +210,13 @@ def _diagonals(rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[float,
     """Share of the entries in panels of few diagonals, and the cells of these per entry. A^T has those of A."""
     if rows.size == 0:
         return 0.0, 1.0
-    panels, firsts = np.divmod(rows, PANEL)
-    distinct = np.unique(panels << 32 | (cols - firsts + PANEL)) >> 32
-    ids, n_entries = np.unique(panels, return_counts=True)
-    n_cells = np.bincount(np.searchsorted(ids, distinct), minlength=ids.size) * PANEL
+    panels, firsts = np.divmod(rows, PANEL)  # panels never fall: rows are in order
+    keys = panels << 32 | (cols - firsts + PANEL)
+    keys.sort()
+    distinct = keys[np.concatenate(([True], keys[1:] != keys[:-1]))] >> 32
+    begins = np.concatenate(([0], np.flatnonzero(panels[1:] != panels[:-1]) + 1, [rows.size]))
+    n_entries = np.diff(begins)
+    n_cells = np.diff(np.searchsorted(distinct, [*panels[begins[:-1]], panels[-1] + 1])) * PANEL
     is_few = n_cells <= MAX_DIAGONAL_CELLS * n_entries
     on_few = int(n_entries[is_few].sum())
     return on_few / rows.size, float(n_cells[is_few].sum() / on_few) if on_few else 1.0

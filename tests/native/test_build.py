@@ -103,6 +103,32 @@ def test_a_missing_compiler_names_the_cure(tmp_path: Path) -> None:
     assert _native.compiler_id("no-such-compiler-here") == "none"
 
 
+def test_a_compiler_is_looked_for_where_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its place is remembered; another program there, behind a link, elsewhere on PATH, or none, is noticed."""
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    monkeypatch.setenv("PATH", os.pathsep.join(map(str, folders)))
+    assert _native.compiler_id("mycc") == "none"
+    (folders[1] / "real").write_text("#!/bin/sh\n")
+    (folders[1] / "real").chmod(0o755)
+    (folders[1] / "mycc").symlink_to("real")
+    one = _native.compiler_id("mycc")
+    assert one.startswith(str(folders[1] / "real"))
+    assert _native.compiler_id("mycc") == one
+    (folders[1] / "real").write_text("#!/bin/sh\n# longer\n")
+    changed = _native.compiler_id("mycc")
+    assert changed != one
+    (folders[1] / "other").write_text("#!/bin/sh\n")
+    (folders[1] / "other").chmod(0o755)
+    (folders[1] / "mycc").unlink()
+    assert _native.compiler_id("mycc") == "none"
+    (folders[1] / "mycc").symlink_to("other")
+    assert _native.compiler_id("mycc").startswith(str(folders[1] / "other"))
+    monkeypatch.setenv("PATH", str(folders[0]))
+    assert _native.compiler_id("mycc") == "none"
+
+
 def test_a_compiler_that_makes_nonsense_is_a_build_error(tmp_path: Path) -> None:
     compiler = script(tmp_path, 'for last; do :; done; echo "not an object" > "$last"')
     with pytest.raises(BuildError, match="cannot be loaded"):
