@@ -173,6 +173,12 @@ def build_many(
         except BuildError as err:
             return err
 
+    if len(specs) == 1:  # no thread for what mostly is loaded already
+        try:
+            return [one(specs[0])]
+        except BaseException:
+            compilations.cancel()
+            raise
     with ThreadPoolExecutor(n_jobs or os.cpu_count() or 1) as pool:
         futures = [pool.submit(one, spec) for spec in specs]
         try:

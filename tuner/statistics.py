@@ -6,7 +6,6 @@ that divides it is counted exactly within them.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -82,7 +81,8 @@ class BlockCounts(Mapping[tuple[int, int], float]):
     """
 
     def __init__(self, rows: NDArray[np.int64], cols: NDArray[np.int64], *, transposed: bool) -> None:
-        self._rows, self._cols = (cols, rows) if transposed else (rows, cols)
+        narrow = _narrow(rows, cols)
+        self._rows, self._cols = narrow[::-1] if transposed else narrow
         self._counts: dict[tuple[int, int], float] = {}
 
     def __getitem__(self, size: tuple[int, int]) -> float:
@@ -94,7 +94,7 @@ class BlockCounts(Mapping[tuple[int, int], float]):
         return found
 
     def __iter__(self) -> Iterator[tuple[int, int]]:
-        return itertools.product(BLOCK_SIZES, repeat=2)
+        yield from ((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
 
     def __len__(self) -> int:
         return len(BLOCK_SIZES) ** 2
@@ -222,10 +222,24 @@ def _diagonals(rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[float,
     return on_few / rows.size, float(n_cells[is_few].sum() / on_few) if on_few else 1.0
 
 
-def _n_blocks(rows: NDArray[np.int64], cols: NDArray[np.int64], r: int, c: int) -> float:
+def _narrow(rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The same blocks in numbers of 32 bits where they suffice: those sort twice as fast.
+
+    Sampled panels are moved together; rows are in order, and every block height divides SAMPLE_ROWS.
+    """
+    if rows.size == 0:
+        return rows, cols
+    panels, within = np.divmod(rows, SAMPLE_ROWS)
+    moved = np.cumsum(np.concatenate(([0], panels[1:] != panels[:-1]))) * SAMPLE_ROWS + within
+    is_small = (int(moved[-1]) + SAMPLE_ROWS) * (int(cols.max()) + 1) < 1 << 32
+    return (moved.astype(np.uint32), cols.astype(np.uint32)) if is_small else (rows, cols)
+
+
+def _n_blocks(rows: NDArray[Any], cols: NDArray[Any], r: int, c: int) -> float:
     """Distinct (row // r, col // c) per entry."""
     if rows.size == 0:
         return 1.0
-    keys = (rows // r) << 32 | (cols // c)
+    of_columns = cols // c
+    keys = rows // r * (of_columns.max() + 1) + of_columns
     keys.sort()
     return float(1 + np.count_nonzero(keys[1:] != keys[:-1])) / rows.size
