@@ -28,6 +28,10 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
 
 MEMORY: Final = 8
 """Number of observations that a rate remembers (weight of a new one never falls below 1/MEMORY)."""
+SETTLED: Final = 3
+MOST_JUMP: Final = 10.0
+"""After SETTLED observations a single one counts as at most so many times the mean: a process that was stopped for a
+minute while it compiled must not believe that compiling takes minutes. What stays that slow is believed soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,10 @@ class Prices:
         if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
             return self
         old = self.rates_s.get(kind, Mean(DEFAULT_RATES_S[kind]))
-        return Prices({**self.rates_s, kind: old.observed(seconds / units)}, self.gains)
+        rate_s = seconds / units
+        if old.n_seen >= SETTLED:
+            rate_s = min(rate_s, MOST_JUMP * old.value)
+        return Prices({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
 
     def gained(self, kind: str, gain: float) -> Prices:
         """With the outcome of one finished tuning: `gain` in [0, 1), 0 when the default kernel won."""
