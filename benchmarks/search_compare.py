@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from autosparse._native.waconet import PredictorWeights
 from autosparse.tuner.collect.recipes import Recipe, real_files
 from autosparse.tuner.generators import FAMILIES, generate
 from autosparse.tuner.graph import best_first, exhaustive
@@ -29,7 +28,7 @@ from autosparse.tuner.learned import LearnedModel
 from autosparse.tuner.template import Categorical, Code, TemplateSpace
 
 from autosparse import _native
-from autosparse.engine.learned import convolve
+from autosparse.engine.learned import scorer_of
 from autosparse.errors import ScheduleError
 from autosparse.pattern import Pattern
 from autosparse.schedule import SuperSchedule
@@ -88,10 +87,13 @@ Score = Callable[[np.ndarray], np.ndarray]  # nodes of the graph -> predicted co
 def _on_graph(walk: Callable[[Score, LearnedModel, int], object]) -> Strategy:
     def run(objective: Objective, n_trials: int) -> None:
         model = objective.model
+        start_s = time.perf_counter()
+        costs_of = model.scorer.on(objective.features)
+        objective.model_s += time.perf_counter() - start_s
 
         def score(ids: np.ndarray) -> np.ndarray:
             start_s = time.perf_counter()
-            costs = model.predictor.predict(objective.features, model.shares, ids)
+            costs = costs_of(model.programs, ids)
             ratio = model.ratio_of_cost(objective.features, float(costs.min()))
             objective.note(ids.size, ratio, time.perf_counter() - start_s)
             return costs
@@ -194,8 +196,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> None:
     """Compare, print, keep."""
     args = arguments()
-    model = LearnedModel.read(args.models, args.op, convolve=convolve, make_predictor=PredictorWeights.of)
-    _ = model.shares  # computed when the model is loaded
+    model = LearnedModel.read(args.models, args.op, make_scorer=scorer_of)
+    _ = model.programs  # computed when the model is loaded
     outcomes: list[Outcome] = []
     for name, pattern in patterns(args.matrices, args.patterns):
         start_s = time.perf_counter()

@@ -11,18 +11,18 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.graph import ProgramGraph, best_first
-from autosparse.tuner.learned_embeddings import Convolve, code_of, code_rows, embed_pattern, embed_programs
+from autosparse.tuner.learned_embeddings import Structure, code_of, code_rows
 from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
-from autosparse.tuner.learned_weights import LearnedWeights, Weights
+from autosparse.tuner.learned_weights import LearnedWeights
 from autosparse.tuner.model import Proposal
+from autosparse.tuner.scorers import Programs, Scorer, costs_of, programs_of
 from numpy.typing import NDArray
 
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.pattern import Pattern, TensorPattern
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
@@ -32,18 +32,6 @@ N_PROPOSED: Final = 10
 """WACO measures the ten best predicted (§5.1)."""
 PER_FORMAT: Final = 4
 """Of those, at most so many of one format: errors of a model are shared by schedules that are nearly the same."""
-
-
-class Predictor(Protocol):
-    """The cost model's last layers (`autosparse._native.waconet.PredictorWeights`)."""
-
-    def share_of_programs(self, embeddings: Floats) -> Floats:
-        """What can be computed of each program alone."""
-
-    def predict(
-        self, pattern: Floats, programs: Floats, ids: NDArray[np.int32] | None = None, *, threads: int = 1
-    ) -> Floats:
-        """Costs of programs on a pattern."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,13 +66,10 @@ class LearnedModel:
     weights: LearnedWeights
     graph: ProgramGraph
     scale: Scale
-    convolve: Convolve = field(repr=False)
-    predictor: Predictor = field(repr=False)
+    scorer: Scorer = field(repr=False)
 
     @classmethod
-    def read(
-        cls, folder: Path, op: str, *, convolve: Convolve, make_predictor: Callable[[Weights], Predictor]
-    ) -> LearnedModel:
+    def read(cls, folder: Path, op: str, *, make_scorer: Callable[[LearnedWeights], Scorer]) -> LearnedModel:
         """The model of `op` in `folder`; FileNotFoundError, or RecordError when files are broken or do not fit."""
         weights = LearnedWeights.read(folder / f"{op}{MODEL_SUFFIX}")
         graph = ProgramGraph.load(folder / f"{op}{GRAPH_SUFFIX}")
@@ -92,41 +77,42 @@ class LearnedModel:
             raise RecordError.broken(
                 f"{op}{GRAPH_SUFFIX}", reason=f"belongs to model {graph.model}, not {weights.name}"
             )
-        try:
-            predictor = make_predictor(weights.tensors)
-        except (ValueError, KeyError) as error:
-            raise RecordError.broken(f"{op}{MODEL_SUFFIX}", reason=f"its predictor cannot be used: {error}") from error
-        return cls(weights, graph, Scale.from_data(weights.about.get("scale", {})), convolve, predictor)
+        return cls(weights, graph, Scale.from_data(weights.about.get("scale", {})), make_scorer(weights))
 
-    def features(self, pattern: Pattern | TensorPattern) -> Floats:
-        """The embedding of `pattern`, (128,): the part that costs time; the same for the same structure.
+    def features(self, pattern: Structure) -> Floats:
+        """What the model keeps of `pattern`, (scorer.n_features,): the part that costs time.
 
-        A tensor's first mode is that of the rows (`rows_first`).
+        The same for the same structure. A tensor's first mode is that of the rows (`rows_first`).
         """
-        return embed_pattern(pattern, self.weights, self.convolve)
+        return self.scorer.features(pattern)
 
     @functools.cached_property
-    def shares(self) -> Floats:
-        """The predictor's share of each node."""
-        return self.predictor.share_of_programs(self.graph.embeddings.astype(np.float32))
+    def programs(self) -> Programs:
+        """What the scorer reads of each node."""
+        return programs_of(self.scorer, self.graph)
 
     @functools.cached_property
-    def _anchor_share(self) -> Floats:
-        return self._shares_of([self.scale.anchor])
+    def _anchor(self) -> NDArray[np.int16]:
+        return self._rows([self.scale.anchor])
 
-    def _shares_of(self, schedules: Sequence[SuperSchedule]) -> Floats:
+    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
         space = self.weights.space
-        rows = code_rows([space.encode(one) for one in schedules], space.parameters)
-        return self.predictor.share_of_programs(embed_programs(rows, self.weights))
+        return code_rows([space.encode(one) for one in schedules], space.parameters)
 
     def ratios(self, features: Floats, schedules: Sequence[SuperSchedule]) -> list[float]:
         """Predicted ratios of any schedules of the space; ScheduleError for others."""
-        costs = self.predictor.predict(features, self._shares_of(schedules))
+        costs = costs_of(self.scorer, features, self._rows(schedules))
         return [self.ratio_of_cost(features, float(cost)) for cost in costs]
 
     def ratio_of_cost(self, features: Floats, cost: float) -> float:
         """Predicted time over the default kernel's, of a schedule with this predicted cost."""
-        anchor = float(self.predictor.predict(features, self._anchor_share)[0])
+        return self._ratio(cost, self.cost_of_anchor(features))
+
+    def cost_of_anchor(self, features: Floats) -> float:
+        """The cost of the schedule whose ratio is known."""
+        return float(costs_of(self.scorer, features, self._anchor)[0])
+
+    def _ratio(self, cost: float, anchor: float) -> float:
         log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
         return float(np.exp(np.clip(log_ratio, -5.0, 5.0)))
 
@@ -138,9 +124,11 @@ class LearnedModel:
         n: int = N_PROPOSED,
     ) -> list[Proposal]:
         """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first."""
+        costs = self.scorer.on(features)
+        anchor = self.cost_of_anchor(features)
 
         def score(ids: NDArray[np.int32]) -> Floats:
-            return self.predictor.predict(features, self.shares, ids, threads=1)
+            return costs(self.programs, ids)
 
         found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=16 * n, beam=16 * n)
         chosen: list[Proposal] = []
@@ -153,7 +141,7 @@ class LearnedModel:
                 continue
             if per_format.get(schedule.format, 0) < PER_FORMAT:
                 per_format[schedule.format] = per_format.get(schedule.format, 0) + 1
-                chosen.append(Proposal(schedule, self.ratio_of_cost(features, cost)))
+                chosen.append(Proposal(schedule, self._ratio(cost, anchor)))
         return chosen
 
     def schedule(self, node: int) -> SuperSchedule | None:

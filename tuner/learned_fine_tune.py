@@ -27,10 +27,13 @@ LAYERS: Final = ("final.0", "final.2", "final.4")
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One pattern: its embedding (128,), its programs' (n, 128), their ratios and which of those are lower bounds."""
+    """One pattern, its programs, their ratios and which of those are lower bounds.
+
+    As the model keeps them: embeddings (128,) and (n, 128), or a sketch and codes (n, columns) for boosted trees.
+    """
 
     pattern: Floats
-    programs: Floats
+    programs: NDArray[Any]
     ratios: Floats
     censored: NDArray[np.bool_]
     validates: bool

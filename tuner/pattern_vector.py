@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.statistics import pattern_facts
+from autosparse.tuner.statistics import PatternFacts, pattern_facts
 from numpy.typing import NDArray
 
 from autosparse.pattern import Pattern
@@ -48,14 +48,10 @@ def matrix_vector(pattern: Pattern) -> Floats:
     per_row, per_column = pattern.row_lengths, np.bincount(columns, minlength=pattern.n_cols)
     rows = np.repeat(np.arange(pattern.n_rows, dtype=np.int64), per_row)
     found = [
-        *_sizes(pattern.n_rows, pattern.n_cols, pattern.nnz),
-        *_spread(per_row, pattern.nnz),
-        *_spread(per_column, pattern.nnz),
-        np.log1p(facts.mean_gap) / 8,
-        facts.diagonal_share,
-        np.log(facts.diagonal_cells),
-        *(np.log2(max(1e-3, share * r * c)) / 4 for (r, c), share in facts.n_blocks.items() if r * c > 1),
-        *(np.log2(cells) for cells in facts.slice_cells.values()),
+        *sizes(pattern.n_rows, pattern.n_cols, pattern.nnz),
+        *spread(per_row, pattern.nnz),
+        *spread(per_column, pattern.nnz),
+        *sampled_facts(facts),
         *_distances(rows, columns, pattern.shape),
         *_shared(rows, columns),
     ]
@@ -68,9 +64,9 @@ def tensor_vector(shape: Sequence[int], indices: Sequence[NDArray[Any]]) -> Floa
     In any order. Of many entries distinct pairs are counted among those that a hash of the pair picks.
     """
     nnz = int(indices[0].size)
-    found = [*_sizes(*shape, nnz)]
+    found = [*sizes(*shape, nnz)]
     for column, extent in zip(indices, shape, strict=True):
-        found += _spread(np.bincount(column, minlength=extent), nnz)
+        found += spread(np.bincount(column, minlength=extent), nnz)
     for one, other in itertools.combinations(indices, 2):
         found += [_pairs_share(one, other), _pairs_share(one, other // 16), _pairs_share(one // 16, other)]
     return np.array(found, dtype=np.float32)
@@ -86,14 +82,25 @@ def _pairs_share(one: NDArray[Any], other: NDArray[Any]) -> float:
     return _distinct_share(one, other)
 
 
-def _sizes(*numbers: int) -> list[float]:
+def sampled_facts(facts: PatternFacts) -> list[float]:
+    """Column gaps, diagonals, filled blocks and cells of slices, as logarithms."""
+    return [
+        float(np.log1p(facts.mean_gap) / 8),
+        facts.diagonal_share,
+        float(np.log(facts.diagonal_cells)),
+        *(float(np.log2(max(1e-3, share * r * c)) / 4) for (r, c), share in facts.n_blocks.items() if r * c > 1),
+        *(float(np.log2(cells)) for cells in facts.slice_cells.values()),
+    ]
+
+
+def sizes(*numbers: int) -> list[float]:
     """Logarithms of extents and nonzeros, and of the mean nonzeros along each extent's index."""
     *extents, nnz = numbers
-    sizes = [float(np.log2(1 + number) / 8 - 2) for number in numbers]
-    return sizes + [float(np.log2(1 + nnz / max(1, extent)) / 8) for extent in extents]
+    found = [float(np.log2(1 + number) / 8 - 2) for number in numbers]
+    return found + [float(np.log2(1 + nnz / max(1, extent)) / 8) for extent in extents]
 
 
-def _spread(lengths: NDArray[Any], nnz: int) -> list[float]:
+def spread(lengths: NDArray[Any], nnz: int) -> list[float]:
     """How unequal: deviation, skewness, largest, empty ones, share of the top 1 %, quantiles over the mean."""
     if lengths.size == 0 or nnz == 0:
         return [0.0] * (5 + len(QUANTILES))

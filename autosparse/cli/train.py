@@ -17,7 +17,9 @@ from autosparse.tuner.panels import FEATURE_LIMIT
 
 if TYPE_CHECKING:
     from autosparse.tuner.ranking import Ranking
-    from autosparse.tuner.training.trainer import Epoch, Trainer
+    from autosparse.tuner.training.curves import Epoch
+    from autosparse.tuner.training.data import DataSet
+    from autosparse.tuner.training.trainer import Trainer
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -26,14 +28,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--op", default="spmv", help="operation, as `collect` names it (spmv, spmm32, ...)")
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder of this run, or of --compare")
     parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that the measurements name")
-    parser.add_argument("--extractor", default="waconet", help="waconet, minkowski, dense, human or statistics")
+    parser.add_argument("--extractor", default="waconet", help="waconet, minkowski, dense, human, statistics, boosted")
     parser.add_argument("--backend", default="own", help="sparse convolution: own or minkowski")
     parser.add_argument("--space", default="both", choices=("own", "waco", "both"), help="schedules learned from")
     parser.add_argument("--epochs", type=int, default=70, metavar="N", help="in all, earlier runs included (70)")
     parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="begin no epoch after so long")
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="schedules of a pattern in a step (32)")
     parser.add_argument("--limit", type=int, default=FEATURE_LIMIT, metavar="N", help="nonzeros that networks look at")
-    parser.add_argument("--rate", type=float, default=1e-4, metavar="R", help="Adam's learning rate (1e-4)")
+    parser.add_argument("--rate", type=float, metavar="R", help="learning rate (Adam's: 1e-4, of boosted trees: 0.06)")
+    parser.add_argument("--trees", type=int, default=400, metavar="N", help="of boosted (400)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and order")
     parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch; 1 is best for small patterns")
     parser.add_argument("--device", default="cpu", help="of PyTorch: cpu, cuda")
@@ -48,15 +51,30 @@ def run(arguments: argparse.Namespace) -> int:
         return _compare(arguments.compare, arguments.out)
     if arguments.data is None:
         raise CommandError("there is nothing to learn from", cure="--data DIR, a folder that `collect --out DIR` wrote")
-    return _train(arguments)
+    return _boost(arguments) if arguments.extractor == "boosted" else _train(arguments)
 
 
-def _train(arguments: argparse.Namespace) -> int:
-    trainer = _trainer(arguments)
-    from autosparse.tuner.training.curves import CURVE, write_curve
-    from autosparse.tuner.training.observations import Observations
+def _boost(arguments: argparse.Namespace) -> int:
+    """Boosted trees: no torch, no epochs."""
+    from autosparse.tuner.boosting import BoostSettings
+    from autosparse.tuner.training.boosted import BoostedRun
+    from autosparse.tuner.training.curves import WEIGHTS
+    from autosparse.tuner.training.data import read_data
 
-    data = trainer.data
+    data = read_data(arguments.data, arguments.op, spaces=arguments.space)
+    _print_counts(data, arguments.space)
+    settings = BoostSettings(n_trees=arguments.trees, rate=arguments.rate or BoostSettings().rate, seed=arguments.seed)
+    run = BoostedRun(data, settings, arguments.matrices)
+    curve, rankings = run.run(arguments.out, log.progress_line())
+    print(f"weights: {settings.n_trees} trees, {arguments.out / WEIGHTS}")
+    if rankings:
+        print(_table({split.replace("_", " "): ranking for split, ranking in rankings.items()}))
+    _draw(arguments.out / "curve.png", {arguments.extractor: curve}, data.op)
+    return 0
+
+
+def _print_counts(data: DataSet, space: str) -> None:
+    """How many patterns there are to learn from and to judge by; CommandError for none."""
     counts = {split: len(data.of(split)) for split in ("train", "validation", "held_out")}
     if not counts["train"]:
         raise CommandError(
@@ -64,7 +82,15 @@ def _train(arguments: argparse.Namespace) -> int:
         )
     print(f"{data.op}: " + ", ".join(f"{n} patterns {split}" for split, n in counts.items()).replace("_", " "))
     if data.n_outside:
-        print(f"  {data.n_outside} schedules outside the space {arguments.space!r} are left out")
+        print(f"  {data.n_outside} schedules outside the space {space!r} are left out")
+
+
+def _train(arguments: argparse.Namespace) -> int:
+    trainer = _trainer(arguments)
+    from autosparse.tuner.training.curves import CURVE, write_curve
+    from autosparse.tuner.training.observations import Observations
+
+    _print_counts(trainer.data, arguments.space)
     if trainer.history:
         print(f"  taken up after epoch {len(trainer.history)}")
     observe = Observations(trainer.model.extractor, arguments.matrices, limit_bytes=int(arguments.memory * 1e9))
@@ -91,7 +117,7 @@ def _trainer(arguments: argparse.Namespace) -> Trainer:
         extractor=arguments.extractor,
         backend=arguments.backend,
         seed=arguments.seed,
-        rate=arguments.rate,
+        rate=arguments.rate or 1e-4,
         batch=arguments.batch,
         limit=arguments.limit,
         device=arguments.device,
@@ -110,7 +136,7 @@ def _line(row: Epoch) -> str:
 
 def _finish(trainer: Trainer, observe: Any, out: Path) -> None:
     """Ranking of the best weights on both kinds of unseen groups, and the picture of the curve."""
-    from autosparse.tuner.training.trainer import RANKING, WEIGHTS
+    from autosparse.tuner.training.curves import RANKING, WEIGHTS
 
     found = {split: trainer.rank(split, observe) for split in ("validation", "held_out")}
     facts = {
@@ -139,8 +165,7 @@ def _table(rankings: dict[str, Ranking]) -> str:
 def _compare(runs: list[Path], out: Path) -> int:
     """Curves of several runs in one picture and one table."""
     from autosparse.tuner.ranking import Ranking
-    from autosparse.tuner.training.curves import CURVE, read_curve
-    from autosparse.tuner.training.trainer import RANKING
+    from autosparse.tuner.training.curves import CURVE, RANKING, read_curve
 
     missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
     if missing:

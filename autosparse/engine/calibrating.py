@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,22 +14,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import _native
-from autosparse._native.waconet import PredictorWeights
-from autosparse.engine.learned import convolve
+from autosparse.engine.learned import scorer_of
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.schedule import SuperSchedule
+from autosparse.tuner.boosting import more_trees
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements
 from autosparse.tuner.graph.build import build_graph
-from autosparse.tuner.learned_embeddings import code_rows, embed_pattern, embed_programs
+from autosparse.tuner.learned_embeddings import code_rows
 from autosparse.tuner.learned_fine_tune import Example, fine_tuned
 from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
 from autosparse.tuner.learned_scale import fit_scale
 from autosparse.tuner.learned_weights import LearnedWeights
 from autosparse.tuner.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.scorers import BOOSTED, Scorer, costs_of
 from autosparse.tuner.template import TemplateSpace
 
 N_NODES: Final = 4096
-"""Programs of a graph, unless measurements name more."""
+"""Programs of a graph."""
+MEASURED_SHARE: Final = 0.75
+"""Most of them that were measured; the others are samples of the spaces."""
 VALIDATION_OF: Final = 5
 MAX_REPEATS: Final = 400
 """Samples in a row that bring nothing new: the spaces have no more."""
@@ -41,6 +45,7 @@ class Calibration:
     weights: LearnedWeights
     found: Sequence[Measurements]  # not held out
     folder: Path | None  # of the real matrices that they name
+    scorer: Scorer
     _patterns: dict[str, NDArray[np.float32]] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -49,7 +54,8 @@ class Calibration:
         kept = [one for one in found if not one.is_held_out]
         if not kept:
             raise RecordError.broken("measurements", reason="none that training may use")
-        return cls(LearnedWeights.read(weights), kept, folder)
+        model = LearnedWeights.read(weights)
+        return cls(model, kept, folder, scorer_of(model))
 
     def fit(self, source: Path, target: Path, *, epochs: int) -> tuple[float, float]:
         """Write `source` with the last layers and the scale of this machine to `target`.
@@ -59,27 +65,42 @@ class Calibration:
         tensors, metadata = read_safetensors(source)
         before = after = float("nan")
         if epochs:
-            tensors, before, after = fine_tuned(tensors, self._examples(), epochs=epochs)
-        self.weights = dataclasses.replace(self.weights, tensors=tensors)
+            refine = more_trees if self.weights.extractor == BOOSTED else fine_tuned
+            tensors, before, after = refine(tensors, self._examples(), epochs=epochs)
+        self._use(dataclasses.replace(self.weights, tensors=tensors))
         about = json.loads(metadata.get("about", "{}"))
         about["scale"] = fit_scale(self.found, self._costs).to_data()
         write_safetensors(target, tensors, {**metadata, "about": json.dumps(about, sort_keys=True)})
-        self.weights = LearnedWeights.read(target)
+        self._use(LearnedWeights.read(target))
         return before, after
+
+    def _use(self, weights: LearnedWeights) -> None:
+        self.weights, self.scorer = weights, scorer_of(weights)
 
     def write_graph(self, target: Path, *, n_nodes: int = N_NODES, seed: int = 0) -> int:
         """Build the graph for the weights as they are now; its number of programs."""
         schedules = list(self._programs(n_nodes, seed))
-        space = self.weights.space
-        rows = code_rows([space.encode(one) for one in schedules], space.parameters)
-        graph = build_graph(rows, embed_programs(rows, self.weights), model=self.weights.name, seed=seed)
+        rows = self._rows(schedules)
+        graph = build_graph(rows, self.scorer.embeddings(rows), model=self.weights.name, seed=seed)
+        if not self.scorer.reads_embeddings:
+            graph = dataclasses.replace(graph, embeddings=graph.embeddings[:, :0])
         graph.save(target)
         return len(graph)
 
     def _programs(self, n_nodes: int, seed: int) -> Iterable[SuperSchedule]:
-        """Every schedule measured (WACO builds its graph of those), then samples of the spaces in turn."""
-        texts = dict.fromkeys(text for one in self.found for text in one.schedules)
-        programs = dict.fromkeys(one for text in texts if self._is_known(one := SuperSchedule.from_json(text)))
+        """Schedules measured (WACO builds its graph of those), then samples of the spaces in turn.
+
+        Of many measured, those that came nearest to the best on some pattern.
+        """
+        loss: dict[str, float] = {}
+        for found in self.found:
+            ratios = np.where(found["status"] == REFUSED, np.inf, found["ratio"])
+            best = float(np.nanmin(ratios, initial=np.inf))
+            for text, ratio in zip(found.schedules, (ratios / best).tolist(), strict=True):
+                loss[text] = min(loss.get(text, np.inf), ratio if np.isfinite(ratio) else np.inf)
+        texts = sorted(loss, key=lambda text: (loss[text], text))
+        known = (one for text in texts if self._is_known(one := SuperSchedule.from_json(text)))
+        programs = dict.fromkeys(itertools.islice(known, int(MEASURED_SHARE * n_nodes)))
         rng = np.random.default_rng(seed)
         n_repeats = 0
         while len(programs) < n_nodes and n_repeats < MAX_REPEATS:
@@ -101,7 +122,7 @@ class Calibration:
         key = str(one.facts["sparsity_hash"])
         if key not in self._patterns:
             pattern = one.recipe.make(self.folder).to_structure()
-            self._patterns[key] = embed_pattern(pattern, self.weights, convolve)
+            self._patterns[key] = self.scorer.features(pattern)
         return self._patterns[key]
 
     def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:
@@ -109,14 +130,12 @@ class Calibration:
         known = [at for at, schedule in enumerate(schedules) if self._is_known(schedule)]
         costs = np.full(len(schedules), np.nan, np.float32)
         if known:
-            predictor = PredictorWeights.of(self.weights.tensors)
-            programs = self._embedded([schedules[at] for at in known])
-            costs[known] = predictor.predict(self._pattern(one), predictor.share_of_programs(programs))
+            costs[known] = costs_of(self.scorer, self._pattern(one), self._rows([schedules[at] for at in known]))
         return costs
 
-    def _embedded(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.float32]:
+    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
         space = self.weights.space
-        return embed_programs(code_rows([space.encode(one) for one in schedules], space.parameters), self.weights)
+        return code_rows([space.encode(one) for one in schedules], space.parameters)
 
     def _examples(self) -> list[Example]:
         """One in VALIDATION_OF patterns decides when to stop."""
@@ -129,7 +148,8 @@ class Calibration:
                 if one["status"][row] != REFUSED and self._is_known(schedule)
             ]
             if len(kept) > 1:
-                programs = self._embedded([schedules[row] for row in kept])
+                rows = self._rows([schedules[row] for row in kept])
+                programs = rows if self.weights.extractor == BOOSTED else self.scorer.embeddings(rows)
                 is_censored = one["status"][kept] == CENSORED
                 validates = at % VALIDATION_OF == 0
                 examples.append(Example(self._pattern(one), programs, one["ratio"][kept], is_censored, validates))

@@ -24,7 +24,8 @@ from autosparse.tuner.model import Proposal
 
 if TYPE_CHECKING:
     from autosparse.tuner.learned import LearnedModel
-    from autosparse.tuner.learned_weights import Weights
+    from autosparse.tuner.learned_weights import LearnedWeights, Weights
+    from autosparse.tuner.scorers import Scorer
 
 Floats = NDArray[np.float32]
 
@@ -76,14 +77,22 @@ def find_model(options: Options, target: Target, op: str) -> LearnedModel | None
 @functools.lru_cache(maxsize=16)
 def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
     """`changed`: when the file was written; another version is another entry."""
-    from autosparse._native.waconet import PredictorWeights
     from autosparse.tuner.learned import LearnedModel
 
     try:
-        return LearnedModel.read(folder, op, convolve=convolve, make_predictor=PredictorWeights.of)
+        return LearnedModel.read(folder, op, make_scorer=scorer_of)
     except (RecordError, OSError) as error:
         event("fallback", f"a learned model is not used: {error}", op=op)
         return None
+
+
+def scorer_of(weights: LearnedWeights) -> Scorer:
+    """The cost model of `weights` on the runtime; RecordError when they cannot be used."""
+    from autosparse._native.trees import predicted
+    from autosparse._native.waconet import PredictorWeights
+    from autosparse.tuner.scorers import ScorerFactory
+
+    return ScorerFactory(convolve, PredictorWeights.of, predicted)(weights)
 
 
 def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
@@ -154,7 +163,7 @@ class Asker:
             found = np.array(values, np.float32)
         except (TypeError, ValueError):
             return None
-        return found if found.shape == (128,) and np.isfinite(found).all() else None
+        return found if found.shape == (self.model.scorer.n_features,) and np.isfinite(found).all() else None
 
 
 def asker_of(bench: Bench, *, live: bool) -> Asker | None:

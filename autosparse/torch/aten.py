@@ -252,13 +252,13 @@ def addmv_out(
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x."""
     if is_tiny(a, x) and out.data_ptr() != x.data_ptr():  # theirs would read what it has written
-        return theirs.addmv(keys, base, a, x, beta, alpha, out)
+        return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
     if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
         product = _times_vector(a, x)
         result = None if product is None else _scaled_sum(product, base, beta, alpha)
     if result is None or not _takes(out, result):
-        return theirs.addmv(keys, base, a, x, beta, alpha, out)
+        return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     return out.copy_(result)
 
 

@@ -56,8 +56,8 @@ def addmm(
     return result
 
 
-def addmv(  # noqa: PLR0917  names cost time here
-    keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, beta: complex, alpha: complex, out: torch.Tensor
+def addmv(
+    keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ x`` by PyTorch, into out."""
     kernel = originals["addmv.out"].call_boxed

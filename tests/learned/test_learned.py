@@ -187,7 +187,7 @@ def write_model_folder(folder, n_nodes: int = 300) -> LearnedModel:
     ProgramGraph(weights.name, rows, embeddings, around, np.arange(0, n, 10, dtype=np.int32)).save(
         folder / "spmv.graph.safetensors"
     )
-    return LearnedModel.read(folder, "spmv", convolve=convolve, make_predictor=PredictorWeights.of)
+    return LearnedModel.read(folder, "spmv", make_scorer=learned_tier.scorer_of)
 
 
 def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
@@ -214,7 +214,7 @@ def test_graphs_and_weights_that_do_not_belong_together_are_refused(tmp_path):
         tmp_path / "spmv.graph.safetensors"
     )
     with pytest.raises(RecordError, match="belongs to model another"):
-        LearnedModel.read(tmp_path, "spmv", convolve=convolve, make_predictor=PredictorWeights.of)
+        LearnedModel.read(tmp_path, "spmv", make_scorer=learned_tier.scorer_of)
 
 
 def test_operations_by_width():

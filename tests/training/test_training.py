@@ -18,7 +18,8 @@ from autosparse.tuner.training import pairs  # isort: skip
 from autosparse.tuner.training.curves import CURVE, read_curve, write_curve  # isort: skip
 from autosparse.tuner.training.data import read_data  # isort: skip
 from autosparse.tuner.training.observations import Observations  # isort: skip
-from autosparse.tuner.training.trainer import CHECKPOINT, RANKING, WEIGHTS, Settings, Trainer  # isort: skip
+from autosparse.tuner.training.curves import RANKING, WEIGHTS  # isort: skip
+from autosparse.tuner.training.trainer import CHECKPOINT, Settings, Trainer  # isort: skip
 from autosparse.tuner.training.weights import read_weights  # isort: skip
 
 EPOCHS = 16

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Final
-
-from autosparse.tuner.training.trainer import Epoch
 
 from autosparse.errors import MissingExtraError
 
 CURVE: Final = "curve.csv"
+WEIGHTS: Final = "weights.safetensors"
+RANKING: Final = "ranking.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A row of the learning curve; nan where there was nothing to validate on."""
+
+    epoch: int  # from 1
+    train_loss: float
+    validation_loss: float
+    ordered_pairs: float
+    kendall_tau: float
+    top1: float
+    top10: float
+    seconds: float
 
 
 def write_curve(path: Path, history: Sequence[Epoch]) -> None:

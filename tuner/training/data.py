@@ -14,7 +14,7 @@ import numpy as np
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements, read_folder
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.joint_space import JointSpace
-from autosparse.tuner.networks.embedder import flat_codes
+from autosparse.tuner.learned_embeddings import code_rows
 from autosparse.tuner.own_space import own_space
 from autosparse.tuner.template import TemplateSpace
 from autosparse.tuner.waco_space import waco_space
@@ -116,14 +116,14 @@ def _two(threads: Sequence[int]) -> tuple[int, int]:
 
 
 def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[str, NDArray[np.int16]]:
-    """The row of `flat_codes` of each schedule that is in `space`."""
+    """The row of `code_rows` of each schedule that is in `space`."""
     found = {}
     for text, schedule in schedules.items():
         try:
             found[text] = space.encode(schedule)
         except ScheduleError:
             continue
-    rows = flat_codes(found.values(), space.parameters)
+    rows = code_rows(list(found.values()), space.parameters)
     return dict(zip(found, rows, strict=True))
 
 

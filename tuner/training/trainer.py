@@ -20,6 +20,7 @@ from autosparse.tuner.networks.cost_model import CostModel
 from autosparse.tuner.panels import FEATURE_LIMIT
 from autosparse.tuner.ranking import Ranking
 from autosparse.tuner.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
+from autosparse.tuner.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.training.data import Case, DataSet
 from autosparse.tuner.training.observations import Observations
 from autosparse.tuner.training.pairs import hinge_loss, known_pairs
@@ -28,8 +29,6 @@ from autosparse.tuner.training.weights import Meaning, read_weights, write_weigh
 from autosparse.log import Progress
 
 CHECKPOINT: Final = "checkpoint.safetensors"
-WEIGHTS: Final = "weights.safetensors"
-RANKING: Final = "ranking.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,20 +42,6 @@ class Settings:
     batch: int = 32
     limit: int = FEATURE_LIMIT  # nonzeros that waconet and minkowski look at
     device: str = "cpu"
-
-
-@dataclass(frozen=True, slots=True)
-class Epoch:
-    """A row of the learning curve; nan where there was nothing to validate on."""
-
-    epoch: int  # from 1
-    train_loss: float
-    validation_loss: float
-    ordered_pairs: float
-    kendall_tau: float
-    top1: float
-    top10: float
-    seconds: float
 
 
 class Trainer:

@@ -1,0 +1,157 @@
+"""Boosted trees: NumPy, the runtime and scikit-learn agree; from measurements to a product, without torch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse.tuner.generators import FAMILIES, generate
+from autosparse.tuner.learned_fine_tune import Example
+from autosparse.tuner.sketch import SKETCH_WIDTHS, sketch
+from autosparse.tuner.trees import NODE, Trees, trees_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autosparse import _native, cli
+from autosparse.config import options
+from autosparse.engine.learned import find_model
+from autosparse.engine.setup import target_of
+from autosparse.pattern import Pattern
+
+needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+N_SKETCH, N_COLUMNS = 5, 4
+
+
+@st.composite
+def some_trees(draw) -> Trees:
+    """A few random trees, single leaves among them."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    tables = []
+    for _ in range(draw(st.integers(0, 6))):
+        n_splits = draw(st.integers(0, 12))
+        rows = [None] * (2 * n_splits + 1)
+        is_open, free = [0], 1
+        for _ in range(n_splits):  # turn a leaf into a split whose children come later
+            at = is_open.pop(int(rng.integers(len(is_open))))
+            rows[at] = (int(rng.integers(N_SKETCH + N_COLUMNS)), float(np.float32(rng.normal() * 2)), free, free + 1)
+            is_open += [free, free + 1]
+            free += 2
+        for at in is_open:
+            rows[at] = (-1, float(np.float32(rng.normal())), 0, 0)
+        tables.append(rows)
+    return trees_of(tables, float(np.float32(rng.normal())), N_SKETCH)
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees=some_trees(), seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40))
+def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(trees, seed, n):
+    rng = np.random.default_rng(seed)
+    pattern = rng.normal(size=N_SKETCH).astype(np.float32)
+    codes = rng.integers(-3, 4, (n, N_COLUMNS)).astype(np.int16)
+    whole = trees.predict(np.hstack([np.repeat(pattern[None], n, 0), codes.astype(np.float32)]))
+    left = trees.on(pattern)
+    np.testing.assert_allclose(left.predict(codes), whole, rtol=1e-5, atol=1e-5)
+    again = Trees.of(trees.tensors(), N_SKETCH)
+    np.testing.assert_array_equal(again.nodes, trees.nodes)
+    np.testing.assert_allclose(trees.joined(again).on(pattern).predict(codes), 2 * whole, rtol=1e-5, atol=1e-5)
+    if runtime_api.available:
+        from autosparse._native.trees import predicted
+
+        np.testing.assert_allclose(predicted(left, codes), whole, rtol=1e-5, atol=1e-5)
+        ids = rng.integers(0, max(1, n), 7 if n else 0).astype(np.int32)
+        np.testing.assert_allclose(predicted(left, codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
+
+
+def test_nodes_that_would_lead_a_walk_astray_are_refused():
+    ring = np.array([(0.0, 1, 1, 0), (0.0, 0, 0, 0)], NODE)  # a child before its parent: a walk would not end
+    with pytest.raises(ValueError, match="child outside the 2 nodes behind its parent"):
+        Trees(ring, np.array([0], np.int32), 0.0, 0)
+    with pytest.raises(ValueError, match=r"roots 0 \.\. 3 of 1 nodes"):
+        Trees(np.array([(1.0, 0, 0, -1)], NODE), np.array([0, 3], np.int32), 0.0, 0)
+
+
+@needs_runtime
+def test_trees_that_read_what_is_not_there_are_refused():
+    from autosparse._native.trees import predicted
+
+    split = trees_of([[(3, 0.5, 1, 2), (-1, 1.0, 0, 0), (-1, 2.0, 0, 0)]], 0.0, 2)
+    codes = np.zeros((2, 1), np.int16)
+    with pytest.raises(ValueError, match="a sketch of 2 numbers"):
+        predicted(split, codes)
+    with pytest.raises(ValueError, match="more than 1 columns"):
+        predicted(split.on(np.zeros(2, np.float32)), codes)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_sketch_has_its_length_and_finite_numbers_and_does_not_depend_on_the_order_in_rows(family):
+    found = generate(family, nnz=3000, seed=2).to_structure()
+    numbers = sketch(found)
+    assert numbers.shape == (SKETCH_WIDTHS[len(found.shape)],)
+    assert np.isfinite(numbers).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 5), (3, 0), (4, 4)])
+def test_patterns_without_entries_have_a_sketch(shape):
+    empty = Pattern(*shape, np.zeros(shape[0] + 1, np.int32), np.zeros(0, np.int32))
+    assert np.isfinite(sketch(empty)).all()
+
+
+def learnable(n_patterns: int, seed: int) -> list[Example]:
+    """Ratios that depend on sketch and code: the second column pays on patterns with a positive first number."""
+    rng = np.random.default_rng(seed)
+    examples = []
+    for at in range(n_patterns):
+        pattern = rng.normal(size=N_SKETCH).astype(np.float32)
+        codes = rng.integers(0, 4, (24, N_COLUMNS)).astype(np.int16)
+        ratios = np.exp(0.3 * codes[:, 0] - 0.5 * np.sign(pattern[0]) * codes[:, 1]).astype(np.float32)
+        examples.append(Example(pattern, codes, ratios, np.zeros(24, np.bool_), validates=at % 4 == 0))
+    return examples
+
+
+def test_exported_trees_predict_what_scikit_learn_does_and_more_of_them_refine():
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
+    from autosparse.tuner.boosting import BoostSettings, features_of, fit, more_trees, targets
+
+    examples = learnable(40, seed=1)
+    x = np.vstack([features_of(one.pattern, one.programs) for one in examples])
+    y = np.concatenate([targets(one.ratios) for one in examples])
+    fitted = fit(x, y, n_sketch=N_SKETCH, settings=BoostSettings(n_trees=30, fewest=5))
+    (*_, (n, last)) = fitted.staged(x, every=10)
+    assert n == 30
+    np.testing.assert_allclose(fitted.trees.predict(x), last, atol=1e-5)
+    assert np.mean((last - y) ** 2) < 0.1 * np.var(y)
+    knows_nothing = {**trees_of([], 0.0, N_SKETCH).tensors()}
+    tensors, before, after = more_trees(knows_nothing, examples, epochs=30)
+    assert before < 0.6
+    assert after > 0.9
+    refined = Trees.of(tensors, N_SKETCH)
+    assert 0 < refined.roots.size <= 30
+
+
+@needs_runtime
+def test_from_measurements_to_a_product_without_torch(tmp_path):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
+    pytest.importorskip("hnswlib", reason="hnswlib is not installed (extra: train)")
+    import autosparse as asp
+
+    data, run, models = (str(tmp_path / name) for name in ("data", "run", "models"))
+    assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "8", "--schedules", "16"]) == 0
+    train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "40", "--out", run]
+    assert cli.main(train) == 0
+    calibrate = ["calibrate", "--ops", "spmv", "--weights", str(tmp_path / "run" / "weights.safetensors")]
+    assert cli.main([*calibrate, "--data", data, "--out", models, "--epochs", "10", "--programs", "200"]) == 0
+    with options(models=models, effort="measure", cache_dir=str(tmp_path / "cache")):
+        from autosparse.config import get_options
+
+        model = find_model(get_options(), target_of(get_options()), "spmv")
+        assert model is not None
+        found = generate("banded", nnz=30_000, seed=7).to_pattern()
+        features = model.features(found)
+        schedules = [one for one in map(model.schedule, range(20)) if one is not None]
+        assert all(_native.supports("matmul", one) is None for one in schedules)
+        rows = np.argsort(model.ratios(features, schedules))
+        assert rows.size == len(schedules)
+        A = asp.csr((np.ones(found.nnz, np.float32), found.indices, found.indptr), shape=found.shape)
+        A.tune("matmul", columns=1, budget_s=20)
+        x = np.random.default_rng(0).standard_normal(found.shape[1]).astype(np.float32)
+        np.testing.assert_allclose(A @ x, A.base @ x, rtol=1e-4, atol=1e-4)

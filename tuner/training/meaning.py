@@ -1,0 +1,83 @@
+"""What a file of weights is for, and writing one: without torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from autosparse.tuner.learned_weights import FORMAT, FORMAT_VERSION
+from autosparse.tuner.panels import FEATURE_LIMIT
+from autosparse.tuner.safetensors import write_safetensors
+from autosparse.tuner.template import Categorical, Parameter, Permutation
+from numpy.typing import NDArray
+
+from autosparse._version import __version__
+
+if TYPE_CHECKING:
+    from autosparse.tuner.networks.cost_model import CostModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Meaning:
+    """What a file of weights is for."""
+
+    op: str  # "spmv", "spmm32", ...
+    extractor: str  # a row of EXTRACTORS, or "boosted"
+    dimension: int  # of the patterns
+    parameters: tuple[Parameter, ...]  # of a schedule's code, in order
+    limit: int = FEATURE_LIMIT  # nonzeros looked at (panels)
+    about: Mapping[str, Any] = field(default_factory=dict)  # machine, data, ranking: for people
+
+    def make_model(self, *, backend: str = "own") -> CostModel:
+        """A network of this kind, with random weights (extra `train`)."""
+        from autosparse.tuner.networks.cost_model import CostModel, make_extractor
+        from autosparse.tuner.networks.embedder import ProgramEmbedder
+
+        return CostModel(
+            make_extractor(self.extractor, self.dimension, backend, self.limit), ProgramEmbedder(self.parameters)
+        )
+
+    @classmethod
+    def of(cls, metadata: Mapping[str, str]) -> Meaning:
+        """From the metadata of a file."""
+        return cls(
+            op=metadata["op"],
+            extractor=metadata["extractor"],
+            dimension=int(metadata["dimension"]),
+            parameters=tuple(_parameter(row) for row in json.loads(metadata["parameters"])),
+            limit=int(metadata["limit"]),
+            about=json.loads(metadata["about"]),
+        )
+
+
+def write_model(path: Path, tensors: Mapping[str, NDArray[Any]], meaning: Meaning) -> None:
+    """Write the file; it appears whole."""
+    metadata = {
+        "format": FORMAT,
+        "version": FORMAT_VERSION,
+        "library": __version__,
+        "op": meaning.op,
+        "extractor": meaning.extractor,
+        "dimension": str(meaning.dimension),
+        "limit": str(meaning.limit),
+        "parameters": json.dumps([_as_data(one) for one in meaning.parameters], separators=(",", ":")),
+        "about": json.dumps(dict(meaning.about), sort_keys=True),
+    }
+    write_safetensors(path, {name: np.asarray(value) for name, value in tensors.items()}, metadata)
+
+
+def _as_data(one: Parameter) -> dict[str, Any]:
+    if isinstance(one, Categorical):
+        return {"name": one.name, "values": list(one.values), "is_ladder": one.is_ladder}
+    return {"name": one.name, "items": list(one.items)}
+
+
+def _parameter(row: Mapping[str, Any]) -> Parameter:
+    items: Sequence[str] | None = row.get("items")
+    if items is not None:
+        return Permutation(row["name"], tuple(items))
+    return Categorical(row["name"], tuple(row["values"]), row["is_ladder"])
