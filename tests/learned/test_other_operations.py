@@ -141,7 +141,7 @@ def test_sddmm_from_measurements_to_a_product(tmp_path, capsys):
 
 def test_mttkrp_from_measurements_to_a_product(tmp_path):
     """... of every mode: the model sees the product's mode as rows, and features are kept for each."""
-    models = tiny_model(tmp_path, "mttkrp16")
+    models = tiny_model(tmp_path, "mttkrp16", "boosted")
     found = generate("tensor_power_law", nnz=20_000, seed=9)
     rng = np.random.default_rng(0)
     values = rng.standard_normal(found.nnz).astype(np.float32)
