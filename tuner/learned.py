@@ -92,8 +92,9 @@ class LearnedModel:
         return programs_of(self.scorer, self.graph)
 
     @functools.cached_property
-    def _anchor(self) -> NDArray[np.int16]:
-        return self._rows([self.scale.anchor])
+    def _anchor(self) -> Programs:
+        """The schedule whose ratio is known."""
+        return self.scorer.programs(self._rows([self.scale.anchor]))
 
     def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
         space = self.weights.space
@@ -106,11 +107,7 @@ class LearnedModel:
 
     def ratio_of_cost(self, features: Floats, cost: float) -> float:
         """Predicted time over the default kernel's, of a schedule with this predicted cost."""
-        return self._ratio(cost, self.cost_of_anchor(features))
-
-    def cost_of_anchor(self, features: Floats) -> float:
-        """The cost of the schedule whose ratio is known."""
-        return float(costs_of(self.scorer, features, self._anchor)[0])
+        return self._ratio(cost, float(self.scorer.on(features)(self._anchor, None)[0]))
 
     def _ratio(self, cost: float, anchor: float) -> float:
         log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
@@ -125,7 +122,7 @@ class LearnedModel:
     ) -> list[Proposal]:
         """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first."""
         costs = self.scorer.on(features)
-        anchor = self.cost_of_anchor(features)
+        anchor = float(costs(self._anchor, None)[0])
 
         def score(ids: NDArray[np.int32]) -> Floats:
             return costs(self.programs, ids)

@@ -43,6 +43,7 @@ class SearchStyle:
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
     heat: int = 4  # candidates raced at once
     n_neighbours: int = 4  # of the champion, tried at the end
+    takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
     rule: RaceRule = field(default_factory=RaceRule)
 
@@ -52,6 +53,7 @@ LIVE: Final = SearchStyle(
     n_candidates=5,
     hopeless=1.1,
     n_neighbours=2,
+    takes_all_proposals=False,
     heat=1,
     warm_up=True,
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
@@ -155,8 +157,10 @@ class Search:
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
         hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
-        n_learned = len(self._proposed)
-        yield from self._groups(iter(hopeful[: max(self.style.n_candidates, n_learned + N_BESIDE_LEARNED)]))
+        n_taken = self.style.n_candidates
+        if self.style.takes_all_proposals:
+            n_taken = max(n_taken, len(self._proposed) + N_BESIDE_LEARNED)
+        yield from self._groups(iter(hopeful[:n_taken]))
         # The winner's neighbours differ from it in what models know least about: prefetch, unroll, partition.
         nearest = [one for one in self._around_champion() if not self._tried(one)]
         yield from self._groups(iter(nearest[: self.style.n_neighbours]))

@@ -259,8 +259,13 @@ def test_changed_structure_forgets_what_was_found() -> None:
     assert slot_of(A, 8).turn is None
 
 
-def test_estimate_chooses_without_running_anything() -> None:
-    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not."""
+def test_estimate_chooses_without_running_anything(tmp_path) -> None:
+    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not. No learned model: what it thinks may change."""
+    with asp.options(models=str(tmp_path)):
+        check_estimate()
+
+
+def check_estimate() -> None:
     blocks = sps.csr_array(
         sps.kron(sps.random_array((300, 300), density=0.05, rng=np.random.default_rng(0)), np.ones((4, 4)))
     )

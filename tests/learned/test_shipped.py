@@ -1,0 +1,71 @@
+"""The models that come with autosparse: they load, propose what can be lowered, say what they were made of."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse.tuner.generators import generate
+from autosparse.tuner.learned import LearnedModel
+
+import autosparse as asp
+from autosparse import _native
+from autosparse.config import get_options, options
+from autosparse.engine.learned import scorer_of, shipped_folder
+from autosparse.engine.setup import target_of
+from autosparse.problem import Problem
+from autosparse.target import Target
+
+SHIPPED = sorted(
+    path.name.removesuffix(".graph.safetensors") for path in shipped_folder(Target.host()).glob("*.graph.*")
+)
+
+pytestmark = [
+    pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built"),
+    pytest.mark.skipif(not SHIPPED, reason=f"no model is shipped for {Target.host().machine}"),
+]
+COLUMNS = {"spmv": 1, "spmm32": 32, "spmm256": 256, "sddmm32": 32, "sddmm256": 256}
+
+
+def test_there_is_a_model_of_each_of_the_usual_products():
+    assert {"spmv", "spmm32"} <= set(SHIPPED)
+
+
+@pytest.mark.parametrize("op", [op for op in SHIPPED if op in COLUMNS])
+@pytest.mark.parametrize("family", ["mesh", "rmat", "banded"])
+def test_a_shipped_model_proposes_schedules_of_several_formats(op, family):
+    model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
+    pattern = generate(family, nnz=60_000, seed=11).to_pattern()
+    problem = Problem(
+        operation="sddmm" if op.startswith("sddmm") else "matmul", pattern=pattern, transposed=False,
+        n_dense_cols=COLUMNS[op], dtype="float32", threads=2, deterministic=False, target=target_of(get_options()),
+    )  # fmt: skip
+    proposals = model.propose(problem, model.features(pattern), _native.supports)
+    assert len(proposals) == 10
+    assert len({one.schedule for one in proposals}) == 10
+    assert len({one.schedule.format for one in proposals}) > 1
+    ratios = [one.ratio for one in proposals]
+    assert ratios == sorted(ratios)
+    assert all(0.01 < ratio < 3 for ratio in ratios)
+
+
+@pytest.mark.parametrize("op", SHIPPED)
+def test_what_a_shipped_model_was_made_of_is_said(op):
+    model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
+    about = model.weights.about
+    assert about["machines"]
+    assert about["n_train"] > 100
+    assert about["validation"]["ordered_pairs"] > 0.75
+    assert not any("/" in str(value) for value in (about["op"], about["data"]))
+
+
+@pytest.mark.parametrize("columns", [1, 32])
+def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
+    found = generate("banded", nnz=40_000, seed=3).to_pattern()
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal(found.nnz).astype(np.float32)
+    with options(cache_dir=str(tmp_path)):
+        A = asp.csr((values, found.indices, found.indptr), shape=found.shape)
+        A.tune("matmul", columns=columns, effort="measure", budget_s=5)
+        B = rng.standard_normal((found.shape[1], columns)).astype(np.float32)
+        np.testing.assert_allclose(A @ B, A.base @ B, rtol=2e-4, atol=2e-4)
