@@ -5,7 +5,7 @@
 
 For each matrix and operation every way is timed once, interleaved in one process: SciPy, MKL, MKL with hint (its
 inspection is its price), BestFormat (peerlib/best_format.py: choosing and packing), the default kernel, and what
-`tune(effort=...)` finds, one tier after the other; with --models FOLDER also with learned models. The totals are
+`tune(effort=...)` finds, one tier after the other, with statistics alone and with learned models. The totals are
 arithmetic (peerlib/total_time.py). Prices are those of a tuning whose kernels an earlier one has compiled; the record
 also has what the very first one took. Only the real groups that no training sees, unless --groups all.
 """
@@ -44,9 +44,18 @@ class Tier:
 
 
 def tiers(models: Path | None) -> list[Tier]:
-    """Both efforts by statistics; and by learned models where there are some."""
+    """Both efforts by statistics alone; and by learned models where there are some."""
     found = [Tier(effort, effort, NO_MODELS) for effort in EFFORTS]
     return found + ([Tier(f"learned-{effort}", effort, models) for effort in EFFORTS] if models else [])
+
+
+def shipped_models() -> Path | None:
+    """Those that come with the library for this machine."""
+    from autosparse.engine.learned import shipped_folder
+    from autosparse.target import Target
+
+    folder = shipped_folder(Target.host())
+    return folder if folder.is_dir() else None
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -62,7 +71,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--budget", type=float, default=20.0, help="most seconds of one tuning")
-    add("--models", type=Path, metavar="DIR", help="learned models (`calibrate --out DIR`)")
+    add("--models", type=Path, metavar="DIR", help="learned models (`calibrate --out DIR`; default: those shipped)")
     add("--data", type=Path, default=DATA, help="measured schedules that BestFormat learns from")
     add("--vectors", type=Path, help="statistics of their patterns, kept (default: DATA/vectors.npz)")
     add("--cache", type=Path, help="folder of kernels that is kept (default: an empty one)")
@@ -252,7 +261,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
 
     operations = [Operation.parse(text) for text in args.ops.split(",")]
     protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
-    ways, best = tiers(args.models), selectors(args, operations)
+    ways, best = tiers(args.models or shipped_models()), selectors(args, operations)
     done = {record["key"] for record in results.cases()}
     with tempfile.TemporaryDirectory(prefix="autosparse-totals-cache-") as empty:
         set_options(threads=args.threads, effort="measure", cache_dir=args.cache or empty, models=NO_MODELS)
