@@ -57,14 +57,15 @@ class Operand:
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
         "_flat", "_handed_out", "_leased", "_pattern", "_pointers", "_structure_print", "_touch_structure",
-        "_touch_values", "_values_print", "engine", "n_major", "n_minor", "rows", "shared", "structure_version",
-        "values_version",
+        "_touch_values", "_values_print", "engine", "entry", "n_major", "n_minor", "rows", "shared",
+        "structure_version", "values_version",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.n_major = self.n_minor = 0
         self.rows: NativeRows | None = None  # None: look again, `validate`
         self.engine: Any = None  # Any: the executor's state, not ours to know
+        self.entry: Any = None  # ... and its way past Python (`engine.entry`)
         self.values_version = self.structure_version = 0
         self.shared = False  # a transpose uses this operand too
         self._arrays: list[Any] = [None, None, None]  # the user's own objects: indptr, indices, data

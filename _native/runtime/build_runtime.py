@@ -74,9 +74,10 @@ def _make_builder() -> FFI:
     compile_flags, link_flags = _flags()
     root = Path.cwd().resolve()
     sources = sorted(FOLDER.glob("*.c"))
+    included = [*headers, FOLDER / "entry_python.h"]  # only the module itself knows of Python
     builder.set_source(
         MODULE,
-        "#include <stdint.h>\n#include <stddef.h>\n" + "".join(f'#include "{header.name}"\n' for header in headers),
+        "#include <stdint.h>\n#include <stddef.h>\n" + "".join(f'#include "{header.name}"\n' for header in included),
         # setuptools wants paths relative to setup.py
         sources=[str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sources],
         include_dirs=[str(FOLDER)],

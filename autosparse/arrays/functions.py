@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from autosparse import executor
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.config import get_options
 from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
@@ -26,8 +27,15 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     or the arrays of A: then C is computed beside it and copied.
     Raises as ``A @ B`` does, and ShapeError, DtypeError or LayoutError for an `out` that C does not fit.
     """
-    if out is not None and isinstance(A, AutoSparseMatrix) and _is_plain(A, B, out):
-        return executor.matmul(A._cell, B, transposed=A._transposed, out=out)
+    if out is not None and isinstance(A, AutoSparseMatrix):
+        cell = A._cell
+        enter = cell.entry
+        if enter is not None and enter(B, out, get_options(), A._transposed):
+            return out
+        if _is_plain(A, B, out):
+            executor.matmul(cell, B, transposed=A._transposed, out=out)
+            executor.open_entry(cell, B, transposed=A._transposed)
+            return out
     if sps.issparse(A) and not isinstance(A, AutoSparseMatrix):
         A = construct.csc(A) if getattr(A, "format", None) == "csc" else construct.csr(A)
     if out is None:

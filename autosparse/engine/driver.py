@@ -67,6 +67,7 @@ class Driver:
 
     def account(self) -> Account:
         """What was spent so far."""
+        self.slot.settle()
         # By ratio, not by difference: the machine gets faster and slower, both kernels with it.
         champion_s = self._champion_s()
         saved_s = self.slot.tuned_ns * 1e-9 * (self.default_s / champion_s - 1.0) if champion_s else 0.0
@@ -91,6 +92,7 @@ class Driver:
 
     def count_into(self, experience: Experience) -> None:
         """Tell the history about calls it does not know yet."""
+        self.slot.settle()
         n_calls, product_ns = self.slot.n_calls, self.slot.product_ns
         if self.history_key and n_calls > self.n_counted:
             experience.count(
@@ -258,6 +260,7 @@ class Driver:
             self.default_s = plan.default_s or self.default_s
             self._plan_next(self.pending)
             self.slot.turn = trial
+            self.slot.settle()
 
     def current_plan(self) -> Plan:
         """What runs now."""
@@ -308,6 +311,7 @@ class Driver:
             with self._lock:
                 self._do(step)
                 self._plan_next(self.pending)
+                self.slot.settle()
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         finally:

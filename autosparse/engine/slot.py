@@ -17,6 +17,7 @@ from autosparse.problem import columns_bucket
 
 if TYPE_CHECKING:
     from autosparse.engine.driver import Driver
+    from autosparse.engine.entry import Entry
     from autosparse.engine.trials import KernelTrial
     from autosparse.unfolding import Unfolding
 
@@ -48,6 +49,12 @@ class Slot:
     tuned_ns: int = 0
     driver: Driver | None = None  # tuning, from the first look on
     operation: str = "matmul"
+    entry: Entry | None = None  # the way past Python, where one was opened
+
+    def settle(self) -> None:
+        """Count what was served past Python too."""
+        if self.entry is not None:
+            self.entry.settle(self)
 
 
 class Engine:

@@ -260,7 +260,7 @@ def test_changed_structure_forgets_what_was_found() -> None:
 
 
 def test_estimate_chooses_without_running_anything(tmp_path) -> None:
-    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not. No learned model: what it thinks may change."""
+    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not. What learned models think may change."""
     with asp.options(models=str(tmp_path)):
         check_estimate()
 

@@ -1,0 +1,15 @@
+/* The way of a product whose operands were looked at before, from Python straight to the default kernel. */
+typedef struct asp_entry {
+    const void *rows_slot; /* where the operand keeps its `rows` now */
+    const void *rows, *options, *array_type, *descr, *transposed; /* objects that must be the same */
+    int64_t header; /* bytes of an object before the fields of an array */
+    int32_t n_dims, dtype, itype, flags, n_threads; /* n_threads 0: ask */
+    int64_t n_major, n_minor, n_vecs;
+    const void *const *indptr, *const *indices, *const *data; /* where the addresses are */
+    int64_t n_calls, product_ns; /* since they were last taken */
+    int64_t limit_ns;            /* product_ns from which this way is closed */
+} asp_entry;
+/* Address of a C function `PyObject *(PyObject *state, PyObject *kept)`: a builtin `run(B, out, options, transposed)` on
+ * the asp_entry at the address `state`, an int, that keeps `kept` alive. It answers True when out holds the product;
+ * False when anything is not as it was: nothing was done. */
+uintptr_t asp_entry_maker(void);
