@@ -115,6 +115,12 @@ class BoundKernel:
             self._value_bytes, self._n_reads,
         )  # fmt: skip
 
+    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+        """Write what `run` hands over into an entry (`engine.entry`)."""
+        state.kernel, state.operand = self._address, runtime_api.ffi.cast("void *", self._operand)
+        state.chunk, state.most_threads = self._chunk, self._most_threads
+        state.value_bytes, state.n_reads = self._value_bytes, self._n_reads
+
     def private_bytes(self, n_cols: int, n_threads: int) -> int:
         """Memory that a run takes beside its operands: outputs of threads' own, where the parallel loop sums."""
         return private_bytes(self.kernel, self.packed.sizes["i"], n_cols, n_threads)

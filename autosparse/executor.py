@@ -83,10 +83,10 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
 
 
 def open_entry(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
-    """Let the next product like this one go past Python, where the default kernel serves it."""
+    """Let the next product like this one go past Python."""
     engine = operand.engine
     slot = engine.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if engine is not None else None
-    if slot is not None and slot.turn is None and slot.n_calls > 1:
+    if slot is not None and slot.n_calls >= slot.entry_due and slot.product_ns < slot.next_look_ns:
         from autosparse.engine import entry  # not before it is of use
 
         entry.arm(operand, slot, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])

@@ -218,18 +218,28 @@ class Operand:
         """Whether somebody else can reach the arrays now: then each `refresh` is an xxh3 pass over them."""
         return not guard.is_alone(self._anchors or self._anchor())
 
+    @property
+    def anchors(self) -> guard.Anchors | None:
+        """The array objects whose references are counted; None before the first `refresh`."""
+        return self._anchors
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether `refresh` would find at once that nothing can have been written since the last look."""
+        anchors = self._anchors
+        return (
+            anchors is not None
+            and self._touch_values is self._clean_values
+            and self._touch_structure is self._clean_structure
+            and guard.reference_total(anchors.arrays) == anchors.expected
+        )
+
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
 
         Raises StructureError when the structure was changed and is not within bounds.
         """
-        anchors = self._anchors
-        if (
-            anchors is None
-            or self._touch_values is not self._clean_values
-            or self._touch_structure is not self._clean_structure
-            or guard.reference_total(anchors.arrays) != anchors.expected
-        ):
+        if not self.is_untouched:
             self._look()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-/* The way of a product whose operands were looked at before, from Python straight to the default kernel. */
+/* The way of a product whose operands were looked at before, from Python straight to the kernel. */
 typedef struct asp_entry {
     const void *rows_slot; /* where the operand keeps its `rows` now */
     const void *rows, *options, *array_type, *descr, *transposed; /* objects that must be the same */
@@ -8,8 +8,20 @@ typedef struct asp_entry {
     const void *const *indptr, *const *indices, *const *data; /* where the addresses are */
     int64_t n_calls, product_ns; /* since they were last taken */
     int64_t limit_ns;            /* product_ns from which this way is closed */
+    int64_t n_running;           /* generated kernels that run now */
+    uintptr_t kernel;            /* a generated one; 0: the default kernel, and nothing below matters */
+    const void *operand;         /* its asp_operand */
+    int64_t chunk, most_threads, value_bytes, n_reads; /* see asp_run_kernel */
+    const void *places[3]; /* where the user's arrays must lie, of a kernel that reads them; NULL: it reads a copy, and */
+    const void *slots[6];  /* ... of these slots of the operand, the 1st and 2nd, the 3rd and 4th must hold the same, */
+    const void *versions[2]; /* ... the 5th and 6th these objects, */
+    const void *guarded[6];  /* ... and these n_guarded objects have n_references together */
+    int32_t n_guarded;
+    int64_t n_references;
 } asp_entry;
 /* Address of a C function `PyObject *(PyObject *state, PyObject *kept)`: a builtin `run(B, out, options, transposed)` on
  * the asp_entry at the address `state`, an int, that keeps `kept` alive. It answers True when out holds the product;
  * False when anything is not as it was: nothing was done. */
 uintptr_t asp_entry_maker(void);
+/* References to the guarded objects now. */
+int64_t asp_entry_references(const asp_entry *entry);

@@ -33,6 +33,41 @@ static const entry_array *entry_seen(const asp_entry *entry, PyObject *object, i
     return is_it ? array : NULL;
 }
 
+int64_t asp_entry_references(const asp_entry *entry)
+{
+    int64_t total = 0;
+    for (int at = 0; at < entry->n_guarded; ++at) total += Py_REFCNT((PyObject *)(uintptr_t)entry->guarded[at]);
+    return total;
+}
+
+static const void *entry_slot(const asp_entry *entry, int at)
+{
+    return *(const void *const *)entry->slots[at];
+}
+
+/* Whether the generated kernel may compute: it reads the arrays where they are, or its copy is of what they hold. */
+static int entry_is_current(const asp_entry *entry)
+{
+    if (entry->places[0])
+        return *entry->indptr == entry->places[0] && *entry->indices == entry->places[1] &&
+               *entry->data == entry->places[2];
+    return entry_slot(entry, 0) == entry_slot(entry, 1) && entry_slot(entry, 2) == entry_slot(entry, 3) &&
+           entry_slot(entry, 4) == entry->versions[0] && entry_slot(entry, 5) == entry->versions[1] &&
+           asp_entry_references(entry) == entry->n_references;
+}
+
+static int entry_product(const asp_entry *entry, int transposed, const char *B, char *out, const void *const *arrays)
+{
+    const int64_t n_threads = entry->n_threads ? entry->n_threads : asp_max_threads();
+    if (entry->kernel)
+        return asp_run_kernel(entry->kernel, entry->operand, (uintptr_t)B, entry->n_vecs, (uintptr_t)out, entry->n_vecs,
+                              entry->n_vecs, n_threads < entry->most_threads ? n_threads : entry->most_threads,
+                              entry->chunk, entry->value_bytes, entry->n_reads);
+    return (transposed ? asp_csr_t_mm : asp_csr_mm)(entry->dtype, entry->itype, entry->n_major, entry->n_minor,
+                                                    arrays[0], arrays[1], arrays[2], B, entry->n_vecs, out,
+                                                    entry->n_vecs, entry->n_vecs, (int)n_threads, entry->flags);
+}
+
 static int entry_serves(asp_entry *entry, PyObject *const *args)
 {
     if (*(const void *const *)entry->rows_slot != entry->rows || args[2] != entry->options ||
@@ -51,14 +86,17 @@ static int entry_serves(asp_entry *entry, PyObject *const *args)
         !entry_apart(out->data, n_bytes, (const char *)*entry->indices, nnz * index) ||
         !entry_apart(out->data, n_bytes, (const char *)*entry->data, nnz * item))
         return 0;
-    const void *indices = *entry->indices, *data = *entry->data;
+    if (entry->kernel && !entry_is_current(entry)) return 0;
+    const void *const arrays[3] = {indptr, *entry->indices, *entry->data};
+    const char *from = B->data;
+    char *to = out->data;
     int status;
+    entry->n_running += 1;
     const int64_t start_ns = entry_now_ns();
     Py_BEGIN_ALLOW_THREADS;
-    status = (transposed ? asp_csr_t_mm : asp_csr_mm)(
-        entry->dtype, entry->itype, entry->n_major, entry->n_minor, indptr, indices, data, B->data, entry->n_vecs,
-        out->data, entry->n_vecs, entry->n_vecs, entry->n_threads ? entry->n_threads : asp_max_threads(), entry->flags);
+    status = entry_product(entry, transposed, from, to, arrays);
     Py_END_ALLOW_THREADS;
+    entry->n_running -= 1;
     if (status) return 0;
     entry->n_calls += 1;
     entry->product_ns += entry_now_ns() - start_ns;

@@ -1,72 +1,92 @@
-"""From Python straight to the default kernel, for products whose operands were looked at before.
+"""From Python straight to a kernel, for products whose operands were looked at before.
 
 Checking a product's operands, finding its problem and keeping its accounts takes some microseconds in Python, ten and
 more after a product that has filled the caches; small products are not much longer. An entry is a builtin that has all
 of it in one C structure (`_native/runtime/entry_python.h`) and serves while everything is as it was when it was made:
 the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents, options,
-and the default kernel's turn. Whatever differs is answered with False, and Python looks.
+and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3): touch
+flags, versions, and the references to the arrays. Whatever differs is answered with False, and Python looks.
 """
 
 from __future__ import annotations
 
-import ctypes
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from autosparse import guard
 from autosparse._native import runtime_api
+from autosparse._native.kernel import BoundKernel
+from autosparse.engine import object_layout
+from autosparse.engine.object_layout import HEADER, make
 from autosparse.operand import NativeRows, Operand
 
 if TYPE_CHECKING:
     from autosparse.engine.slot import Slot
+    from autosparse.engine.trials import KernelTrial
 
-Run = Callable[[Any, Any, Any, bool], bool]
+Run = Callable[..., bool]
 """(B, out, options, transposed) -> whether out holds the product."""
 
-_HEADER: Final = object.__basicsize__
-_WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+MAX_GUARDED: Final = 6
+FIRST_WAIT: Final = 2
+"""Products before the first entry of a slot, and after one that served some; twice as many after one that did not."""
 
 
 class Entry:
-    """The way into the default kernel for one slot: same operand, same width."""
+    """The way into the kernel whose turn it is, for one slot: same operand, same width."""
 
-    __slots__ = ("_state", "rows", "run")
+    __slots__ = ("__weakref__", "_state", "has_served", "rows", "run", "trial")
 
     def __init__(self, slot: Slot, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int) -> None:
-        assert _slot_offset is not None
-        assert _make is not None
-        assert rows.dtype is not None
+        assert make is not None
+        cast = runtime_api.ffi.cast
         state = runtime_api.ffi.new("asp_entry *")
-        address = runtime_api.ffi.cast("void *", id(operand) + _slot_offset)
-        state.rows_slot = address
-        for name, kept in (
-            ("rows", rows), ("options", slot.options), ("array_type", np.ndarray), ("descr", rows.dtype),
-            ("transposed", slot.transposed),
-        ):  # fmt: skip
-            setattr(state, name, runtime_api.ffi.cast("void *", id(kept)))
-        state.header, state.n_dims, state.n_vecs = _HEADER, n_dims, n_vecs
+        state.rows_slot = cast("void *", id(operand) + object_layout.OFFSETS["rows"])
+        same = {"rows": rows, "options": slot.options, "array_type": np.ndarray, "descr": rows.dtype}
+        for name, kept in (*same.items(), ("transposed", slot.transposed)):
+            setattr(state, name, cast("void *", id(kept)))
+        state.header, state.n_dims, state.n_vecs = HEADER, n_dims, n_vecs
         state.dtype, state.itype = rows.dtype_code, rows.index_code
         state.flags, state.n_threads = slot.flags, slot.threads
         state.n_major, state.n_minor = rows.n_major, rows.n_minor
         for name in ("indptr", "indices", "data"):
-            setattr(state, name, runtime_api.ffi.cast("void **", getattr(rows, name)))
-        self.rows, self._state = rows, state
-        kept_alive = (state, rows, slot.options, rows.dtype)
-        self.run: Run = _make(int(runtime_api.ffi.cast("uintptr_t", state)), kept_alive)
+            setattr(state, name, cast("void **", getattr(rows, name)))
+        self.trial: KernelTrial | None = slot.turn
+        self.rows, self._state, self.has_served = rows, state, False
+        kept_alive = [state, *same.values()]
+        if self.trial is not None:
+            kept_alive += _generated(state, self.trial, operand, rows)
+            if self.trial.packing is not None:
+                self.trial.packing.entries.add(self)
+        self.run: Run = make(int(cast("uintptr_t", state)), tuple(kept_alive))
 
-    def is_for(self, n_dims: int, n_vecs: int) -> bool:
-        """Whether results of this shape are served."""
-        return bool(self._state.n_dims == n_dims and self._state.n_vecs == n_vecs)
+    def is_for(self, rows: NativeRows, trial: KernelTrial | None, n_dims: int, n_vecs: int) -> bool:
+        """Whether results of this shape are served, as things are now."""
+        state = self._state
+        if self.rows is not rows or self.trial is not trial or (state.n_dims, state.n_vecs) != (n_dims, n_vecs):
+            return False
+        return trial is None  # a generated kernel did not serve although the rest is the same: something was written
+
+    @property
+    def n_running(self) -> int:
+        """Products by a generated kernel that run now."""
+        return int(self._state.n_running)
 
     def settle(self, slot: Slot) -> None:
         """Bring the accounts of its slot up to date, and stay open until it is time to look at tuning again."""
         state = self._state
-        slot.n_calls += state.n_calls
-        slot.product_ns += state.product_ns
-        state.n_calls = state.product_ns = 0
-        left_ns = slot.next_look_ns - slot.product_ns if slot.turn is None else 0
+        n_calls, spent_ns = state.n_calls, state.product_ns
+        if n_calls:
+            state.n_calls = state.product_ns = 0
+            self.has_served = True
+            slot.n_calls += n_calls
+            slot.product_ns += spent_ns
+            if self.trial is not None:
+                slot.n_tuned += n_calls
+                slot.tuned_ns += spent_ns
+        left_ns = slot.next_look_ns - slot.product_ns if slot.turn is self.trial else 0
         state.limit_ns = int(min(max(left_ns, 0), 1 << 62))
 
     def close(self) -> None:
@@ -75,18 +95,23 @@ class Entry:
 
 
 def arm(operand: Operand, slot: Slot, *, n_dims: int, n_vecs: int) -> None:
-    """After a product (k,) or (k, n_vecs) that Python has led to the default kernel: the next one may go directly."""
-    rows = operand.rows
-    if _make is None or rows is None or rows.dtype is not slot.dtype or not _is_live(rows):
+    """After a product (k,) or (k, n_vecs) that Python has led to its kernel: the next one may go directly."""
+    rows, trial, old = operand.rows, slot.turn, slot.entry
+    if make is None or rows is None or rows.dtype is not slot.dtype or not _is_live(rows):
         return
-    entry = slot.entry
-    if entry is None or entry.rows is not rows or not entry.is_for(n_dims, n_vecs):
-        if entry is not None:
-            entry.settle(slot)
-            entry.close()
-        entry = slot.entry = Entry(slot, operand, rows, n_dims, n_vecs)
-        entry.settle(slot)
-    operand.entry = entry.run
+    if old is not None and old.is_for(rows, trial, n_dims, n_vecs):
+        operand.entry = old.run
+        return
+    if slot.n_calls < slot.entry_due or (trial is not None and not _may_serve(trial, operand, rows)):
+        return
+    if old is not None:
+        old.settle(slot)
+        old.close()
+    slot.entry_wait = FIRST_WAIT if old is None or old.has_served else 2 * slot.entry_wait
+    slot.entry_due = slot.n_calls + slot.entry_wait
+    made = slot.entry = Entry(slot, operand, rows, n_dims, n_vecs)
+    made.settle(slot)
+    operand.entry = made.run
 
 
 def _is_live(rows: NativeRows) -> bool:
@@ -94,51 +119,46 @@ def _is_live(rows: NativeRows) -> bool:
     return all(isinstance(one, runtime_api.ffi.CData) for one in (rows.indptr, rows.indices, rows.data))
 
 
-def _find_maker() -> Callable[[int, object], Run] | None:
-    """The maker of entries; None where objects do not lie as C expects, or there is no Python in the runtime."""
-    if not runtime_api.available or not hasattr(runtime_api.lib, "asp_entry_maker"):
-        return None
-    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return None
-    probes = (np.empty((3, 5), np.float32), np.empty((4, 7))[1:, ::-1], np.empty(6, np.int32))
-    if _slot_offset is None or not all(map(_lies_as_expected, probes)):
-        return None
-    signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
-    make: Callable[[int, object], Run] = signature(int(runtime_api.lib.asp_entry_maker()))
-    return make
-
-
-def _lies_as_expected(array: Any) -> bool:
-    """Whether the fields of an array object are those of entry_python.h."""
-    data, n_dims, dimensions, strides, base, descr, flags = (
-        kind.from_address(id(array) + _HEADER + at * _WORD).value
-        for at, kind in enumerate((ctypes.c_size_t, ctypes.c_int, *(ctypes.c_size_t,) * 4, ctypes.c_int))
-    )
-    shape = tuple((ctypes.c_ssize_t * array.ndim).from_address(dimensions)) if n_dims == array.ndim else ()
-    steps = tuple((ctypes.c_ssize_t * array.ndim).from_address(strides)) if n_dims == array.ndim else ()
+def _may_serve(trial: KernelTrial, operand: Operand, rows: NativeRows) -> bool:
+    """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
+    if trial.failed is not None or not isinstance(trial.bound, BoundKernel):
+        return False
+    if trial.packing is None:
+        return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
+    anchors = operand.anchors
     return (
-        (data, shape, steps) == (array.__array_interface__["data"][0], array.shape, array.strides)
-        and base == (0 if array.base is None else id(array.base))
-        and descr == id(array.dtype)
-        and flags & 0x0501 == array.flags.num & 0x0501
+        object_layout.references_beside is not None
+        and operand.is_untouched
+        and anchors is not None
+        and anchors.expected != guard.NEVER_ALONE
+        and len(anchors.arrays) <= MAX_GUARDED
+        and operand.structure_version == trial.bench.structure_version
+        and operand.values_version == trial.packing.values_version
     )
 
 
-def _find_slot_offset() -> int | None:
-    """Bytes from an Operand to its slot `rows`; None where it is not found."""
-    if sys.implementation.name != "cpython":
-        return None
-    probe = Operand()
-    found = None
-    for mark in (NativeRows(0, 0), NativeRows(1, 1)):
-        probe.rows = mark
-        words = range(_HEADER, Operand.__basicsize__, _WORD)
-        places = [at for at in words if ctypes.c_size_t.from_address(id(probe) + at).value == id(mark)]
-        if len(places) != 1 or (found is not None and places[0] != found):
-            return None
-        found = places[0]
-    return found
+def _places(rows: NativeRows) -> tuple[Any, ...]:
+    return rows.indptr[0], rows.indices[0], rows.data[0]
 
 
-_slot_offset: Final = _find_slot_offset()
-_make: Final = _find_maker()
+def _generated(state: Any, trial: KernelTrial, operand: Operand, rows: NativeRows) -> list[object]:
+    """Write what a generated kernel needs into `state`; what must live as long."""
+    cast, bound = runtime_api.ffi.cast, trial.bound
+    bound.enter(state)
+    if trial.packing is None:
+        for at, place in enumerate(_places(rows)):
+            state.places[at] = place
+        return [bound]
+    anchors = operand.anchors
+    assert anchors is not None
+    assert object_layout.references_beside is not None
+    for at, name in enumerate(object_layout.GUARDED_SLOTS):
+        state.slots[at] = cast("void *", id(operand) + object_layout.OFFSETS[name])
+    versions = (operand.structure_version, operand.values_version)
+    state.versions = [cast("void *", id(version)) for version in versions]
+    # No array may be in a local of ours: it would be one reference more.
+    state.guarded = [cast("void *", address) for address in map(id, anchors.arrays)]
+    state.n_guarded = len(anchors.arrays)
+    # Not what is counted now: another thread may hold one of them for a moment.
+    state.n_references = anchors.expected - object_layout.references_beside * len(anchors.arrays)
+    return [bound, versions]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ class Packing:
     n_bytes: int
     values_version: int
     n_owners: int = 0
+    entries: Any = field(default_factory=weakref.WeakSet)  # ways past Python to kernels that read it
     _n_running: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -35,7 +37,7 @@ class Packing:
     def refresh(self, values: Any, version: int) -> bool:
         """Take new values, unless a product is reading the old ones (then: not now)."""
         with self._lock:
-            if self._n_running:
+            if self._n_running or any(entry.n_running for entry in self.entries):
                 return False
             if self.values_version != version:
                 self.packed.refresh(values)

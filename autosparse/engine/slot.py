@@ -50,6 +50,8 @@ class Slot:
     driver: Driver | None = None  # tuning, from the first look on
     operation: str = "matmul"
     entry: Entry | None = None  # the way past Python, where one was opened
+    entry_due: int = 2  # n_calls from which the next may be opened
+    entry_wait: int = 2
 
     def settle(self) -> None:
         """Count what was served past Python too."""

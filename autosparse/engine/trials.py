@@ -74,6 +74,17 @@ class KernelTrial:
         """Whether a product can be computed now."""
         return self.failed is None and (self.schedule is None or self._bound is not None)
 
+    @property
+    def bound(self) -> Any:  # autosparse._native.BoundKernel, or None
+        """The kernel with its operand, once there is one."""
+        return self._bound
+
+    @property
+    def bound_to(self) -> tuple[Any, ...] | None:
+        """Shape and addresses of the user's arrays that a kernel without a packed copy reads."""
+        bound_to: tuple[Any, ...] | None = self._bound_to
+        return bound_to
+
     def build_price_s(self) -> float:
         """Expected seconds of `build`: a compile, or only loading what the cache holds."""
         if self.schedule is None or self.kernel is not None:
