@@ -75,7 +75,7 @@ def prepare_all(peers: Sequence[Peer], case: Case) -> tuple[dict[str, Prepared],
             prepared = peer.prepared(case)
             case.out.fill(float("nan"))  # an answer left by another peer must not pass
             wrong = complaint(prepared.run())
-        except (RuntimeError, OSError, ImportError, TypeError, AttributeError) as err:
+        except (RuntimeError, OSError, ImportError, TypeError, ValueError, AttributeError) as err:
             wrong = f"{type(err).__name__}: {err}"
             if peer.ours:
                 raise
