@@ -98,7 +98,7 @@ PATTERNS: Final = (
 """(rows, columns, entries of each row): ragged, wide with a dense row, tall, without entries, without rows."""
 
 
-@pytest.mark.parametrize("name", OF_ONE_COLUMN)
+@pytest.mark.parametrize("name", sorted(OF_ONE_COLUMN))
 def test_wide_products_by_slices_are_refused_with_the_reason(name: str) -> None:
     reason = _native.supports("matmul", concordant("matmul", name, tile=TILE))
     assert reason is not None
