@@ -37,7 +37,7 @@ FIRST_WAIT: Final = 2
 class Entry:
     """The way into the kernel whose turn it is, for one slot: same operand, same width."""
 
-    __slots__ = ("__weakref__", "_state", "has_served", "rows", "run", "trial")
+    __slots__ = ("__weakref__", "_kernel", "_state", "has_served", "is_retired", "rows", "run", "trial")
 
     def __init__(self, slot: Slot, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int) -> None:
         assert make is not None
@@ -54,13 +54,13 @@ class Entry:
         for name in ("indptr", "indices", "data"):
             setattr(state, name, cast("void **", getattr(rows, name)))
         self.trial: KernelTrial | None = slot.turn
-        self.rows, self._state, self.has_served = rows, state, False
-        kept_alive = [state, *same.values()]
+        self.rows, self._state, self.has_served, self.is_retired = rows, state, False, False
+        self._kernel: list[object] = []  # what a generated kernel reads
         if self.trial is not None:
-            kept_alive += _generated(state, self.trial, operand, rows)
+            self._kernel += _generated(state, self.trial, operand, rows)
             if self.trial.packing is not None:
                 self.trial.packing.entries.add(self)
-        self.run: Run = make(int(cast("uintptr_t", state)), tuple(kept_alive))
+        self.run: Run = make(int(cast("uintptr_t", state)), (state, *same.values(), self._kernel))
 
     def is_for(self, rows: NativeRows, trial: KernelTrial | None, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
@@ -86,12 +86,20 @@ class Entry:
             if self.trial is not None:
                 slot.n_tuned += n_calls
                 slot.tuned_ns += spent_ns
-        left_ns = slot.next_look_ns - slot.product_ns if slot.turn is self.trial else 0
+        is_open = slot.turn is self.trial and not self.is_retired
+        left_ns = slot.next_look_ns - slot.product_ns if is_open else 0
         state.limit_ns = int(min(max(left_ns, 0), 1 << 62))
 
     def close(self) -> None:
         """Serve nothing until `settle` is called again."""
         self._state.limit_ns = 0
+
+    def retire(self) -> None:
+        """Serve nothing any more, and let the packed copy go."""
+        self.is_retired = True
+        self.close()
+        if not self.n_running:
+            self._kernel.clear()
 
 
 def arm(operand: Operand, slot: Slot, *, n_dims: int, n_vecs: int) -> None:

@@ -34,6 +34,12 @@ class Packing:
         with self._lock:
             self._n_running -= 1
 
+    def retire_entries(self, trial: Any) -> None:  # Any: a KernelTrial, which is above us
+        """No product by `trial` past Python any more."""
+        for entry in [entry for entry in self.entries if entry.trial is trial]:
+            entry.retire()
+            self.entries.discard(entry)
+
     def refresh(self, values: Any, version: int) -> bool:
         """Take new values, unless a product is reading the old ones (then: not now)."""
         with self._lock:

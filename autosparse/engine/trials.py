@@ -183,6 +183,7 @@ class KernelTrial:
         self._bound = self._bound_to = None
         packing, self.packing = self.packing, None
         if packing is not None:
+            packing.retire_entries(self)
             self.bench.shelf.give(packing)
 
     # -- running

@@ -212,7 +212,7 @@ def addmm_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmm.out."""
-    ours = out.layout is torch.strided and not (is_tiny(a, b) and out.data_ptr() != b.data_ptr())
+    ours = out.layout is torch.strided and not (is_tiny(a, b) and out is not b)
     result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
         originals[_home(a, b) + "addmm.out"].call_boxed(keys, base, a, b, **theirs.scales(beta, alpha), out=out)
@@ -251,7 +251,7 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x."""
-    if is_tiny(a, x) and out.data_ptr() != x.data_ptr():  # theirs would read what it has written
+    if is_tiny(a, x) and out is not x:  # theirs would read what it has written
         return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
     if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):

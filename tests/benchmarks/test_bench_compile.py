@@ -24,7 +24,8 @@ def test_100_schedules_of_50_patterns_need_at_most_one_kernel_per_five_pairs(nam
     assert all(_native.supports(spec.operation, spec.schedule) is None for spec in asked)
 
 
-def test_compile_times_are_taken_of_every_kernel_once(tmp_path: Path) -> None:
+def test_compile_times_are_taken_of_every_kernel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("autosparse._native.backend._loaded", {})  # what another test has built is not built again
     specs = {spec.key(): spec for spec in compile_time.drawn(OPS["spmv"], n_patterns=1, n_schedules=8, seed=3)}
     alone_s, together_s = compile_time.compile_times(list(specs.values())[:3], tmp_path)
     assert len(alone_s) == 2

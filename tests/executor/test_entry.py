@@ -367,3 +367,19 @@ def test_threads_enter_together_while_values_are_refreshed():
         for thread in threads:
             thread.join()
         assert not errors
+
+
+def test_a_packed_copy_that_is_dropped_is_not_kept_by_an_entry():
+    plain = make()
+    with asp.options(effort="measure"):
+        A = asp.csr(plain, copy=True)
+        trial = force(A, schedule_of("blocks", 8), columns=8)
+        B, out = dense(plain, 8), np.empty((plain.shape[0], 8), np.float32)
+        for _ in range(8):
+            asp.matmul(A, B, out=out)
+        assert slot_of(A, 8).entry is not None
+        packed = weakref.ref(trial.bound)
+        force(A, schedule_of("columns", 8), columns=8)
+        assert packed() is None
+        for _ in range(8):
+            close(asp.matmul(A, B, out=out), plain @ B)
