@@ -15,7 +15,7 @@ import torch
 from autosparse.torch import coo, direct, native, products, theirs
 from autosparse.torch.cells import SMALL_PRODUCT
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
-from autosparse.torch.theirs import is_tiny, originals
+from autosparse.torch.theirs import has_few, is_tiny, originals
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
@@ -251,7 +251,7 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x."""
-    if is_tiny(a, x) and out is not x:  # theirs would read what it has written
+    if has_few(a) and out is not x:  # theirs would read what it has written
         return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
     if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):

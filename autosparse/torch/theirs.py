@@ -39,6 +39,11 @@ def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
     )
 
 
+def has_few(a: torch.Tensor) -> bool:
+    """Whether a times any vector is PyTorch's; what does not fit it refuses in its own words."""
+    return a.layout is _CSR and a._nnz() < TINY_PRODUCT and a.dtype in VALUE_CODES
+
+
 def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """``a @ b`` of two matrices by PyTorch; `keys` is the dispatcher's."""
     return addmm(keys, _ZEROS[a.dtype], a, b, beta=0, alpha=1)
