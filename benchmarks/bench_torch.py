@@ -127,12 +127,27 @@ def overheads(protocol: Protocol) -> dict[str, dict[str, float]]:
     """Times of calls on 8 × 8 operands, and of a dense product that has nothing to do with us."""
     import torch
 
-    A, B, D, x = torch.eye(8).to_sparse_csr(), torch.randn(8, 8), torch.randn(8, 8), torch.randn(8)
+    A, B, D, x, y = torch.eye(8).to_sparse_csr(), torch.randn(8, 8), torch.randn(8, 8), torch.randn(8), torch.randn(8)
+    C, out, vector = torch.eye(8).to_sparse_coo().coalesce(), torch.empty(8, 8), torch.empty(8)
     calls = {
         "A @ B, 8 x 8": lambda: A @ B,
         "A @ x, 8 x 8": lambda: A @ x,
         "sampled_addmm, 8 x 8": lambda: torch.sparse.sampled_addmm(A, B, D),
         "dense B @ D, 8 x 8": lambda: B @ D,
+        "sparse.mm": lambda: torch.sparse.mm(A, B),
+        "sparse.mm, reduce": lambda: torch.sparse.mm(A, B, reduce="sum"),
+        "mm, out": lambda: torch.mm(A, B, out=out),
+        "addmm": lambda: torch.addmm(D, A, B),
+        "addmm, scalars": lambda: torch.addmm(D, A, B, beta=0.5, alpha=2.0),
+        "addmm, out": lambda: torch.addmm(D, A, B, out=out),
+        "addmv": lambda: torch.addmv(y, A, x),
+        "addmv, scalars": lambda: torch.addmv(y, A, x, beta=0.5, alpha=2.0),
+        "addmv, out": lambda: torch.addmv(y, A, x, out=vector),
+        "mv, out": lambda: torch.mv(A, x, out=vector),
+        "COO @ B": lambda: C @ B,
+        "COO @ x": lambda: C @ x,
+        "sparse.mm of COO": lambda: torch.sparse.mm(C, B),
+        "addmm of COO": lambda: torch.addmm(D, C, B),
     }
     return {
         name: {who: timing.median_s for who, timing in contest(run, protocol).items()} for name, run in calls.items()
