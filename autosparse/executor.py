@@ -47,9 +47,13 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     source = None
     if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
         B, ldb, source = _strided(B)
+    is_new = out is None
     if out is None:
         n_out = rows.n_minor if transposed else rows.n_major
         out = _empty((n_out,) if B.ndim == 1 else (n_out, n_vecs), rows.dtype)
+        enter = operand.entry
+        if enter is not None and enter(B, out, get_options(), transposed):
+            return out
         ldc = n_vecs
     else:
         ldc = out.strides[0] // out.itemsize
@@ -79,6 +83,8 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     slot.settle()
     if slot.product_ns >= slot.next_look_ns:
         _look(slot, operand, n_vecs, trial, took_ns)
+    elif is_new and slot.n_calls >= slot.entry_due:
+        open_entry(operand, B, transposed=transposed)
     return out
 
 

@@ -26,6 +26,8 @@ from autosparse.unfolding import AnyOperand, Unfolding
 
 TUNABLE: Final[Mapping[type, tuple[str, ...]]] = {Operand: ("matmul", "sddmm"), Unfolding: ("mttkrp",)}
 """Kind of operand -> operations of `OPS` whose kernels a plan can choose."""
+SYNONYMS: Final[Mapping[str, str]] = {"spmv": "matmul", "spmm": "matmul"}
+"""What the literature calls an operation of a matrix."""
 _SCIPY: Final = "SciPy computes products of this matrix: its dtype or layout is not for our kernels"
 
 
@@ -49,9 +51,7 @@ def tune(
     must be the matrix's own: products in other dtypes are SciPy's. An interrupt leaves everything as it was.
     """
     options = get_options()
-    known = next(names for kind, names in TUNABLE.items() if isinstance(operand, kind))
-    if operation not in known:
-        raise OptionError.bad_value("operation", operation, domain=f"one of {', '.join(known)}", source="argument")
+    operation = _known(operand, operation)
     transposed = transposed and operation == "matmul"  # the others compute on stored rows, whatever they are called
     columns = _positive("columns", columns)
     wanted = parse_setting("effort", effort) if effort is not None else options.effort
@@ -73,6 +73,16 @@ def tune(
     deliberation.bench = bench
     driver.install(deliberation, decision.plan, decision.trial)
     return decision.plan
+
+
+def _known(operand: AnyOperand, operation: str) -> str:
+    """The name in `OPS` of an operation of this kind of operand."""
+    known = next(names for kind, names in TUNABLE.items() if isinstance(operand, kind))
+    meant = SYNONYMS.get(operation, operation)
+    if meant not in known:
+        domain = ", ".join((*known, *(name for name, other in SYNONYMS.items() if other in known)))
+        raise OptionError.bad_value("operation", operation, domain=f"one of {domain}", source="argument")
+    return meant
 
 
 def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
@@ -110,6 +120,7 @@ def report(
 
     For other operations B is the number of columns of the dense operands. Looks into the cache; changes nothing.
     """
+    operation = _known(operand, operation)
     if operation == "matmul" and isinstance(operand, Operand):
         columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
     else:

@@ -17,7 +17,6 @@ import numpy as np
 
 from autosparse import guard
 from autosparse._native import runtime_api
-from autosparse._native.kernel import BoundKernel
 from autosparse.engine import object_layout
 from autosparse.engine.object_layout import HEADER, make
 from autosparse.operand import NativeRows, Operand
@@ -30,8 +29,8 @@ Run = Callable[..., bool]
 """(B, out, options, transposed) -> whether out holds the product."""
 
 MAX_GUARDED: Final = 6
-FIRST_WAIT: Final = 2
-"""Products before the first entry of a slot, and after one that served some; twice as many after one that did not."""
+WAIT: Final = 2
+"""Products after an entry that served some; twice as many after one that did not."""
 
 
 class Entry:
@@ -115,7 +114,7 @@ def arm(operand: Operand, slot: Slot, *, n_dims: int, n_vecs: int) -> None:
     if old is not None:
         old.settle(slot)
         old.close()
-    slot.entry_wait = FIRST_WAIT if old is None or old.has_served else 2 * slot.entry_wait
+    slot.entry_wait = WAIT if old is None or old.has_served else 2 * slot.entry_wait
     slot.entry_due = slot.n_calls + slot.entry_wait
     made = slot.entry = Entry(slot, operand, rows, n_dims, n_vecs)
     made.settle(slot)
@@ -129,7 +128,7 @@ def _is_live(rows: NativeRows) -> bool:
 
 def _may_serve(trial: KernelTrial, operand: Operand, rows: NativeRows) -> bool:
     """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
-    if trial.failed is not None or not isinstance(trial.bound, BoundKernel):
+    if trial.failed is not None or not hasattr(trial.bound, "enter"):  # a `BoundKernel`, whose module need not be here
         return False
     if trial.packing is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)

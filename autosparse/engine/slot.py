@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -26,6 +26,9 @@ FIRST_STEP_S: Final = 4e-4
 """Price of the first step of tuning, a look into the cache: nothing is thought of before it is affordable."""
 FIRST_IMPORT_S: Final = 0.06
 """... once per process, with loading the modules of tuning."""
+
+FIRST_ENTRY: Final = 500
+"""Products before a slot's first way past Python: it saves 2 or 3 us of each, and its module takes 2,000 such to load."""
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +53,7 @@ class Slot:
     driver: Driver | None = None  # tuning, from the first look on
     operation: str = "matmul"
     entry: Entry | None = None  # the way past Python, where one was opened
-    entry_due: int = 2  # n_calls from which the next may be opened
+    entry_due: int = field(default_factory=lambda: FIRST_ENTRY)  # n_calls from which the next may be opened
     entry_wait: int = 2
 
     def settle(self) -> None:

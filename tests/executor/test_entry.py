@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse import executor
-from autosparse.engine import entry, object_layout
+from autosparse.engine import entry, object_layout, slot
 from autosparse.errors import ShapeError
 from tests.executor.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, slot_of
 
@@ -39,7 +39,8 @@ def long_way(monkeypatch):
 
 
 @pytest.fixture(autouse=True)
-def untuned():
+def untuned(monkeypatch):
+    monkeypatch.setattr(slot, "FIRST_ENTRY", 2)
     with asp.options(effort="off"):
         yield
 
@@ -77,6 +78,31 @@ def test_products_are_those_of_scipy(columns, fmt, dtype, index, long_way):
         out = np.empty_like(reference @ B)
         opened(one, B, out)
         close(on_the_short_way(one, B, out, long_way), reference @ B)
+
+
+@pytest.mark.parametrize("columns", [None, 1, 32])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_new_results_are_made_past_python_too(columns, dtype, monkeypatch):
+    plain = make(57, 91, dtype=dtype)
+    A = asp.csr(plain, copy=True)
+    for one, reference in ((A, plain), (A.T, plain.T)):
+        B = dense(reference, columns or 1)
+        B = B if columns else B[:, 0].copy()
+        results = [one @ B for _ in range(4)]
+        made = A._cell.entry
+        assert made is not None
+        answers = []
+        monkeypatch.setattr(A._cell, "entry", lambda *args, made=made: answers.append(made(*args)) or answers[-1])
+        results += [one @ B for _ in range(3)]
+        assert all(answers)
+        assert len(answers) == 3
+        for at, result in enumerate(results):
+            close(result, reference @ B)
+            assert result.flags.writeable
+            assert not any(np.may_share_memory(result, other) for other in (B, *results[:at]))
+        B[...] = 2 * B
+        close(one @ B, reference @ B)
+        close(one @ np.asfortranarray(B), reference @ B)
 
 
 def test_what_is_not_as_it_was_goes_the_long_way_and_is_right(long_way):

@@ -159,6 +159,13 @@ def test_explanations_name_the_operation() -> None:
     assert "SciPy" in str(asp.tensor([[0], [0], [0]], [1]).explain(4))
 
 
+def test_operations_have_the_names_of_the_literature_too() -> None:
+    A = asp.csr(matrix(), copy=True)
+    for operation, columns in (("spmv", 1), ("spmm", 8)):
+        assert A.tune(operation, columns=columns, effort="off") == A.tune(columns=columns, effort="off")
+        assert str(A.explain(columns, operation=operation)) == str(A.explain(columns))
+
+
 def test_what_cannot_be_tuned_says_so() -> None:
     A, T = asp.csr(matrix(), copy=True), tensor()
     with pytest.raises(OptionError, match="one of matmul, sddmm"):
