@@ -110,7 +110,7 @@ def compile_object(spec: KernelSpec, source: str) -> bytes:
         for task in [name for name in names if re.fullmatch(r"task_\d+", name)]:
             names[f"{task}_address"] = intrinsics.address_of_task(names[task])
         words = ", ".join(["int64"] * n_arguments)
-        kernel = numba.cfunc(f"int32({words})", **intrinsics.OPTIONS)(names["kernel"])
+        kernel = numba.cfunc(f"int32({words})", forceinline=True, **intrinsics.OPTIONS)(names["kernel"])
     except NumbaError as err:
         first = " ".join(str(err).split("\n")[:2])
         raise BuildError(f"numba failed on a kernel: {first}", key=spec.key(), log=str(err)) from err
