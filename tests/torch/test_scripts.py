@@ -63,6 +63,21 @@ def test_graph_network_benchmark_compares_loss_curves(folder):
         assert all(gap < 1e-4 for gap in record["loss_gap"].values())
 
 
+def test_loss_curves_are_measured_beside_torchs_own(folder):
+    out = folder / "curves.jsonl"
+    given = ("--matrices", folder, "--graphs", "small", "--models", "gcn,gat", "--epochs", 4, "--hidden", 16, "--threads", 1)
+    text = run_script(REPOSITORY / "benchmarks" / "loss_curves.py", *given, "--json", out)
+    run, *records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert run["kind"] == "run"
+    assert [record["model"] for record in records] == ["gcn", "gat"]
+    for record in records:
+        assert record["to_torch"]["torch.sparse again"] == 0.0, "one thread sums in one order"
+        assert 0 < record["to_float64"]["torch.sparse"] < 1e-4
+        assert record["to_torch"]["autosparse"] < 1e-4
+        assert record["float64"] < 1e-12
+        assert f"{record['model']} small" in text
+
+
 def test_comparison_with_pytorchs_own_tests_tells_right_from_wrong(tmp_path):
     """On two tests in the form of PyTorch's: equal under the override, noticed when products are wrong."""
     script, file = Path(__file__).with_name("upstream.py"), tmp_path / "test_small.py"
