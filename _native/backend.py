@@ -23,7 +23,17 @@ from autosparse._native.spec import KernelSpec
 from autosparse import config
 from autosparse.errors import AutosparseError, BuildError
 
-__all__ = ["BACKENDS", "ArtefactStore", "backend_name", "build", "build_many", "compiler_id", "is_built", "supports"]
+__all__ = [
+    "BACKENDS",
+    "ArtefactStore",
+    "backend_name",
+    "build",
+    "build_many",
+    "compiler_id",
+    "is_built",
+    "loaded",
+    "supports",
+]
 
 SOURCE_NAME: Final = "kernel.c"
 OBJECT_NAME: Final = "kernel.so"
@@ -151,6 +161,14 @@ def build(
     with _mutex:
         kernel = _loaded.setdefault(key, kernel)  # another thread may have loaded it for another schedule meanwhile
     return kernel if kernel.spec == spec else _with_spec(kernel, spec)
+
+
+def loaded(spec: KernelSpec, *, compiler: str | None = None) -> Kernel | None:
+    """The kernel of `spec` where this process has it mapped already."""
+    if not runtime_api.available:
+        return None
+    kernel = _loaded.get(BACKENDS[backend_name(compiler)]().key(spec, compiler))
+    return kernel if kernel is None or kernel.spec == spec else _with_spec(kernel, spec)
 
 
 def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:

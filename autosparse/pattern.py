@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,6 +27,9 @@ class Pattern:
     n_cols: int
     indptr: IndexArray = field(repr=False)
     indices: IndexArray = field(repr=False)
+    counts: dict[Hashable, Any] = field(
+        default_factory=dict, init=False, repr=False
+    )  # kept by whoever counted (engine.facts)
 
     @property
     def shape(self) -> tuple[int, int]:

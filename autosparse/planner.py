@@ -15,6 +15,7 @@ from typing import Final
 
 from autosparse import _native, payoff
 from autosparse.config import Effort
+from autosparse.engine.facts import statistics_model
 from autosparse.engine.learned import asker_of
 from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember
 from autosparse.engine.trials import Bench, KernelTrial
@@ -24,7 +25,6 @@ from autosparse.plan import Plan
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.measure import Race, RaceRule, timed_s
 from autosparse.tuner.model import CostModel
-from autosparse.tuner.models import statistics_model
 from autosparse.tuner.search import BLOCKING, LIVE, Steps
 from autosparse.tuner.trial import Pause, Sample, Work
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
+from autosparse.tuner.counts import NUMPY, Counter
 from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.learned_embeddings import Convolve, Structure, embed_pattern, embed_programs
 from autosparse.tuner.learned_weights import LearnedWeights, Weights
@@ -110,16 +111,17 @@ class TreesScorer:
     references: Floats = field(repr=False)
     dimension: int
     walk: Walk = field(repr=False)
+    counter: Counter = field(default=NUMPY, repr=False)
     reads_embeddings: bool = False
 
     @classmethod
-    def of(cls, tensors: Weights, dimension: int, walk: Walk) -> TreesScorer:
+    def of(cls, tensors: Weights, dimension: int, walk: Walk, counter: Counter = NUMPY) -> TreesScorer:
         """From a model's tensors; ValueError or KeyError when they hold no trees over sketches."""
         width = SKETCH_WIDTHS[dimension]
         references = np.asarray(tensors[REFERENCES], np.float32)
         if references.ndim != 2 or references.shape[1] != width:
             raise ValueError(f"reference patterns of shape {references.shape}, sketches have {width} numbers")
-        return cls(Trees.of(tensors, width), references, dimension, walk)
+        return cls(Trees.of(tensors, width), references, dimension, walk, counter)
 
     @property
     def n_features(self) -> int:
@@ -130,7 +132,7 @@ class TreesScorer:
         """The pattern's sketch."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
-        return sketch(pattern)
+        return sketch(pattern, self.counter)
 
     def embeddings(self, rows: Codes) -> Floats:
         """Costs on the reference patterns."""
@@ -158,12 +160,13 @@ class ScorerFactory:
     convolve: Convolve
     make_predictor: Callable[[Weights], Predictor]
     walk: Walk
+    counter: Counter = NUMPY
 
     def __call__(self, weights: LearnedWeights) -> Scorer:
         """The scorer of `weights`; RecordError when they cannot be used."""
         try:
             if weights.extractor == BOOSTED:
-                return TreesScorer.of(weights.tensors, weights.dimension, self.walk)
+                return TreesScorer.of(weights.tensors, weights.dimension, self.walk, self.counter)
             return NetworkScorer(weights, self.convolve, self.make_predictor(weights.tensors))
         except (ValueError, KeyError, TypeError) as error:
             raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error

@@ -20,7 +20,6 @@ from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
 from autosparse.config import Effort
-from autosparse.formats import Format
 from autosparse.plan import Candidate, Plan
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
@@ -108,12 +107,13 @@ class Search:
 
     def _rank(self) -> None:
         """Order the space by predicted time, and keep the best of every format near the front."""
-        schedules = spaces.candidates(self.problem, self.supports)
-        default_s, *times = self.model().rank(self.problem, [None, *schedules])
+        entrants = spaces.entrants(self.problem, self.supports)
+        default_s, *times = self.model().rank(self.problem, entrants.schedules)
+        schedules = [one for one in entrants.schedules if one is not None]
         ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
-        order = sorted(range(len(schedules)), key=lambda at: (ratios[at], at))
+        order = sorted(range(len(schedules)), key=ratios.__getitem__)
         self._predicted = {id(schedules[at]): ratios[at] for at in order}  # the space keeps them alive
-        self._queue = _diverse([schedules[at] for at in order], n_per_format=2)
+        self._queue = [schedules[at] for at in _diverse(order, entrants.format_of, n_per_format=2)]
         if self.start is not None:
             self._queue = [self.start, *(one for one in self._queue if one != self.start)]
 
@@ -368,14 +368,15 @@ def _name(trial: Trial) -> str:
     return str(trial.schedule.format) if trial.schedule else "default kernel"
 
 
-def _diverse(schedules: Sequence[SuperSchedule], *, n_per_format: int) -> list[SuperSchedule]:
+def _diverse(order: Sequence[int], format_of: Sequence[int], *, n_per_format: int) -> list[int]:
     """The given order, but at most `n_per_format` of one format before all formats had their turn.
 
     Within one format the model knows little (tiles, prefetch); between formats it errs in common ways.
     """
-    rounds: dict[int, list[SuperSchedule]] = {}
-    seen: dict[Format, int] = {}
-    for one in schedules:
-        seen[one.format] = seen.get(one.format, 0) + 1
-        rounds.setdefault((seen[one.format] - 1) // n_per_format, []).append(one)
+    rounds: dict[int, list[int]] = {}
+    seen: dict[int, int] = {}
+    for at in order:
+        n_before = seen.get(format_of[at], 0)
+        seen[format_of[at]] = n_before + 1
+        rounds.setdefault(n_before // n_per_format, []).append(at)
     return list(itertools.chain.from_iterable(rounds[at] for at in sorted(rounds)))

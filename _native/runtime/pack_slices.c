@@ -12,7 +12,12 @@
  *
  * Functions return -1 when their scratch memory could not be had (nothing useful is written then). */
 #include "pack_slices.h"
+#include "pool_api.h"
 #include "slices_api.h"
+
+/* Entries from which packing is shared by threads, and what one takes. */
+enum { ASP_SMALL_JOB = 20000 };
+#define ASP_ENTRY_NS 2.5
 
 static int asp_by_key(const void *a, const void *b)
 {
@@ -62,24 +67,33 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
     return has_room ? out.n_listed : -1;
 }
 
-/* Columns (unless crd_known: they are there already) and values of slices that were laid out. */
+static void asp_fill_parts(void *context, int64_t begin, int64_t end)
+{
+    asp_slices_job *job = context;
+    const int64_t room = 2 * (job->a->n_cols + job->s->lanes);
+    for (int64_t part = begin; part < end; part++) {
+        if (job->itype == 0)
+            fill_part_int32(job, part, job->scratch + part * room);
+        else
+            fill_part_int64(job, part, job->scratch + part * room);
+    }
+}
+
+/* Columns (unless crd_known: they are there already) and values of slices that were laid out, on n_threads threads. */
 int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t lanes, int bits, const int32_t *first, const int32_t *rows,
-                    const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals)
+                    const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals,
+                    int n_threads)
 {
     const asp_slice_rows a = {n_rows, n_cols, indptr, indices, data};
     const asp_sliced s = {lanes, bits, first, rows, pos, begin, what, crd};
-    int32_t *scratch = calloc((size_t)(n_cols + lanes), sizeof *scratch);
-    if (!scratch)
+    const int64_t nnz = itype == 0 ? ((const int32_t *)indptr)[n_rows] : ((const int64_t *)indptr)[n_rows];
+    const int64_t n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
+    asp_slices_job job = {&a, &s, dtype, itype, crd_known, vals, n_parts, NULL};
+    job.scratch = calloc((size_t)(2 * n_parts * (n_cols + lanes)), sizeof *job.scratch);
+    if (!job.scratch)
         return -1;
-    if (!crd_known && itype == 0)
-        list_slices_int32(&a, &s, scratch);
-    else if (!crd_known)
-        list_slices_int64(&a, &s, scratch);
-    if (itype == 0)
-        fill_slices_int32(dtype, &a, &s, scratch, vals);
-    else
-        fill_slices_int64(dtype, &a, &s, scratch, vals);
-    free(scratch);
+    asp_parallel(asp_fill_parts, &job, n_parts, 1, 1, n_threads, ASP_ENTRY_NS * (double)nnz);
+    free(job.scratch);
     return 0;
 }

@@ -69,3 +69,15 @@ static inline int32_t *asp_wide_columns(const asp_sliced *s, int64_t at)
 {
     return (int32_t *)((char *)s->crd + s->begin[at] * (s->bits / 8));
 }
+
+/* Values and columns to be written, in parts that several threads take. */
+typedef struct {
+    const asp_slice_rows *a;
+    const asp_sliced *s;
+    int dtype, itype, crd_known;
+    void *vals;
+    int64_t n_parts;
+    int32_t *scratch; /* for each part, twice n_cols + lanes; the first of them zeroed */
+} asp_slices_job;
+
+enum { ASP_SLICES_AT_ONCE = 64 };

@@ -54,11 +54,15 @@ static int64_t NAME(count_diagonals)(const asp_slice_rows *a, const asp_slicing 
     return n;
 }
 
-/* Smallest column of some rows, and whether all of them are less than 2^16 above it. */
+/* A column that all those of some rows are less than 2^16 above, if there is one. */
 static int NAME(is_narrow)(const asp_slice_rows *a, const int32_t *rows, int64_t n, int64_t *base)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
     int64_t low = INT64_MAX, high = 0;
+    if (a->n_cols <= UINT16_MAX + 1) { /* counted from 0: nothing to look for */
+        *base = 0;
+        return 1;
+    }
     for (int64_t lane = 0; lane < n; lane++)
         for (int64_t p = indptr[rows[lane]]; p < indptr[rows[lane] + 1]; p++) {
             low = indices[p] < low ? indices[p] : low;

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
+from autosparse.engine.facts import COUNTER
 from autosparse.engine.trials import Bench
 from autosparse.errors import RecordError
 from autosparse.log import event
@@ -92,7 +93,7 @@ def scorer_of(weights: LearnedWeights) -> Scorer:
     from autosparse._native.waconet import PredictorWeights
     from autosparse.tuner.scorers import ScorerFactory
 
-    return ScorerFactory(convolve, PredictorWeights.of, predicted)(weights)
+    return ScorerFactory(convolve, PredictorWeights.of, predicted, COUNTER)(weights)
 
 
 def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
@@ -142,7 +143,7 @@ class Asker:
         pattern = problem.pattern
         found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
         self.bench.experience.observe("features", clock() - start_s, self._n_entries)
-        self.bench.store.save("features", self._key, {"values": [float(value) for value in found]})
+        self.bench.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
 
     @property

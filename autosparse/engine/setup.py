@@ -35,9 +35,10 @@ def deliberation_of(driver: Driver, operand: AnyOperand) -> Deliberation:
     options = slot.options
     experience = experience_of(cache.open_store(options), Target.host())
     dtype = slot.dtype.name
-    driver.history_key = history_key(
-        operand, operation=slot.operation, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols, dtype=dtype
-    )
+    if not driver.history_key:
+        driver.history_key = history_key(
+            operand, operation=slot.operation, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols, dtype=dtype
+        )
     reference = weakref.ref(operand)
     key = driver.history_key
     n_bytes = operand.structure_bytes + operand.nnz * slot.dtype.itemsize

@@ -18,6 +18,7 @@ from autosparse.engine.calls import Call
 from autosparse.engine.experience import Experience
 from autosparse.engine.handling import HANDLINGS, Handling
 from autosparse.engine.shelf import Packing, Shelf
+from autosparse.engine.specs import spec_of
 from autosparse.errors import BuildError, FallbackWarning, PackError, RecordError, StructureError, warn_once
 from autosparse.log import event
 from autosparse.operand import NativeRows, Operand
@@ -270,6 +271,7 @@ class Bench:
     shelf: Shelf
     structure_version: int
     failures: list[str] = field(default_factory=list)
+    plan_key: str = ""  # under which the plan is remembered, once it was asked for
     is_stale: bool = False  # the matrix has another structure than the problem by now
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
     _patience_s: float = PATIENCE_S
@@ -294,11 +296,7 @@ class Bench:
 
     def spec(self, schedule: SuperSchedule) -> Any:
         """What the kernel's code depends on."""
-        problem = self.problem
-        return _native.KernelSpec(
-            problem.operation, schedule, problem.dtype, problem.pattern.index_dtype, problem.target.isa,
-            problem.deterministic,
-        )  # fmt: skip
+        return spec_of(self.problem, schedule)
 
     @property
     def supports(self) -> Callable[[str, SuperSchedule], str | None]:
@@ -311,7 +309,13 @@ class Bench:
     def build(self, trials: Sequence[Trial]) -> None:
         """Compile several kernels, in parallel where there is more than one."""
         ours = [trial for trial in trials if isinstance(trial, KernelTrial) and trial.schedule is not None]
-        wanted = [trial for trial in ours if trial.fits() and not self._failed_before(trial)]
+        fitting = [trial for trial in ours if trial.fits()]
+        for trial in fitting:
+            assert trial.schedule is not None
+            trial.kernel = _native.loaded(self.spec(trial.schedule), compiler=self.options.compiler)
+        wanted = [trial for trial in fitting if trial.kernel is None and not self._failed_before(trial)]
+        if not wanted:
+            return
         specs = [self.spec(trial.schedule) for trial in wanted if trial.schedule is not None]
         compiler = self.options.compiler
         are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]
