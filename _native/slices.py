@@ -84,7 +84,7 @@ def lay_out(rows: Rows, fmt: Format) -> Layout:
         np.empty(n_slices, dtype=np.int64),
     )
     n_listed = runtime_api.lib.asp_slices_lay_out(
-        *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout)
+        *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout), packing_threads()
     )
     _check(n_listed)
     if layout.rows is None:

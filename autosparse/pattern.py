@@ -41,7 +41,7 @@ class Pattern:
         """Stored entries, duplicates and explicit zeros included (``indptr[-1]``, not the capacity of `indices`)."""
         return int(self.indptr[-1])
 
-    @property
+    @functools.cached_property
     def index_dtype(self) -> str:
         """Name of the index arrays' dtype: int32 or int64."""
         return str(self.indptr.dtype.name)

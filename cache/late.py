@@ -22,6 +22,9 @@ _stores: weakref.WeakSet[Store] = weakref.WeakSet()
 _waiting: queue.SimpleQueue[weakref.ref[Store]] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
 _mutex = threading.Lock()
+_writing = threading.Lock()
+"""Held while the thread writes: the process does not end in the middle of a file."""
+_is_over = False
 
 
 def write_soon(store: Store) -> None:
@@ -42,23 +45,32 @@ def settle_all() -> None:
         store.settle()
 
 
+def _finish() -> None:
+    """At exit: wait for the thread, then write the rest."""
+    global _is_over
+    with _writing:
+        _is_over = True
+    settle_all()
+
+
 def _write() -> None:
     while True:
         store = _waiting.get()()
         time.sleep(DELAY_S)
-        if store is not None:
-            store.settle()
+        with _writing:
+            if store is not None and not _is_over:
+                store.settle()
         del store
 
 
 @functools.lru_cache(maxsize=1)
 def _register_hooks() -> None:
-    atexit.register(settle_all)
+    atexit.register(_finish)
     if hasattr(os, "register_at_fork"):  # not on Windows
         os.register_at_fork(after_in_child=_forget)
 
 
 def _forget() -> None:
     """In a forked child the thread does not exist; whoever asks next starts another."""
-    global _writer, _waiting, _mutex
-    _writer, _waiting, _mutex = None, queue.SimpleQueue(), threading.Lock()
+    global _writer, _waiting, _mutex, _writing
+    _writer, _waiting, _mutex, _writing = None, queue.SimpleQueue(), threading.Lock(), threading.Lock()

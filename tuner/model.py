@@ -126,25 +126,11 @@ class TrafficModel:
         return np.asarray(np.maximum(instructions_s, traffic_s) + gather_s)
 
     def _instructions_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        v, n_rows, n_blocks, cells = self.vector, self.facts.n_rows, shape.n_blocks, traits.r * traits.c
-        narrow = math.sqrt(
-            CALIBRATED_LANES / max(1, setting.lanes)
-        )  # half the lanes cost less than twice: loads dominate
-        sliced_s = n_blocks * cells * v.slice_cell * narrow + n_rows * v.slice_row
-        sliced_s += shape.n_diagonal_cells * v.diagonal_cell * narrow**2
-        sliced_s += np.where(traits.sigma > 1, n_rows * v.listed_row, 0.0)
-        is_column, is_gathered = traits.c == 1, traits.unroll >= 4
-        base, cell = np.where(is_column, v.column_block, v.block), np.where(is_column, v.column_cell, v.block_cell)
-        blocks_s = n_blocks * (base + cell * cells * narrow**2) + n_rows / traits.r * v.block_row
-        blocks_s *= np.where(is_column & (traits.unroll == 1), v.not_unrolled, 1.0)
-        gathered = np.where(traits.index_bits == 16, v.gathered_narrow, v.gathered_entry)
+        per = _Instructions.of(traits, self.vector, setting.lanes)
         # A short row leaves lanes of its last step idle.
-        idle = 1.0 + 0.5 * traits.unroll / max(1.0, self.facts.mean_row) * 0.2
-        entry = np.where(is_gathered, gathered * narrow * idle, v.scalar_entry)
-        rows_s = n_blocks * entry + n_rows * np.where(is_gathered, v.gathered_row, v.scalar_row)
-        default_s = self.facts.nnz * v.default_entry * narrow + n_rows * v.default_row
-        found = np.where(traits.is_sliced, sliced_s, np.where(cells > 1, blocks_s, rows_s))
-        return np.where(traits.is_default, default_s, found)
+        block_s = per.block + per.idle_block / max(1.0, self.facts.mean_row)
+        found = shape.n_blocks * block_s + self.facts.n_rows * per.row + shape.n_diagonal_cells * per.diagonal_cell
+        return np.asarray(found)
 
     def _wide_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Reading op(A) once per column tile, multiply-adds, gathering rows of B, writing C."""
@@ -182,7 +168,9 @@ class TrafficModel:
 
     def _rates(self, setting: _Setting, footprints: Floats) -> Floats:
         """`_rate` of each."""
-        return np.array([self._rate(setting, footprint) for footprint in footprints.tolist()])
+        limits, rates = setting.cache_bytes, (self.rates.l1, self.rates.l2, self.rates.l3)
+        found = np.where(footprints <= limits[2], rates[2], self.rates.memory)
+        return np.where(footprints <= limits[0], rates[0], np.where(footprints <= limits[1], rates[1], found))
 
     def _dense_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Gathering rows of B: what a panel of columns of op(A) covers comes from the cache that holds that panel.
@@ -215,6 +203,47 @@ class TrafficModel:
         n_bytes = self.facts.n_rows * setting.n_columns * setting.item
         found = n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(setting, self._footprint(setting))
         return np.asarray(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Instructions:
+    """Seconds per block (slot, entry), row, and cell on a diagonal, of a vector product by each schedule."""
+
+    block: Floats
+    idle_block: Floats  # beside it, times one over the mean length of rows
+    row: Floats
+    diagonal_cell: Floats
+
+    @classmethod
+    def of(cls, traits: Traits, v: VectorRates, lanes: int) -> _Instructions:
+        """Of registers of `lanes` values; remembered with the traits."""
+        found: _Instructions | None = traits.kept.get((v, lanes))
+        if found is None:
+            found = traits.kept[v, lanes] = cls._of(traits, v, lanes)
+        return found
+
+    @classmethod
+    def _of(cls, traits: Traits, v: VectorRates, lanes: int) -> _Instructions:
+        cells, is_column, is_gathered = traits.r * traits.c, traits.c == 1, traits.unroll >= 4
+        # Half the lanes cost less than twice: loads dominate.
+        narrow = math.sqrt(CALIBRATED_LANES / max(1, lanes))
+        gathered = np.where(traits.index_bits == 16, v.gathered_narrow, v.gathered_entry) * narrow
+        entry, row = (
+            np.where(is_gathered, gathered, v.scalar_entry),
+            np.where(is_gathered, v.gathered_row, v.scalar_row),
+        )
+        idle = np.where(is_gathered, gathered * 0.1 * traits.unroll, 0.0)
+        base, cell = np.where(is_column, v.column_block, v.block), np.where(is_column, v.column_cell, v.block_cell)
+        slow = np.where(is_column & (traits.unroll == 1), v.not_unrolled, 1.0)
+        block, block_row = slow * (base + cell * cells * narrow**2), slow * v.block_row / traits.r
+        slot, slice_row = cells * v.slice_cell * narrow, v.slice_row + np.where(traits.sigma > 1, v.listed_row, 0.0)
+        which = [traits.is_default, traits.is_sliced, cells > 1]
+        return cls(
+            block=np.select(which, [np.full(cells.shape, v.default_entry * narrow), slot, block], entry),
+            idle_block=np.where(traits.is_default | traits.is_sliced | (cells > 1), 0.0, idle),
+            row=np.select(which, [np.full(cells.shape, v.default_row), slice_row, block_row], row),
+            diagonal_cell=np.where(traits.is_sliced, v.diagonal_cell * narrow**2, 0.0),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +39,7 @@ class Traits:
     block_of: Numbers
     slices: tuple[tuple[int, int], ...]  # distinct (r, sigma)
     slice_of: Numbers
+    kept: dict[Hashable, Any] = field(default_factory=dict)  # what a model has made of them
 
     @classmethod
     def of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:

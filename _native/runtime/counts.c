@@ -14,7 +14,7 @@ enum { MAX_SAMPLED_ROWS = 16384, LEAST_PANELS = 8, LEAST_OF_PANEL = 256 };
 enum { SMALL_LENGTH = 1024 };           /* row lengths that are sorted by counting */
 enum { ROW_BITS = 6, DIGIT_BITS = 11 }; /* of a row in its panel; sorted at a time */
 #define MAX_DIAGONAL_CELLS 1.5
-static const int64_t block_sizes[N_SIZES] = {1, 2, 3, 4, 8, 16};
+/* Heights and widths of blocks: 1, 2, 3, 4, 8, 16. */
 static const int64_t slice_lanes[N_LANES] = {4, 8, 16, 32};
 static const int64_t windows[N_WINDOWS] = {1, 512, 8192};
 
@@ -87,25 +87,25 @@ static void asp_sort_sample(asp_sample *s)
     }
 }
 
-/* Blocks of r rows, for each r, that hold a row of `rows` (bit i: row i of the panel). */
-#define COUNT_GROUPS(rows, blocks)                                                                                  \
+/* Blocks of r rows and the c-th number of columns, for each r, that hold a row of `rows` (bit i: row i of the panel). Of a
+ * single row there is one whatever r: those are counted apart. */
+#define COUNT_GROUPS(rows, c)                                                                                       \
     do {                                                                                                            \
         const uint64_t one_ = (rows);                                                                               \
         if (!(one_ & (one_ - 1))) {                                                                                 \
-            for (int r_ = 0; r_ < N_SIZES; r_++)                                                                    \
-                (blocks)[r_ * N_SIZES]++;                                                                           \
+            singles[c]++;                                                                                           \
         } else {                                                                                                    \
             const uint64_t two_ = (one_ | one_ >> 1) & 0x555555555555u;                                             \
             const uint64_t four_ = (two_ | two_ >> 2) & 0x111111111111u;                                            \
             const uint64_t eight_ = (four_ | four_ >> 4) & 0x010101010101u;                                         \
             const uint64_t sixteen_ = (eight_ | eight_ >> 8) & 0x000100010001u;                                     \
             const uint64_t three_ = (one_ | one_ >> 1 | one_ >> 2) & 0x249249249249u;                               \
-            (blocks)[0 * N_SIZES] += __builtin_popcountll(one_);                                                    \
-            (blocks)[1 * N_SIZES] += __builtin_popcountll(two_);                                                    \
-            (blocks)[2 * N_SIZES] += __builtin_popcountll(three_);                                                  \
-            (blocks)[3 * N_SIZES] += __builtin_popcountll(four_);                                                   \
-            (blocks)[4 * N_SIZES] += __builtin_popcountll(eight_);                                                  \
-            (blocks)[5 * N_SIZES] += __builtin_popcountll(sixteen_);                                                \
+            blocks[0 * N_SIZES + (c)] += __builtin_popcountll(one_);                                                    \
+            blocks[1 * N_SIZES + (c)] += __builtin_popcountll(two_);                                                    \
+            blocks[2 * N_SIZES + (c)] += __builtin_popcountll(three_);                                                  \
+            blocks[3 * N_SIZES + (c)] += __builtin_popcountll(four_);                                                   \
+            blocks[4 * N_SIZES + (c)] += __builtin_popcountll(eight_);                                                  \
+            blocks[5 * N_SIZES + (c)] += __builtin_popcountll(sixteen_);                                                \
         }                                                                                                           \
     } while (0)
 
@@ -113,7 +113,7 @@ static void asp_sort_sample(asp_sample *s)
 static inline __attribute__((always_inline)) void asp_walk_sample(const asp_sample *s, int64_t *found)
 {
     const uint64_t column_mask = ((uint64_t)1 << s->column_bits) - 1;
-    int64_t *const blocks = found + BLOCKS;
+    int64_t *const blocks = found + BLOCKS, singles[N_SIZES] = {0};
     for (int64_t e = 0; e < s->n;) {
         const uint64_t panel = s->entries[e] >> (ROW_BITS + s->column_bits);
         uint64_t rows_of[N_SIZES] = {0}, block_of[N_SIZES] = {0};
@@ -133,12 +133,12 @@ static inline __attribute__((always_inline)) void asp_walk_sample(const asp_samp
                 met[part] |= (uint64_t)1 << bit;
                 n_here[part]++;
             }
-            COUNT_GROUPS(rows, blocks);
+            COUNT_GROUPS(rows, 0);
             const uint64_t here[N_SIZES] = {column, column >> 1, column / 3, column >> 2, column >> 3, column >> 4};
             for (int c = 1; c < N_SIZES; c++) {
                 if (here[c] != block_of[c]) {
                     if (rows_of[c])
-                        COUNT_GROUPS(rows_of[c], blocks + c);
+                        COUNT_GROUPS(rows_of[c], c);
                     rows_of[c] = 0;
                     block_of[c] = here[c];
                 }
@@ -147,7 +147,7 @@ static inline __attribute__((always_inline)) void asp_walk_sample(const asp_samp
         }
         for (int c = 1; c < N_SIZES; c++)
             if (rows_of[c])
-                COUNT_GROUPS(rows_of[c], blocks + c);
+                COUNT_GROUPS(rows_of[c], c);
         for (int part = 0; part < SAMPLE_ROWS / PANEL; part++) {
             const int64_t n_cells = n_met[part] * PANEL;
             if (n_here[part] && (double)n_cells <= MAX_DIAGONAL_CELLS * (double)n_here[part]) {
@@ -156,6 +156,9 @@ static inline __attribute__((always_inline)) void asp_walk_sample(const asp_samp
             }
         }
     }
+    for (int r = 0; r < N_SIZES; r++)
+        for (int c = 0; c < N_SIZES; c++)
+            blocks[r * N_SIZES + c] += singles[c];
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)

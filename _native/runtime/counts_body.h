@@ -50,7 +50,7 @@ static int NAME(length_counts)(int64_t n_rows, const INDEX *indptr, int64_t *fou
     int64_t longest = 0, n_empty = 0;
     uint64_t squares = 0;
     memset(found, 0, (CELLS + 2 * N_WINDOWS * N_LANES) * sizeof *found);
-    if ((int64_t)indptr[n_rows] >= (int64_t)1 << 31)
+    if ((int64_t)indptr[n_rows] > INT32_MAX)
         return -2;
     for (int64_t row = 0; row < n_rows; row++) {
         const INDEX length = indptr[row + 1] - indptr[row];

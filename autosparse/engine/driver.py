@@ -146,10 +146,11 @@ class Driver:
         """Whether the purse holds the step's price; if not, says when to look again."""
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.slot.options.budget_s
-        verdict = payoff.weigh(step.price_s, account=account, outlook=outlook, path_price_s=step.path_price_s)
+        terms: dict[str, Any] = {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
+        verdict = payoff.weigh(step.price_s, account=account, outlook=outlook, **terms)
         if verdict.pays and not out_of_budget:
             return True
-        look_s = payoff.next_look_s(step.price_s, account=account, outlook=outlook, path_price_s=step.path_price_s)
+        look_s = payoff.next_look_s(step.price_s, account=account, outlook=outlook, **terms)
         # Doubling at the latest: the history wants to be told, and estimates change.
         look_s = max(account.product_s * 1.02, min(look_s, account.product_s * 2.0 + 1e-3))
         self._look_at(account.product_s * 4.0 if out_of_budget else look_s)
@@ -282,7 +283,11 @@ class Driver:
         if isinstance(step, Pause):
             return f"compare with the default kernel again after {max(0, self._resume_at - self.slot.n_calls)} products"
         what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
-        return f"{what}: {payoff.weigh(step.price_s, account=self.account(), outlook=self.outlook()).reason}"
+        verdict = payoff.weigh(
+            step.price_s, account=self.account(), outlook=self.outlook(), path_price_s=step.path_price_s,
+            on_credit=step.on_credit,
+        )  # fmt: skip
+        return f"{what}: {verdict.reason}"
 
     def _stop(self) -> None:
         """No more tuning for this problem; the champion, if any, goes on."""

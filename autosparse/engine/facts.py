@@ -12,6 +12,7 @@ from autosparse.problem import Problem
 from autosparse.tuner import models
 from autosparse.tuner.counts import BLOCK_SIZES, NUMPY, SLICE_LANES, WINDOWS, Counter, LengthCounts, SampleCounts
 from autosparse.tuner.model import CostModel
+from autosparse.tuner.statistics import PatternFacts, pattern_facts
 
 T = TypeVar("T")
 
@@ -69,3 +70,10 @@ COUNTER: Final[Counter] = RuntimeCounter() if runtime_api.available else NUMPY
 def statistics_model(problem: Problem) -> CostModel:
     """The cost model of the problem's operation from statistics of its pattern."""
     return models.statistics_model(problem, COUNTER)
+
+
+def facts_of(problem: Problem) -> PatternFacts | None:
+    """Statistics of op(A); None for tensors."""
+    if not isinstance(problem.pattern, Pattern):
+        return None
+    return pattern_facts(problem.pattern, transposed=problem.transposed, counter=COUNTER)

@@ -89,11 +89,11 @@ def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
 
 def scorer_of(weights: LearnedWeights) -> Scorer:
     """The cost model of `weights` on the runtime; RecordError when they cannot be used."""
-    from autosparse._native.trees import predicted
+    from autosparse._native.trees import decided, predicted
     from autosparse._native.waconet import PredictorWeights
     from autosparse.tuner.scorers import ScorerFactory
 
-    return ScorerFactory(convolve, PredictorWeights.of, predicted, COUNTER)(weights)
+    return ScorerFactory(convolve, PredictorWeights.of, predicted, COUNTER, decided)(weights)
 
 
 def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:

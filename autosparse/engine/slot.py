@@ -13,6 +13,7 @@ from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, get_options
 from autosparse.engine.shelf import Shelf
 from autosparse.operand import Operand
+from autosparse.payoff import CREDIT
 from autosparse.problem import columns_bucket
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from autosparse.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
-FIRST_STEP_S: Final = 4e-4
+FIRST_STEP_S: Final = 2e-4
 """Price of the first step of tuning, a look into the cache: nothing is thought of before it is affordable."""
 FIRST_IMPORT_S: Final = 0.06
 """... once per process, with loading the modules of tuning."""
@@ -131,5 +132,6 @@ def _first_look_ns(options: Options) -> float:
         return float("inf")
     if options.runs is not None:
         return 0.0
-    price_s = FIRST_STEP_S if "autosparse.engine.setup" in sys.modules else FIRST_IMPORT_S
-    return price_s / options.overhead * 1e9
+    if "autosparse.engine.setup" in sys.modules:
+        return FIRST_STEP_S / ((1.0 + CREDIT) * options.overhead) * 1e9
+    return FIRST_IMPORT_S / options.overhead * 1e9

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, Final
 
 from autosparse import _native
@@ -24,3 +26,11 @@ def spec_of(problem: Problem, schedule: SuperSchedule) -> Any:
         _specs.pop(next(iter(_specs)), None)
     _specs[name] = made
     return made
+
+
+@functools.cache
+def supports_of(dtype: str) -> Callable[[str, SuperSchedule], str | None]:
+    """(operation, schedule) -> why there is no kernel of it for this dtype, or None; one function for a dtype."""
+    if dtype in _native.VALUE_BYTES:
+        return _native.supports
+    return lambda operation, schedule: f"kernels are not generated for {dtype}"
