@@ -6,8 +6,8 @@ run so far, and rho = `overhead`. Two purses pay for tuning nobody asked for:
 * rent: rho times the time already spent in products, plus half of what tuning has saved so far. Whatever N turns out
   to be, and however useless tuning proves, the total stays <= (1 + rho) * N * d;
 * promise: with a run count from a hint or from history, PROMISE_SHARE of the expected saving g * N_total * d;
-* credit: CREDIT times the rent, for steps that need no compiler and lead to a result soon: identifying the matrix,
-  ranking, packing for a kernel that is there. The total then stays <= (1 + (1 + CREDIT) * rho) * N * d.
+* credit: g * CREDIT times the rent, for steps that need no compiler and lead to a result soon: identifying the matrix,
+  ranking, packing for a kernel that is there. The total then stays <= (1 + (1 + g * CREDIT) * rho) * N * d.
 
 A step is bought when its purse holds its price. docs/adr/0006-payoff.md has the competitive argument. Where the number
 of products is known, `pick` says which tier of tuning makes the total least.
@@ -24,8 +24,9 @@ PROMISE_SHARE: Final = 0.3
 """Share of an expected saving that may be spent to get it: a promise can be wrong, and so can the expected gain."""
 REINVEST_SHARE: Final = 0.5
 """Share of time already saved that may be spent on further tuning."""
-CREDIT: Final = 10.0
-"""Times the rent that cheap steps may take before they have brought anything."""
+CREDIT: Final = 30.0
+"""Times the rent that cheap steps may take before they have brought anything, for each share of the time expected to be
+saved: with the default overhead, 1.2 times what tuning would have saved of the products that were run."""
 CREDIT_RUNS: Final = 3.0
 """Products expected for each one that was run, where a result is near: the median under a prior whose tail falls as
 1 / sqrt(N), three more for each; a shorter life costs no more than the credit."""
@@ -80,7 +81,7 @@ def promise_purse_s(outlook: Outlook) -> float:
 
 def credit_purse_s(account: Account, outlook: Outlook) -> float:
     """Seconds that steps on credit may take in total, beyond rent (spent ones included)."""
-    return CREDIT * outlook.overhead * account.product_s
+    return CREDIT * outlook.gain * outlook.overhead * account.product_s
 
 
 def purse_s(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
@@ -138,7 +139,7 @@ def next_look_s(
     path_s = max(price_s, path_price_s or 0.0)
     gain_s = outlook.gain * outlook.default_s
     saved_s = REINVEST_SHARE * max(0.0, account.saved_s)
-    share = outlook.overhead * (1.0 + CREDIT if on_credit else 1.0)
+    share = outlook.overhead * (1.0 + CREDIT * outlook.gain if on_credit else 1.0)
     by_rent_s = max(0.0, account.tuning_s + price_s - saved_s) / share
     by_runs_s = 0.0
     if expected_runs_left(account, outlook, on_credit=on_credit) * gain_s < path_s:

@@ -71,6 +71,7 @@ class Store:
         self._reason: str | None = None if cache_folder else "the cache is turned off by an option"
         self._memory = Memory(clock=time.monotonic)
         self._late: dict[tuple[str, str], Callable[[], Record]] = {}
+        self._settling = threading.RLock()
         self._private = PrivateArtefacts()
         self._counts: Counter[str] = Counter()
         self._written_bytes = 0
@@ -123,8 +124,11 @@ class Store:
     def settle(self, name: tuple[str, str] | None = None) -> None:
         """Save what `save_later` has put off: one record (kind, key), or all."""
         for one in [name] if name is not None else list(self._late):
-            if (make := self._late.pop(one, None)) is not None:
-                self.save(*one, make())
+            with self._settling:  # whoever asks meanwhile waits until it is there
+                if (make := self._late.get(one)) is not None:
+                    self.save(*one, make())
+                    if self._late.get(one) is make:
+                        del self._late[one]
 
     def update(self, kind: str, key: str, change: Callable[[Record | None], Record]) -> Record:
         """Replace the record by ``change(record)`` under its lock, so that no other process's update is lost.
@@ -383,7 +387,7 @@ class Store:
         """In the child: locks held by the parent's other threads, and its temporary folder, are not ours."""
         self._mutex = threading.Lock()
         self._name_locks = {}
-        self._late = {}  # the parent writes them
+        self._late, self._settling = {}, threading.RLock()  # the parent writes what was put off
         self._private = PrivateArtefacts()
         self._memory.reset_after_fork()
 

@@ -34,8 +34,7 @@ ESTIMATE_MARGIN: Final = 0.20
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 BUILT_TOLERANCE: Final = 0.05
-"""A kernel that is there is taken before one that is predicted to be faster by no more than this share: the model's
-errors are larger, and a compilation takes thousands of products."""
+"""A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""
 MOST_ASKED: Final = 6
 """Candidates whose kernels are looked for."""
 N_NAMED: Final = 10
@@ -149,10 +148,7 @@ class Search:
         return 1.0 if schedule is None else self._predicted.get(id(schedule))
 
     def _take_estimate(self) -> Steps:
-        """The best predicted schedule, unmeasured, when the model is sure enough.
-
-        What an order of rows gains is no model's to tell: it is measured or left alone.
-        """
+        """The best predicted schedule, unmeasured, when the model is sure enough; orders of rows are only measured."""
         believed = (one for one in self._queue if not one.format.rows)
         for schedule in itertools.islice(believed, 3):
             if (self.predicted_ratio(schedule) or 1.0) > 1.0 - ESTIMATE_MARGIN:
@@ -244,7 +240,8 @@ class Search:
             for trial in wanted:
                 what = _name(trial)
                 price_s = build_s[id(trial)]
-                on_credit = self._is_first(trial) and self._is_cheap(trial)
+                is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
+                on_credit = is_cheap and self._is_first(trial)
                 yield self._work("build", price_s, trial.build, path_s=path_s, what=what, on_credit=on_credit)
         for trial in heat:
             if trial.failed is None:
@@ -257,10 +254,6 @@ class Search:
 
     def _is_first(self, trial: Trial) -> bool:
         return self.trials[:1] == [trial]
-
-    def _is_cheap(self, trial: Trial) -> bool:
-        """Whether no compiler is needed."""
-        return self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
 
     # -- the race -----------------------------------------------------------------------------------------------
 

@@ -47,8 +47,9 @@ class Driver:
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
     operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
-    history_key: str = ""
+    name_in_history: Callable[[], str] = lambda: ""  # samples the structure; "" when the operand is gone
     n_counted: int = 0  # calls that the history knows of
+    _history_key: str = ""
     _counted_ns: int = 0
     _steps: Any = None  # generator
     _n_refusals: int = 0
@@ -62,6 +63,12 @@ class Driver:
         """Whether the matrix turned out to have another structure than the problem that is tuned."""
         bench = self.deliberation.bench if self.deliberation is not None else None
         return bench is not None and bench.is_stale
+
+    @property
+    def history_key(self) -> str:
+        """Names the problem in histories; "" where that is not to be known any more."""
+        self._history_key = self._history_key or self.name_in_history()
+        return self._history_key
 
     # -- accounts -----------------------------------------------------------------------------------------------
 
@@ -94,7 +101,7 @@ class Driver:
         """Tell the history about calls it does not know yet."""
         self.slot.settle()
         n_calls, product_ns = self.slot.n_calls, self.slot.product_ns
-        if self.history_key and n_calls > self.n_counted:
+        if n_calls > self.n_counted and self.history_key:
             experience.count(
                 self.history_key,
                 n_calls=n_calls - self.n_counted,

@@ -166,7 +166,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
     gain = max(0.0, true_gain)
     account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
     queue, tuned = list(prices), False
-    share = overhead * (1 + payoff.CREDIT if on_credit else 1)
+    share = overhead * (1 + payoff.CREDIT * outlook.gain if on_credit else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
         account = dataclasses.replace(
