@@ -12,7 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from autosparse._native.backend import BACKENDS, build, build_many, compiler_id, is_built, supports
+    from autosparse._native.backend import BACKENDS, build, build_many, compiler_id, is_built, loaded, supports
     from autosparse._native.bound import BoundMttkrp, BoundSddmm
     from autosparse._native.interpreter import interpret, interpret_mttkrp, interpret_sddmm
     from autosparse._native.kernel import BoundKernel, Kernel
@@ -40,6 +40,7 @@ __all__ = [
     "interpret_mttkrp",
     "interpret_sddmm",
     "is_built",
+    "loaded",
     "order_effort",
     "pack",
     "pack_structure",
@@ -53,7 +54,7 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "backend": ("BACKENDS", "build", "build_many", "compiler_id", "is_built", "supports"),
+    "backend": ("BACKENDS", "build", "build_many", "compiler_id", "is_built", "loaded", "supports"),
     "bound": ("BoundMttkrp", "BoundSddmm"),
     "interpreter": ("interpret", "interpret_mttkrp", "interpret_sddmm"),
     "kernel": ("BoundKernel", "Kernel"),

@@ -23,7 +23,17 @@ from autosparse._native.spec import KernelSpec
 from autosparse import config
 from autosparse.errors import AutosparseError, BuildError
 
-__all__ = ["BACKENDS", "ArtefactStore", "backend_name", "build", "build_many", "compiler_id", "is_built", "supports"]
+__all__ = [
+    "BACKENDS",
+    "ArtefactStore",
+    "backend_name",
+    "build",
+    "build_many",
+    "compiler_id",
+    "is_built",
+    "loaded",
+    "supports",
+]
 
 SOURCE_NAME: Final = "kernel.c"
 OBJECT_NAME: Final = "kernel.so"
@@ -66,13 +76,13 @@ class CBackend:
         """IR and C; C that was edited stays as it is."""
         _dump(spec)
 
-    def key(self, spec: KernelSpec, compiler: str | None) -> str:
+    def key(self, spec: KernelSpec, compiler: str | None, identity: str | None = None) -> str:
         """The spec's key with the emitter's digest, the compiler, its flags, and the edited source if there is one."""
         edited = _edited_source(spec)
         facts = [
             spec.key(),
             _code_digest(),
-            self.identity(compiler),
+            identity or self.identity(compiler),
             " ".join((*FLAGS, *ISA_FLAGS[spec.isa])),
             edited or "",
         ]
@@ -120,9 +130,20 @@ def compiler_id(compiler: str | None = None) -> str:
     return BACKENDS[backend_name(compiler)]().identity(compiler)
 
 
+def _key(spec: KernelSpec, compiler: str | None) -> str:
+    """The artefact's key; the compiler is looked for once."""
+    if compiler is None:
+        identity = c_build.compiler_id()
+        if identity != "none":
+            return CBackend().key(spec, compiler, identity)
+    return BACKENDS[backend_name(compiler)]().key(spec, compiler)
+
+
 _loaded: dict[str, Kernel] = {}
 _missing: Final[set[str]] = set()
 """Keys that `is_built` looked for in vain: a look costs milliseconds, and only an estimate hangs on it."""
+_present: Final[set[str]] = set()
+"""Keys that it found: an estimate too, should somebody clear the cache."""
 _mutex: Final = threading.Lock()
 
 
@@ -151,6 +172,14 @@ def build(
     with _mutex:
         kernel = _loaded.setdefault(key, kernel)  # another thread may have loaded it for another schedule meanwhile
     return kernel if kernel.spec == spec else _with_spec(kernel, spec)
+
+
+def loaded(spec: KernelSpec, *, compiler: str | None = None) -> Kernel | None:
+    """The kernel of `spec` where this process has it mapped already."""
+    if not runtime_api.available:
+        return None
+    kernel = _loaded.get(_key(spec, compiler))
+    return kernel if kernel is None or kernel.spec == spec else _with_spec(kernel, spec)
 
 
 def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
@@ -193,9 +222,9 @@ def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = N
     """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
     if not runtime_api.available:
         return False
-    key = BACKENDS[backend_name(compiler)]().key(spec, compiler)
-    if key in _loaded or key in _missing:
-        return key in _loaded
+    key = _key(spec, compiler)
+    if key in _loaded or key in _present or key in _missing:
+        return key not in _missing
 
     def refuse(folder: Path) -> None:
         raise _NotBuiltError(f"{folder.name} is not built")
@@ -205,6 +234,7 @@ def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = N
     except AutosparseError:  # not built, or the cache is in trouble: a build would have to compile
         _missing.add(key)
         return False
+    _present.add(key)
     return True
 
 

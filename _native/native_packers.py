@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import numpy as np
 from autosparse._native import memory, row_orders, runtime_api, slices
 from autosparse._native.levels import COORDINATE_DTYPES, coordinate_dtype
-from autosparse._native.rows import Rows
+from autosparse._native.rows import Rows, packing_threads
 from numpy.typing import NDArray
 
 from autosparse.formats import PRESETS, Format
@@ -69,12 +70,13 @@ class BlocksPacker:
     @staticmethod
     def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
         """Count, list, fill: three passes over the entries."""
-        r, c = fmt.split("i"), fmt.split("k")
-        pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
-        n_blocks = int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos)))
-        _check(n_blocks)
+        r, c, pointer = fmt.split("i"), fmt.split("k"), runtime_api.pointer
+        pos = rows.known.pop((r, c), None)
+        if pos is None:
+            pos = _count_blocks(rows, r, c)
+        n_blocks, threads = int(pos[-1]), packing_threads()
         crd = _room(n_blocks, COORDINATE_DTYPES[fmt.index_bits])
-        _check(runtime_api.lib.asp_list_blocks(*rows.head, r, c, fmt.index_bits, runtime_api.pointer(crd)))
+        _check(runtime_api.lib.asp_list_blocks(*rows.head, r, c, fmt.index_bits, pointer(pos), pointer(crd), threads))
         packed = _room(n_blocks * r * c, values.dtype)
         BlocksPacker._fill(rows, values, fmt, (pos, crd, packed))
         return {"k1": pos}, {"k1": crd}, packed
@@ -95,6 +97,7 @@ class BlocksPacker:
             *(fmt.split("i"), fmt.split("k"), fmt.split("i") * fmt.split("k"), steps["i0"], steps["k0"]),
             fmt.index_bits,
             *(runtime_api.pointer(pos), runtime_api.pointer(crd), runtime_api.pointer(packed)),
+            packing_threads(),
         )
         _check(code)
 
@@ -150,6 +153,8 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
         return None
     rows, own = rows_of(pattern, values, transposed=transposed)
     if not fmt.rows:
+        if not transposed:
+            rows = dataclasses.replace(rows, known=pattern.counts)  # what `packed_bytes` has found out is used, once
         return packer.pack(rows, own, fmt)
     order = row_orders.order_of(rows, fmt.rows)
     pos, crd, packed = packer.pack(*row_orders.ordered(rows, own, order), fmt)
@@ -174,20 +179,28 @@ def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
     if transposed:
         indptr, indices, _, _ = runtime_api.transpose((indptr, np.ascontiguousarray(indices), None), pattern.shape)
         n_rows, n_cols = n_cols, n_rows
-    return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices)), fmt, value_bytes)
+    known = {} if transposed else pattern.counts
+    return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes)
 
 
 def count_blocks(pattern: Pattern, fmt: Format, *, transposed: bool) -> int | None:
-    """Number of non-empty blocks (i1, k1), exact; None without the runtime."""
+    """Number of non-empty blocks (i1, k1), exact; None without the runtime. Where they begin is kept for packing."""
     if not runtime_api.available:
         return None
     r, c = fmt.split("i"), fmt.split("k")
+    rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts)
     # The blocks of A^T are those of A with the sides exchanged.
-    rows = Rows(*pattern.shape, pattern.indptr, pattern.indices)
-    sides = (c, r) if transposed else (r, c)
-    count = int(runtime_api.lib.asp_count_blocks(*rows.head, *sides, runtime_api.ffi.NULL))
-    _check(count)
-    return count
+    pos = _count_blocks(rows, *((c, r) if transposed else (r, c)))
+    if not transposed:
+        rows.keep((r, c), pos)
+    return int(pos[-1])
+
+
+def _count_blocks(rows: Rows, r: int, c: int) -> Array:
+    """Where each block row's r x c blocks begin."""
+    pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
+    _check(int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos), packing_threads())))
+    return pos
 
 
 def _packer(fmt: Format) -> type[Packer] | None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any
 
 from autosparse._native import runtime_api
 from numpy.typing import NDArray
+
+from autosparse.config import get_options
 
 Array = NDArray[Any]  # indices of any supported dtype
 
@@ -19,6 +22,13 @@ class Rows:
     n_cols: int
     indptr: Array
     indices: Array
+    known: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # found out on the way to packing, by `keep`
+
+    def keep(self, key: Hashable, found: Any) -> None:
+        """Keep what packing in some format will ask for; of several formats the last one's."""
+        self.known.pop(self.known.get("kept"), None)
+        self.known["kept"] = key
+        self.known[key] = found
 
     @property
     def itype(self) -> int:
@@ -29,3 +39,8 @@ class Rows:
     def head(self) -> tuple[Any, ...]:  # the leading arguments of every packer: ints and C pointers
         """itype, n_rows, n_cols, indptr, indices."""
         return self.itype, self.n_rows, self.n_cols, runtime_api.pointer(self.indptr), runtime_api.pointer(self.indices)
+
+
+def packing_threads() -> int:
+    """Threads that packing may use: as many as products."""
+    return get_options().threads or runtime_api.max_threads()

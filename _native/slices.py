@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.levels import COORDINATE_DTYPES
+from autosparse._native.rows import Rows, packing_threads
 from numpy.typing import NDArray
 
 from autosparse.formats import PRESETS, Format, LevelKind
@@ -22,7 +23,6 @@ from autosparse.pattern import Pattern
 if TYPE_CHECKING:
     from autosparse._native.native_packers import Packed
     from autosparse._native.packing import PackedOperand
-    from autosparse._native.rows import Rows
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 
@@ -84,7 +84,7 @@ def lay_out(rows: Rows, fmt: Format) -> Layout:
         np.empty(n_slices, dtype=np.int64),
     )
     n_listed = runtime_api.lib.asp_slices_lay_out(
-        *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout)
+        *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout), packing_threads()
     )
     _check(n_listed)
     if layout.rows is None:
@@ -103,7 +103,7 @@ class SlicesPacker:
     @staticmethod
     def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
         """Lay out, list, fill."""
-        layout = lay_out(rows, fmt)
+        layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
         crd = memory.empty_output((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
         packed = memory.empty_output((layout.n_slots * fmt.split("i"),), values.dtype)
         _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
@@ -123,6 +123,7 @@ class SlicesPacker:
 def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
     """Bytes of op(A) in `fmt`, exact."""
     layout = lay_out(rows, fmt)
+    rows.keep(fmt, layout)
     arrays = [layout.pos, *layout.sides().values()]
     cells = layout.n_slots * fmt.split("i")
     return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + cells * value_bytes
@@ -187,7 +188,7 @@ def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, A
         *rows.head,
         runtime_api.pointer(values),
         *(fmt.split("i"), fmt.index_bits, *_pointers(layout), crd_known),
-        *(runtime_api.pointer(crd), runtime_api.pointer(packed)),
+        *(runtime_api.pointer(crd), runtime_api.pointer(packed), packing_threads()),
     )
     _check(code)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 from collections.abc import Collection, Mapping
@@ -126,7 +127,7 @@ def expression_of(schedule: SuperSchedule) -> IndexExpression:
     return expression.without(frozenset(expression.dense_indices) - looped)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class KernelSpec:
     """One kernel: operation, schedule, value and index types, instruction set. Shared by all patterns and sizes.
 
@@ -170,6 +171,10 @@ class KernelSpec:
 
     def key(self) -> str:
         """32 hex digits over all that the code depends on: not the pattern, and no argument given at run time."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> str:
         schedule = {field.name: getattr(self.schedule, field.name) for field in dataclasses.fields(self.schedule)}
         for run_time in RUN_TIME:
             del schedule[run_time]

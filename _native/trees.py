@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from autosparse._native.runtime_api import ffi, lib, pointer
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 
 class CodeTrees(Protocol):
-    """`tuner.trees.Trees` without splits on a sketch."""
+    """`tuner.trees.Trees`."""
 
     @property
     def nodes(self) -> NDArray[Any]:
@@ -26,7 +26,17 @@ class CodeTrees(Protocol):
 
     @property
     def n_sketch(self) -> int:
-        """0."""
+        """Numbers of a pattern that splits look at; 0: they look at codes alone."""
+
+
+class DecidableTrees(CodeTrees, Protocol):
+    """Trees that can be made of parts of themselves."""
+
+    def checked(self: T, nodes: NDArray[Any], roots: NDArray[np.int32]) -> T:
+        """Trees over codes of these nodes, which are known to be sound."""
+
+
+T = TypeVar("T", bound=DecidableTrees)
 
 
 def predicted(trees: CodeTrees, rows: NDArray[np.int16], ids: NDArray[np.int32] | None = None) -> NDArray[np.float32]:
@@ -47,3 +57,20 @@ def predicted(trees: CodeTrees, rows: NDArray[np.int16], ids: NDArray[np.int32] 
         ffi.cast("float *", pointer(out)),
     )  # fmt: skip
     return out
+
+
+def decided(trees: T, sketch: NDArray[np.float32]) -> T:
+    """The same sum for one pattern, as trees over codes alone: `Trees.on`, without what no tree reaches any more.
+
+    ValueError for a sketch of another length.
+    """
+    if sketch.shape != (trees.n_sketch,):
+        raise ValueError(f"a sketch of shape {sketch.shape} for trees over {trees.n_sketch} numbers")
+    n, numbers = len(trees.nodes), np.ascontiguousarray(sketch, np.float32)
+    nodes, roots, target = np.empty_like(trees.nodes), np.empty_like(trees.roots), np.empty(n, np.int32)
+    n_kept = lib.asp_trees_decide(
+        n, ffi.cast("asp_tree_node *", pointer(trees.nodes)), roots.size, ffi.cast("int32_t *", pointer(trees.roots)),
+        ffi.cast("float *", pointer(numbers)), numbers.size, ffi.cast("int32_t *", pointer(target)),
+        ffi.cast("asp_tree_node *", pointer(nodes)), ffi.cast("int32_t *", pointer(roots)),
+    )  # fmt: skip
+    return trees.checked(nodes[:n_kept], roots)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,6 +27,9 @@ class Pattern:
     n_cols: int
     indptr: IndexArray = field(repr=False)
     indices: IndexArray = field(repr=False)
+    counts: dict[Hashable, Any] = field(
+        default_factory=dict, init=False, repr=False
+    )  # kept by whoever counted (engine.facts)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -37,7 +41,7 @@ class Pattern:
         """Stored entries, duplicates and explicit zeros included (``indptr[-1]``, not the capacity of `indices`)."""
         return int(self.indptr[-1])
 
-    @property
+    @functools.cached_property
     def index_dtype(self) -> str:
         """Name of the index arrays' dtype: int32 or int64."""
         return str(self.indptr.dtype.name)

@@ -18,6 +18,13 @@ class Candidate:
     pack_s: float = 0.0  # convert the operand
     packed_bytes: int = 0
     failed: str | None = None  # why it could not be built, packed or run
+    predicted_ratio: float | None = None  # predicted time over the default kernel's
+
+    def expected_s(self, default_s: float | None) -> float | None:
+        """Predicted time of one product, where the default kernel takes `default_s`."""
+        if self.predicted_s is not None or self.predicted_ratio is None or not default_s:
+            return self.predicted_s
+        return self.predicted_ratio * default_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,7 @@ class Plan:
     packed_bytes: int = 0
     candidates: tuple[Candidate, ...] = ()
     remembered: bool = False  # from the cache, not found in this process
+    predicted_ratio: float | None = None  # predicted time over the default kernel's
 
     @property
     def is_default(self) -> bool:
@@ -44,6 +52,14 @@ class Plan:
     @property
     def break_even_runs(self) -> float | None:
         """Products after which tuning and packing have paid for themselves; None while unknown or never."""
-        if self.measured_s is None or self.default_s is None or self.default_s <= self.measured_s:
+        return self.expected_break_even(None)
+
+    def expected_break_even(self, default_s: float | None) -> float | None:
+        """The same where a product by the default kernel takes `default_s`: of an estimate, as the model has it."""
+        default_s = self.default_s or default_s
+        tuned_s = self.measured_s
+        if tuned_s is None and default_s and self.predicted_ratio is not None and not self.is_default:
+            tuned_s = self.predicted_ratio * default_s
+        if tuned_s is None or not default_s or default_s <= tuned_s:
             return None
-        return (self.tune_s + self.pack_s) / (self.default_s - self.measured_s)
+        return (self.tune_s + self.pack_s) / (default_s - tuned_s)

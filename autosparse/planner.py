@@ -15,21 +15,23 @@ from typing import Final
 
 from autosparse import _native, payoff
 from autosparse.config import Effort
+from autosparse.engine.facts import statistics_model
 from autosparse.engine.learned import asker_of
 from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember
 from autosparse.engine.trials import Bench, KernelTrial
 from autosparse.log import event
-from autosparse.payoff import Account, Outlook
+from autosparse.ops import OPS
 from autosparse.plan import Plan
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.measure import Race, RaceRule, timed_s
 from autosparse.tuner.model import CostModel
-from autosparse.tuner.models import statistics_model
 from autosparse.tuner.search import BLOCKING, LIVE, Steps
 from autosparse.tuner.trial import Pause, Sample, Work
 
 WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
+FULL_LEAVES: Final = 0.97
+"""Of the time that measuring the first candidates leaves, what a full search leaves: top-10 quality of the models."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
 WATCH_MARGIN: Final = 1.03
 """A champion goes when it was slower than this times the default kernel in every round, not for one noisy moment."""
@@ -70,9 +72,11 @@ def plan(
     known = recall(bench)
     if known is not None and _satisfies(known, effort, budget_s):
         return adopt(bench, known)
-    budget_s, refusal = _worth(bench, runs=runs, budget_s=budget_s, clock=clock)
+    effort, budget_s, refusal = _worth(bench, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
     if refusal is not None:
         return Decision(refusal)
+    if known is not None and _satisfies(known, effort, budget_s):
+        return adopt(bench, known)
     search = _search(bench, effort=effort, start=known.schedule if known else None, live=False)
     try:
         found = tune(
@@ -124,22 +128,46 @@ def _unusable(known: Plan, trial: KernelTrial) -> Plan:
     return default_plan(f"the remembered plan cannot be used: {reason}", default_s=known.default_s)
 
 
-def _worth(bench: Bench, *, runs: int | None, budget_s: float, clock: Callable[[], float]) -> tuple[float, Plan | None]:
-    """(seconds that tuning may take, the plan to use instead if it is not worth beginning)."""
+def _worth(
+    bench: Bench, *, runs: int | None, effort: Effort, budget_s: float, clock: Callable[[], float]
+) -> tuple[Effort, float, Plan | None]:
+    """(effort, seconds that tuning may take, the plan to use instead if it is not worth beginning).
+
+    The effort is the one asked for, or the less thorough tier that so many products pay for best.
+    """
     if runs is None:
-        return budget_s, None
+        return effort, budget_s, None
     run = bench.runner(bench(None))
     if run is None or budget_s <= 0:
-        return budget_s, None
+        return effort, budget_s, None
     default_s = timed_s(run, clock=clock)
-    outlook = Outlook(total_runs=runs, gain=expected_gain(bench), default_s=default_s)
-    prices = bench.experience.prices
-    path_s = prices.price_s("rank") + prices.price_s("load") + 20 * default_s
-    verdict = payoff.weigh(path_s, account=Account(), outlook=outlook)
-    if not verdict.pays:
-        return 0.0, default_plan(f"tuning does not pay: {verdict.reason}", default_s=default_s)
+    offered = tiers(bench, default_s=default_s, most=effort, budget_s=budget_s)
+    best = payoff.pick(offered, n_runs=runs, default_s=default_s)
+    if best is None:
+        cheapest = min(offered, key=lambda tier: tier.price_s)
+        saved_s = runs * cheapest.gain * default_s
+        why = f"{runs:,} products would save {saved_s:.3g} s, tuning costs {cheapest.price_s:.3g} s"
+        return effort, 0.0, default_plan(f"tuning does not pay: {why}", default_s=default_s)
     # Asked for and promised: all that is expected to be saved may be spent.
-    return min(budget_s, payoff.promise_purse_s(outlook) / payoff.PROMISE_SHARE), None
+    return Effort(best.name), min(budget_s, max(best.price_s, runs * best.gain * default_s)), None
+
+
+def tiers(bench: Bench, *, default_s: float, most: Effort, budget_s: float) -> list[payoff.Tier]:
+    """What tuning of this problem takes on this machine and is expected to save, up to the effort `most`."""
+    prices, problem = bench.experience.prices, bench.problem
+    prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
+    measured_gain = expected_gain(bench)
+    look_s = prices.price_s("rank") + prices.price_s("pack", problem.pattern.nnz) + prices.price_s("load")
+    n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
+    each_s = prices.price_s("compile") + prices.price_s("pack", problem.pattern.nnz) + 2 * rounds * default_s
+    found = {
+        Effort.ESTIMATE: payoff.Tier(name="estimate", price_s=look_s, gain=min(prior, measured_gain)),
+        Effort.MEASURE: payoff.Tier(name="measure", price_s=look_s + n * each_s, gain=measured_gain),
+        Effort.FULL: payoff.Tier(
+            name="full", price_s=max(budget_s, look_s + n * each_s), gain=1.0 - (1.0 - measured_gain) * FULL_LEAVES
+        ),
+    }
+    return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
 def _search(bench: Bench, *, effort: Effort, live: bool, start: object = None) -> Search:
@@ -155,6 +183,8 @@ def _search(bench: Bench, *, effort: Effort, live: bool, start: object = None) -
         prices=bench.experience.prices,
         style=LIVE if live else BLOCKING,
         propose=asker_of(bench, live=live),
+        is_built=bench.is_built,
+        first_price_s=bench.experience.prices.price_s("pack", bench.problem.pattern.nnz),
         start=start,  # type: ignore[arg-type]  # a SuperSchedule or None
         build_all=None if live else bench.build,
     )
@@ -243,9 +273,9 @@ class Deliberation:
         if self._is_settled:
             yield from self._watch()
             return
-        yield Work(kind="recall", price_s=self.recall_price_s, path_price_s=self.recall_price_s, do=self._look_back)
-        hash_s = self.hash_price_s
-        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + self.recall_price_s, do=self._identify)
+        recall_s, hash_s = self.recall_price_s, self.hash_price_s
+        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, on_credit=True)
+        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, on_credit=True)
         assert self.bench is not None
         known = self._known
         if known is not None and _satisfies(known, self.effort, 0.0):
@@ -280,9 +310,11 @@ class Deliberation:
         yield from self._load()
         trial = bench(known.schedule)
         path_s = trial.build_price_s() + trial.pack_price_s()
-        yield Work(kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build)
+        is_built = bench.is_built(known.schedule)
+        yield Work(kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build, on_credit=is_built)
         if trial.failed is None:
-            yield Work(kind="pack", price_s=trial.pack_price_s(), path_price_s=trial.pack_price_s(), do=trial.pack)
+            pack_s = trial.pack_price_s()
+            yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, on_credit=True)
         if not trial.ready:
             self.plan = _unusable(known, trial)
             return

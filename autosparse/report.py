@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from autosparse.payoff import Tier
 from autosparse.plan import Plan
 from autosparse.problem import Problem
+
+if TYPE_CHECKING:
+    from autosparse.tuner.statistics import PatternFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +33,8 @@ class Report:
     default_s: float | None = None  # one product by the default kernel
     expected_gain: float = 0.0  # share of default_s that tuning is expected to save, before it is tried
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
+    facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
+    tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
 
     @property
     def is_planned(self) -> bool:
@@ -38,7 +45,7 @@ class Report:
     def break_even_runs(self) -> float | None:
         """Products after which tuning has paid for itself; before it was done, as prices and expected gain have it."""
         if not self.plan.is_default or self.plan.effort != "off":
-            return self.plan.break_even_runs
+            return self.plan.expected_break_even(self.default_s)
         if not self.default_s or self.expected_gain <= 0:
             return None
         return sum(self.prices_s.values()) / (self.default_s * self.expected_gain)

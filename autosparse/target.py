@@ -33,6 +33,7 @@ class Target:
         """Bytes of one vector register."""
         return VECTOR_BYTES[self.isa]
 
+    @functools.cache  # noqa: B019  # there are one or two targets in a process
     def key(self) -> str:
         """Stable identity: plans measured on one target are not believed on another."""
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))

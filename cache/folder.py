@@ -40,6 +40,7 @@ MANIFEST: Final = "manifest.json"
 MAX_RECORD_BYTES: Final = 16 << 20
 LEFTOVER_AGE_S: Final = 3600.0  # older staging entries belong to killed processes
 MAX_QUARANTINED: Final = 32
+PUBLISH_ATTEMPTS: Final = 4
 _TAG: Final = "Signature: 8a477f597d28d172789f06886806bc55\n# Cache of autosparse; may be deleted at any time.\n"
 
 
@@ -140,12 +141,13 @@ class Folder:
 
     @staticmethod
     def publish(staged: Path, path: Path) -> None:
-        """Rename into place, creating folders on the way."""
-        try:
-            staged.replace(path)
-        except FileNotFoundError:
+        """Rename into place, creating folders on the way; again when somebody clears the cache meanwhile."""
+        for _ in range(PUBLISH_ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                staged.replace(path)
+                return
             _make_folders(path.parent)
-            staged.replace(path)
+        staged.replace(path)
 
     def quarantine(self, path: Path) -> None:
         """Move a broken entry out of the way, keeping the newest few for whoever wants to know."""

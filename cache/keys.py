@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -77,4 +77,4 @@ class PlanKey:
 
     def stable_hash(self) -> str:
         """32 hex digits, the same in every process and on every machine."""
-        return digest(canonical_json(asdict(self)).encode())
+        return digest(canonical_json({field.name: getattr(self, field.name) for field in fields(self)}).encode())

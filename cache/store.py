@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from autosparse.cache import artefacts, eviction, keys
+from autosparse.cache import artefacts, eviction, keys, late
 from autosparse.cache.artefacts import Build, PrivateArtefacts
 from autosparse.cache.envelope import Envelope, Record
 from autosparse.cache.folder import MANIFEST, Entry, Folder, disk_bytes
@@ -30,6 +30,11 @@ from autosparse.errors import CacheError, CacheWarning, RecordError, warn_once
 UPDATE_WAIT_S: Final = 2.0  # updates take microseconds: a longer wait means a stopped process, go on without it
 ARTEFACT_WAIT_S: Final = 60.0  # a compile takes 0.3 s: then build a private kernel instead
 _DISCARD_WAIT_S: Final = 0.1
+_COUNTERS: Final = {
+    "n_memory_hits": "memory hit", "n_disk_hits": "disk hit", "n_misses": "miss", "n_saves": "save",
+    "n_kernels_built": "kernel built", "n_kernels_reused": "kernel reused", "n_quarantined": "quarantined",
+    "n_evicted": "evicted", "n_swept": "swept",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,8 @@ class Store:
         self._folder: Folder | None = None
         self._reason: str | None = None if cache_folder else "the cache is turned off by an option"
         self._memory = Memory(clock=time.monotonic)
+        self._late: dict[tuple[str, str], Callable[[], Record]] = {}
+        self._settling = threading.RLock()
         self._private = PrivateArtefacts()
         self._counts: Counter[str] = Counter()
         self._written_bytes = 0
@@ -89,6 +96,8 @@ class Store:
         `fresh` looks at the disk even when this process knows the record: another process may have replaced it.
         """
         name = (kind, key)
+        if name in self._late:
+            self.settle(name)
         if not fresh:
             found = self._memory.get(name)
             if found is not None:
@@ -107,11 +116,26 @@ class Store:
             return
         self._publish(envelope)
 
+    def save_later(self, kind: str, key: str, make: Callable[[], Record]) -> None:
+        """`save` what `make` gives, soon: in another thread, when somebody looks, or at exit; neither raises."""
+        self._late[kind, key] = make
+        late.write_soon(self)
+
+    def settle(self, name: tuple[str, str] | None = None) -> None:
+        """Save what `save_later` has put off: one record (kind, key), or all."""
+        for one in [name] if name is not None else list(self._late):
+            with self._settling:  # whoever asks meanwhile waits until it is there
+                if (make := self._late.get(one)) is not None:
+                    self.save(*one, make())
+                    if self._late.get(one) is make:
+                        del self._late[one]
+
     def update(self, kind: str, key: str, change: Callable[[Record | None], Record]) -> Record:
         """Replace the record by ``change(record)`` under its lock, so that no other process's update is lost.
 
         `change` gets a copy of the newest record (None: there is none). Returns what it returned.
         """
+        self.settle((kind, key))
         with self.exclusive(kind, key, wait_s=UPDATE_WAIT_S) as is_locked:
             old = self._load_from_disk(kind, key, is_locked=is_locked)
             record = change(copy.deepcopy(old))
@@ -120,6 +144,7 @@ class Store:
 
     def remove(self, kind: str, key: str) -> None:
         """Forget one record."""
+        self._late.pop((kind, key), None)
         self._memory.forget((kind, key))
         if self._folder is not None and self._reason is None:
             with contextlib.suppress(OSError):
@@ -260,6 +285,7 @@ class Store:
 
     def entries(self) -> list[Entry]:
         """All records and kernels, the most recently used first."""
+        self.settle()
         found = [] if self._folder is None else list(self._folder.entries())
         known = {(entry.kind, entry.name) for entry in found}
         for envelope in self._memory.envelopes() if self._reason else []:
@@ -272,6 +298,7 @@ class Store:
 
     def envelopes(self, kinds: Sequence[str] = WISDOM_KINDS) -> list[Envelope]:
         """Every believable record of `kinds` with its key and origin."""
+        self.settle()
         found = {(item.kind, item.key): item for item in self._memory.envelopes() if self._reason}
         for envelope in self._folder.envelopes(kinds) if self._folder is not None else ():
             found.setdefault((envelope.kind, envelope.key), envelope)
@@ -279,6 +306,7 @@ class Store:
 
     def adopt(self, other: Envelope) -> bool:
         """Keep a record from elsewhere unless ours is preferred by its kind's rule; whether it was kept."""
+        self.settle((other.kind, other.key))
         with self.exclusive(other.kind, other.key, wait_s=UPDATE_WAIT_S) as is_locked:
             self._load_from_disk(other.kind, other.key, is_locked=is_locked)
             mine = self._memory.get((other.kind, other.key))
@@ -289,6 +317,7 @@ class Store:
 
     def forget(self, kinds: Sequence[str]) -> None:
         """Remove every record of `kinds`. CacheError when the folder does not let us."""
+        self.settle()
         self._memory.forget()
         if self._folder is not None:
             with _asked_for("clear the cache", self._folder.root):
@@ -296,6 +325,7 @@ class Store:
 
     def clear(self) -> None:
         """Remove all records, kernels and quarantined entries. CacheError when the folder does not let us."""
+        self._late.clear()
         self._memory.forget()
         if self._folder is not None:
             with _asked_for("clear the cache", self._folder.root):
@@ -323,15 +353,7 @@ class Store:
             max_bytes=self.max_bytes,
             n_entries=dict(Counter(entry.kind for entry in entries)),
             n_bytes=sum(entry.n_bytes for entry in entries),
-            n_memory_hits=self._counts["memory hit"],
-            n_disk_hits=self._counts["disk hit"],
-            n_misses=self._counts["miss"],
-            n_saves=self._counts["save"],
-            n_kernels_built=self._counts["kernel built"],
-            n_kernels_reused=self._counts["kernel reused"],
-            n_quarantined=self._counts["quarantined"],
-            n_evicted=self._counts["evicted"],
-            n_swept=self._counts["swept"],
+            **{field: self._counts[name] for field, name in _COUNTERS.items()},
         )
 
     # --- housekeeping ---
@@ -365,6 +387,7 @@ class Store:
         """In the child: locks held by the parent's other threads, and its temporary folder, are not ours."""
         self._mutex = threading.Lock()
         self._name_locks = {}
+        self._late, self._settling = {}, threading.RLock()  # the parent writes what was put off
         self._private = PrivateArtefacts()
         self._memory.reset_after_fork()
 

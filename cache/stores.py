@@ -39,6 +39,8 @@ def open_store(options: Options | None = None) -> Store:
 def close_stores() -> None:
     """Forget all stores of this process; the next `open_store` looks at the folders anew (tests)."""
     with _stores_mutex:
+        for store in _stores.values():
+            store.settle()
         _stores.clear()
 
 

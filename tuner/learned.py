@@ -67,6 +67,7 @@ class LearnedModel:
     graph: ProgramGraph
     scale: Scale
     scorer: Scorer = field(repr=False)
+    _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def read(cls, folder: Path, op: str, *, make_scorer: Callable[[LearnedWeights], Scorer]) -> LearnedModel:
@@ -142,12 +143,14 @@ class LearnedModel:
         return chosen
 
     def schedule(self, node: int) -> SuperSchedule | None:
-        """The schedule of a node; None when its code means nothing to this version."""
-        space = self.weights.space
-        try:
-            return space.decode(code_of(self.graph.codes[node], space.parameters))
-        except ScheduleError:
-            return None
+        """The schedule of a node, always the same object; None when its code means nothing to this version."""
+        if node not in self._decoded:
+            space = self.weights.space
+            try:
+                self._decoded[node] = space.decode(code_of(self.graph.codes[node], space.parameters))
+            except ScheduleError:
+                self._decoded[node] = None
+        return self._decoded[node]
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:

@@ -13,11 +13,11 @@ from typing import Final, Protocol
 
 import numpy as np
 from autosparse.tuner.statistics import Locality, PatternFacts
+from autosparse.tuner.traits import Traits
+from numpy.typing import NDArray
 
-from autosparse.formats import SLICED_KINDS, Format, LevelKind
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
 
 LINE_BYTES: Final = 64
 CALIBRATED_LANES: Final = 16
@@ -90,9 +90,12 @@ class VectorRates:
     not_unrolled: float = 1.25  # penalty of blocks with a single accumulator
 
 
+Floats = NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class TrafficModel:
-    """max(memory, instructions) + loop overheads; see `seconds`."""
+    """max(memory, instructions) + loop overheads, of many schedules at once."""
 
     facts: PatternFacts
     rates: MachineRates = MachineRates()
@@ -100,151 +103,188 @@ class TrafficModel:
     locality: Locality | None = None  # of a pattern that is not transposed
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Predicted seconds of one product for each schedule."""
-        return [self.seconds(problem, one) for one in schedules]
+        """Predicted seconds of one product on the problem's threads, for each schedule.
 
-    def seconds(self, problem: Problem, one: SuperSchedule | None) -> float:
-        """One product on the problem's threads."""
-        shape = _Shape.of(one, self.facts)
-        compute = self._vector_s if problem.n_dense_cols == 1 else self._wide_s
+        What is read of schedules is remembered for a tuple that is given again.
+        """
+        traits = Traits.of(schedules)
+        shape = _Shapes.of(traits, self.facts)
+        setting = _Setting.of(problem)
+        one_thread_s = (self._vector_s if problem.n_dense_cols == 1 else self._wide_s)(setting, traits, shape)
         # Two threads on two cores gain about 1.7: they share what lies behind the second cache level.
-        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
-        return compute(problem, one, shape) / speedup
+        times: list[float] = (one_thread_s / (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1))).tolist()
+        return times
 
-    def _vector_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
+    def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Instructions or traffic, whichever takes longer: a vector product overlaps them."""
-        v, n_rows = self.vector, self.facts.n_rows
-        lanes = problem.target.vector_bytes // np.dtype(problem.dtype).itemsize
-        narrow = math.sqrt(CALIBRATED_LANES / max(1, lanes))  # half the lanes cost less than twice: loads dominate
-        cells = shape.r * shape.c
-        if one is None:
-            instructions_s = shape.n_blocks * v.default_entry * narrow + n_rows * v.default_row
-        elif shape.is_sliced:
-            instructions_s = shape.n_blocks * cells * v.slice_cell * narrow + n_rows * v.slice_row
-            instructions_s += shape.n_diagonal_cells * v.diagonal_cell * narrow**2
-            instructions_s += n_rows * v.listed_row if one.format.sigma > 1 else 0.0
-        elif cells > 1:
-            base, cell = (v.column_block, v.column_cell) if shape.c == 1 else (v.block, v.block_cell)
-            instructions_s = shape.n_blocks * (base + cell * cells * narrow**2) + n_rows / shape.r * v.block_row
-            instructions_s *= v.not_unrolled if one.unroll == 1 and shape.c == 1 else 1.0
-        else:
-            is_gathered = one.unroll >= 4
-            gathered = v.gathered_narrow if one.format.index_bits == 16 else v.gathered_entry
-            entry, row = (gathered * narrow, v.gathered_row) if is_gathered else (v.scalar_entry, v.scalar_row)
-            # A short row leaves lanes of its last step idle.
-            idle = 1.0 + 0.5 * one.unroll / max(1.0, self.facts.mean_row) * 0.2 if is_gathered else 1.0
-            instructions_s = shape.n_blocks * entry * idle + n_rows * row
-        instructions_s += (shape.n_panels - 1) * n_rows * v.panel_row
-        traffic_s = self._stored_bytes(problem, one, shape) / self._rate(problem.target, self._footprint(problem))
-        x_bytes = self.facts.n_cols / shape.n_panels * np.dtype(problem.dtype).itemsize
+        instructions_s = self._instructions_s(setting, traits, shape)
+        instructions_s += (shape.n_panels - 1) * self.facts.n_rows * self.vector.panel_row
+        traffic_s = self._stored_bytes(setting, traits, shape) / self._rate(setting, self._footprint(setting))
+        x_bytes = self.facts.n_cols / shape.n_panels * setting.item
         missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
-        gather_s = 0.25 * missed_bytes / self._rate(problem.target, x_bytes) * shape.gathered_share
-        return max(instructions_s, traffic_s) + gather_s
+        gather_s = 0.25 * missed_bytes / self._rates(setting, x_bytes) * shape.gathered_share
+        return np.asarray(np.maximum(instructions_s, traffic_s) + gather_s)
 
-    def _wide_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
+    def _instructions_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
+        per = _Instructions.of(traits, self.vector, setting.lanes)
+        # A short row leaves lanes of its last step idle.
+        block_s = per.block + per.idle_block / max(1.0, self.facts.mean_row)
+        found = shape.n_blocks * block_s + self.facts.n_rows * per.row + shape.n_diagonal_cells * per.diagonal_cell
+        return np.asarray(found)
+
+    def _wide_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Reading op(A) once per column tile, multiply-adds, gathering rows of B, writing C."""
-        n_passes = -(-problem.n_dense_cols // self._tile(problem, one))
-        stored_bytes = n_passes * self._stored_bytes(problem, one, shape)
-        stored_s = stored_bytes / self._rate(problem.target, self._footprint(problem))
-        n_flops = 2.0 * shape.n_blocks * shape.r * shape.c * problem.n_dense_cols
+        # The default kernel takes as many columns in a pass as its registers hold.
+        tile = np.clip(np.where(traits.tile > 0, traits.tile, 16 * setting.lanes), 1, setting.n_columns)
+        n_passes = -(-setting.n_columns // tile)
+        stored_bytes = n_passes * self._stored_bytes(setting, traits, shape)
+        stored_s = stored_bytes / self._rate(setting, self._footprint(setting))
+        n_flops = 2.0 * shape.n_blocks * traits.r * traits.c * setting.n_columns
         arithmetic_s = n_flops / self.rates.flops + n_passes * shape.n_blocks * self.rates.block_s
-        rows_s = n_passes * shape.n_panels * self.facts.n_rows / shape.r * self.rates.row_s
-        return (
-            max(stored_s, arithmetic_s) + self._dense_s(problem, one, shape) + rows_s + self._result_s(problem, shape)
-        )
+        rows_s = n_passes * shape.n_panels * self.facts.n_rows / traits.r * self.rates.row_s
+        busy_s = np.maximum(stored_s, arithmetic_s)
+        return busy_s + self._dense_s(setting, traits, shape) + rows_s + self._result_s(setting, shape)
 
-    def _tile(self, problem: Problem, one: SuperSchedule | None) -> int:
-        """Columns computed in one pass; the default kernel takes as many as its registers hold."""
-        lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
-        tile = (one.dense_split("j") if one else 0) or 16 * lanes
-        return max(1, min(tile, problem.n_dense_cols))
-
-    def _stored_bytes(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
+    def _stored_bytes(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Bytes of op(A) read in one pass: one index per block, a value per cell."""
-        item = np.dtype(problem.dtype).itemsize
-        wide = 8 if problem.pattern.index_dtype == "int64" else 4
-        fmt: Format | None = one.format if one else None
-        index_bytes = wide if fmt is None or fmt.is_csr else fmt.index_bits // 8
-        if shape.is_sliced:  # an index per cell, not per block; one per slot along a filled diagonal
-            index_bytes *= shape.r
-        pos_bytes = self.facts.n_rows / shape.r * shape.n_panels * wide
-        diagonal_bytes = shape.n_diagonal_cells * item
-        return shape.n_blocks * (index_bytes + shape.r * shape.c * item) + diagonal_bytes + pos_bytes
+        index_bytes = np.where(traits.index_bits > 0, traits.index_bits // 8, setting.wide)
+        # Of slices, an index per cell, not per block; one per slot along a filled diagonal.
+        index_bytes = index_bytes * np.where(traits.is_sliced, traits.r, 1)
+        pos_bytes = self.facts.n_rows / traits.r * shape.n_panels * setting.wide
+        diagonal_bytes = shape.n_diagonal_cells * setting.item
+        found = shape.n_blocks * (index_bytes + traits.r * traits.c * setting.item) + diagonal_bytes + pos_bytes
+        return np.asarray(found)
 
-    def _footprint(self, problem: Problem) -> float:
+    def _footprint(self, setting: _Setting) -> float:
         """Bytes of one product's operands: what decides which cache they live in."""
-        item = np.dtype(problem.dtype).itemsize
-        dense = (self.facts.n_rows + self.facts.n_cols) * problem.n_dense_cols * item
-        return dense + problem.operand_bytes
+        dense = (self.facts.n_rows + self.facts.n_cols) * setting.n_columns * setting.item
+        return dense + setting.operand_bytes
 
-    def _rate(self, target: Target, footprint: float) -> float:
-        """Bytes per second of the smallest cache of `target` that holds `footprint`."""
-        levels = (
-            (target.l1_bytes, self.rates.l1),
-            (target.l2_bytes, self.rates.l2),
-            # A core's fair share: the last level is shared, on servers with cores that we may not even use.
-            (min(target.l3_bytes, 16 * target.l2_bytes), self.rates.l3),
-        )
-        return next((rate for limit, rate in levels if footprint <= limit), self.rates.memory)
+    def _rate(self, setting: _Setting, footprint: float) -> float:
+        """Bytes per second of the smallest cache that holds `footprint`."""
+        rates = self.rates.l1, self.rates.l2, self.rates.l3
+        found = (rate for limit, rate in zip(setting.cache_bytes, rates, strict=True) if footprint <= limit)
+        return next(found, self.rates.memory)
 
-    def _dense_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
+    def _rates(self, setting: _Setting, footprints: Floats) -> Floats:
+        """`_rate` of each."""
+        limits, rates = setting.cache_bytes, (self.rates.l1, self.rates.l2, self.rates.l3)
+        found = np.where(footprints <= limits[2], rates[2], self.rates.memory)
+        return np.where(footprints <= limits[0], rates[0], np.where(footprints <= limits[1], rates[1], found))
+
+    def _dense_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Gathering rows of B: what a panel of columns of op(A) covers comes from the cache that holds that panel.
 
         Of a larger B, rows that come back soon come from the core's own cache.
         """
-        item = np.dtype(problem.dtype).itemsize
-        panel_bytes = self.facts.n_cols / shape.n_panels * problem.n_dense_cols * item
-        width = problem.n_dense_cols * shape.c * item
-        touched = shape.n_blocks * max(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
-        far_s = touched / self._rate(problem.target, panel_bytes)
-        if self.locality is None or panel_bytes <= problem.target.l2_bytes:
-            return far_s
-        share = self._fetched_share(problem, one)
-        return share * far_s + (1.0 - share) * touched / self.rates.l2
+        panel_bytes = self.facts.n_cols / shape.n_panels * setting.n_columns * setting.item
+        width = setting.n_columns * traits.c * setting.item
+        touched = shape.n_blocks * np.maximum(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
+        far_s = touched / self._rates(setting, panel_bytes)
+        is_far = panel_bytes > setting.cache_bytes[1]
+        if self.locality is None or not is_far.any():
+            return np.asarray(far_s)
+        share = np.where(traits.is_shared, *self._fetched_shares(setting))
+        return np.where(is_far, share * far_s + (1.0 - share) * touched / self.rates.l2, far_s)
 
-    def _fetched_share(self, problem: Problem, one: SuperSchedule | None) -> float:
-        """Share of the rows of B that are not in the core's own cache when they are wanted.
+    def _fetched_shares(self, setting: _Setting) -> tuple[float, float]:
+        """Share of the rows of B that are not in the core's own cache when they are wanted: (rows in order, as stored).
 
         An order of rows is not tried out here: it is taken to come half way (in the logarithm) to fetching each row of
         B once.
         """
         assert self.locality is not None
-        row_bytes = problem.n_dense_cols * np.dtype(problem.dtype).itemsize
-        share = self.locality.distinct_share(int(problem.target.l2_bytes / 2 / row_bytes))
-        if one is None or one.format.rows not in ("first", "rcm"):
-            return share
-        return min(share, math.sqrt(share * min(1.0, self.facts.n_cols / max(1, self.facts.nnz))))
+        row_bytes = setting.n_columns * setting.item
+        share = self.locality.distinct_share(int(setting.cache_bytes[1] / 2 / row_bytes))
+        return min(share, math.sqrt(share * min(1.0, self.facts.n_cols / max(1, self.facts.nnz)))), share
 
-    def _result_s(self, problem: Problem, shape: _Shape) -> float:
+    def _result_s(self, setting: _Setting, shape: _Shapes) -> Floats:
         """Writing C; every panel after the first reads and writes it once more."""
-        item = np.dtype(problem.dtype).itemsize
-        n_bytes = self.facts.n_rows * problem.n_dense_cols * item
-        return n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(problem.target, self._footprint(problem))
+        n_bytes = self.facts.n_rows * setting.n_columns * setting.item
+        found = n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(setting, self._footprint(setting))
+        return np.asarray(found)
 
 
 @dataclass(frozen=True, slots=True)
-class _Shape:
-    """What a format makes of a pattern: blocks of r x c, their number (entries for 1 x 1), panels of columns."""
+class _Instructions:
+    """Seconds per block (slot, entry), row, and cell on a diagonal, of a vector product by each schedule."""
 
-    r: int
-    c: int
-    n_blocks: float
-    n_panels: int
-    is_sliced: bool = False
-    n_diagonal_cells: float = 0.0  # beside the blocks
-    gathered_share: float = 1.0  # of the entries
+    block: Floats
+    idle_block: Floats  # beside it, times one over the mean length of rows
+    row: Floats
+    diagonal_cell: Floats
 
     @classmethod
-    def of(cls, one: SuperSchedule | None, facts: PatternFacts) -> _Shape:
-        if one is None:
-            return cls(1, 1, facts.nnz, 1)
-        r, c = one.format.split("i"), one.format.split("k")
-        if one.format.levels[1].kind in SLICED_KINDS:
-            share = facts.diagonal_share if one.format.levels[1].kind is LevelKind.DIAGONAL else 0.0
-            n_slots = (1.0 - share) * facts.nnz * facts.cells_per_entry(r, one.format.sigma) / r
-            n_cells = share * facts.nnz * facts.diagonal_cells
-            return cls(r, 1, n_slots, 1, is_sliced=True, n_diagonal_cells=n_cells, gathered_share=1.0 - share)
-        if one.format.order[0] == "k1":
-            return cls(1, 1, facts.nnz, -(-max(1, facts.n_cols) // c))
-        fill = facts.fill(r, c) if r * c > 1 else 1.0
-        return cls(r, c, facts.nnz / (r * c * fill), 1)
+    def of(cls, traits: Traits, v: VectorRates, lanes: int) -> _Instructions:
+        """Of registers of `lanes` values; remembered with the traits."""
+        found: _Instructions | None = traits.kept.get((v, lanes))
+        if found is None:
+            found = traits.kept[v, lanes] = cls._of(traits, v, lanes)
+        return found
+
+    @classmethod
+    def _of(cls, traits: Traits, v: VectorRates, lanes: int) -> _Instructions:
+        cells, is_column, is_gathered = traits.r * traits.c, traits.c == 1, traits.unroll >= 4
+        # Half the lanes cost less than twice: loads dominate.
+        narrow = math.sqrt(CALIBRATED_LANES / max(1, lanes))
+        gathered = np.where(traits.index_bits == 16, v.gathered_narrow, v.gathered_entry) * narrow
+        entry, row = (
+            np.where(is_gathered, gathered, v.scalar_entry),
+            np.where(is_gathered, v.gathered_row, v.scalar_row),
+        )
+        idle = np.where(is_gathered, gathered * 0.1 * traits.unroll, 0.0)
+        base, cell = np.where(is_column, v.column_block, v.block), np.where(is_column, v.column_cell, v.block_cell)
+        slow = np.where(is_column & (traits.unroll == 1), v.not_unrolled, 1.0)
+        block, block_row = slow * (base + cell * cells * narrow**2), slow * v.block_row / traits.r
+        slot, slice_row = cells * v.slice_cell * narrow, v.slice_row + np.where(traits.sigma > 1, v.listed_row, 0.0)
+        which = [traits.is_default, traits.is_sliced, cells > 1]
+        return cls(
+            block=np.select(which, [np.full(cells.shape, v.default_entry * narrow), slot, block], entry),
+            idle_block=np.where(traits.is_default | traits.is_sliced | (cells > 1), 0.0, idle),
+            row=np.select(which, [np.full(cells.shape, v.default_row), slice_row, block_row], row),
+            diagonal_cell=np.where(traits.is_sliced, v.diagonal_cell * narrow**2, 0.0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    """What the model reads of a problem."""
+
+    item: int  # bytes of a value
+    lanes: int
+    wide: int  # bytes of the user's indices
+    n_columns: int
+    operand_bytes: int
+    cache_bytes: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, problem: Problem) -> _Setting:
+        item, target = np.dtype(problem.dtype).itemsize, problem.target
+        return cls(
+            item, max(1, target.vector_bytes // item), 8 if problem.pattern.index_dtype == "int64" else 4,
+            problem.n_dense_cols, problem.operand_bytes,
+            # A core's fair share: the last level is shared, on servers with cores that we may not even use.
+            (target.l1_bytes, target.l2_bytes, min(target.l3_bytes, 16 * target.l2_bytes)),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Shapes:
+    """What formats make of a pattern: numbers of blocks (slots, entries), panels of columns, and cells on diagonals."""
+
+    n_blocks: Floats
+    n_panels: NDArray[np.int64]
+    n_diagonal_cells: Floats  # beside the blocks
+    gathered_share: Floats  # of the entries
+
+    @classmethod
+    def of(cls, traits: Traits, facts: PatternFacts) -> _Shapes:
+        is_block = traits.r * traits.c > 1
+        fills = np.array([facts.fill(r, c) if r * c > 1 else 1.0 for r, c in traits.blocks])[traits.block_of]
+        n_blocks = np.where(is_block, facts.nnz / (traits.r * traits.c * fills), float(facts.nnz))
+        share = np.where(traits.is_diagonal, facts.diagonal_share, 0.0)
+        slots = np.array([facts.cells_per_entry(r, sigma) for r, sigma in traits.slices])[traits.slice_of]
+        n_slots = (1.0 - share) * facts.nnz * slots / traits.r
+        n_panels = np.where(traits.panel > 0, -(-max(1, facts.n_cols) // np.maximum(1, traits.panel)), 1)
+        n_blocks = np.where(traits.is_sliced, n_slots, n_blocks)
+        return cls(n_blocks, n_panels, share * facts.nnz * facts.diagonal_cells, 1.0 - share)

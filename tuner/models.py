@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from autosparse.tuner.counts import NUMPY, Counter
 from autosparse.tuner.model import CostModel, TrafficModel
 from autosparse.tuner.model_mttkrp import TensorModel, tensor_facts
 from autosparse.tuner.model_sddmm import SampledModel
@@ -13,19 +14,19 @@ from autosparse.tuner.statistics import Locality, pattern_facts
 from autosparse.problem import Problem
 
 
-def _matmul_model(problem: Problem) -> CostModel:
+def _matmul_model(problem: Problem, counter: Counter) -> CostModel:
     pattern, transposed = problem.matrix, problem.transposed
-    locality = None if transposed else Locality(pattern)
-    return TrafficModel(pattern_facts(pattern, transposed=transposed), locality=locality)
+    locality = None if transposed else Locality(pattern, counter)
+    return TrafficModel(pattern_facts(pattern, transposed=transposed, counter=counter), locality=locality)
 
 
-MODELS: Final[Mapping[str, Callable[[Problem], CostModel]]] = {
+MODELS: Final[Mapping[str, Callable[[Problem, Counter], CostModel]]] = {
     "matmul": _matmul_model,
-    "sddmm": lambda problem: SampledModel(pattern_facts(problem.matrix)),
-    "mttkrp": lambda problem: TensorModel(tensor_facts(problem.tensor, problem.mode)),
+    "sddmm": lambda problem, counter: SampledModel(pattern_facts(problem.matrix, counter=counter)),
+    "mttkrp": lambda problem, counter: TensorModel(tensor_facts(problem.tensor, problem.mode)),
 }
 
 
-def statistics_model(problem: Problem) -> CostModel:
-    """The model of the problem's operation, from a sample of its pattern."""
-    return MODELS[problem.operation](problem)
+def statistics_model(problem: Problem, counter: Counter = NUMPY) -> CostModel:
+    """The model of the problem's operation, from a sample of its pattern that `counter` counts in."""
+    return MODELS[problem.operation](problem, counter)

@@ -106,7 +106,8 @@ def spread(lengths: NDArray[Any], nnz: int) -> list[float]:
         return [0.0] * (5 + len(QUANTILES))
     mean = nnz / lengths.size
     deviation = float(lengths.std())
-    skewness = float((((lengths - mean) / deviation) ** 3).mean()) if deviation else 0.0
+    away = (lengths - mean) / deviation if deviation else np.zeros(1)
+    skewness = float((away * away * away).mean())
     ascending = np.sort(lengths)
     top = ascending[-max(1, lengths.size // 100) :].sum() / nnz
     quantiles = ascending[[int(q * (lengths.size - 1)) for q in QUANTILES]] / mean

@@ -13,16 +13,16 @@ from typing import Any, Final
 
 DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "hash": 1.5e-10,  # per byte of index arrays
-    "recall": 4e-4,  # per look into the cache on disk
+    "recall": 2e-4,  # per look into the cache on disk
     "import": 0.05,  # once per process: what tuning needs and products do not
-    "rank": 4e-3,  # per pattern: statistics by sampling, model
+    "rank": 1e-3,  # per pattern: statistics by sampling, model
     "features": 3e-7,  # per entry that a learned featuriser looks at
     "model": 0.05,  # per learned model that is not loaded yet
     "compile": 0.35,  # per kernel
     "load": 3e-3,  # per kernel that is in the cache already
-    "pack": 1.5e-8,  # per stored value written
+    "pack": 6e-9,  # per stored value written
     "refresh": 2e-9,  # per stored value
-    "save": 1.5e-3,  # per record
+    "save": 2e-4,  # per record: it is written later
 }
 """Kind of step -> seconds per unit, before anything was observed on this machine."""
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
+from autosparse.tuner.counts import NUMPY, Counter
 from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.learned_embeddings import Convolve, Structure, embed_pattern, embed_programs
 from autosparse.tuner.learned_weights import LearnedWeights, Weights
@@ -67,6 +68,8 @@ class Predictor(Protocol):
 
 Walk = Callable[[Trees, Codes, Ids | None], Floats]
 """Sums of trees for codes (`autosparse._native.trees.predicted`)."""
+Decide = Callable[[Trees, Floats], Trees]
+"""`Trees.on` (`autosparse._native.trees.decided`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,16 +113,20 @@ class TreesScorer:
     references: Floats = field(repr=False)
     dimension: int
     walk: Walk = field(repr=False)
+    counter: Counter = field(default=NUMPY, repr=False)
+    decide: Decide = field(default=Trees.on, repr=False)
     reads_embeddings: bool = False
 
     @classmethod
-    def of(cls, tensors: Weights, dimension: int, walk: Walk) -> TreesScorer:
+    def of(
+        cls, tensors: Weights, dimension: int, walk: Walk, counter: Counter = NUMPY, decide: Decide = Trees.on
+    ) -> TreesScorer:
         """From a model's tensors; ValueError or KeyError when they hold no trees over sketches."""
         width = SKETCH_WIDTHS[dimension]
         references = np.asarray(tensors[REFERENCES], np.float32)
         if references.ndim != 2 or references.shape[1] != width:
             raise ValueError(f"reference patterns of shape {references.shape}, sketches have {width} numbers")
-        return cls(Trees.of(tensors, width), references, dimension, walk)
+        return cls(Trees.of(tensors, width), references, dimension, walk, counter, decide)
 
     @property
     def n_features(self) -> int:
@@ -130,7 +137,7 @@ class TreesScorer:
         """The pattern's sketch."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
-        return sketch(pattern)
+        return sketch(pattern, self.counter)
 
     def embeddings(self, rows: Codes) -> Floats:
         """Costs on the reference patterns."""
@@ -143,7 +150,7 @@ class TreesScorer:
 
     def on(self, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
         """What is left of the trees for this pattern."""
-        trees = self.trees.on(np.asarray(features, np.float32))
+        trees = self.decide(self.trees, np.asarray(features, np.float32))
 
         def costs(programs: Programs, ids: Ids | None = None) -> Floats:
             return self.walk(trees, np.asarray(programs, np.int16), ids)
@@ -158,12 +165,14 @@ class ScorerFactory:
     convolve: Convolve
     make_predictor: Callable[[Weights], Predictor]
     walk: Walk
+    counter: Counter = NUMPY
+    decide: Decide = Trees.on
 
     def __call__(self, weights: LearnedWeights) -> Scorer:
         """The scorer of `weights`; RecordError when they cannot be used."""
         try:
             if weights.extractor == BOOSTED:
-                return TreesScorer.of(weights.tensors, weights.dimension, self.walk)
+                return TreesScorer.of(weights.tensors, weights.dimension, self.walk, self.counter, self.decide)
             return NetworkScorer(weights, self.convolve, self.make_predictor(weights.tensors))
         except (ValueError, KeyError, TypeError) as error:
             raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error

@@ -13,17 +13,19 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from autosparse.tuner import spaces
-from autosparse.tuner.measure import Race, RaceRule
+from autosparse.tuner.measure import Race
 from autosparse.tuner.model import CostModel, Proposer
 from autosparse.tuner.prices import Prices
+from autosparse.tuner.search_style import BLOCKING, LIVE, SearchStyle, diverse
 from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
 from autosparse.config import Effort
-from autosparse.formats import Format
 from autosparse.plan import Candidate, Plan
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
+
+__all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle", "Steps"]
 
 Steps = Generator["Work | Sample", "float | None", None]
 
@@ -31,33 +33,14 @@ ESTIMATE_MARGIN: Final = 0.20
 """A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
+BUILT_TOLERANCE: Final = 0.05
+"""A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""
+MOST_ASKED: Final = 6
+"""Candidates whose kernels are looked for."""
+N_NAMED: Final = 10
+"""Of the candidates, the best predicted ones, tried or not, are named in the plan."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SearchStyle:
-    """How a driver likes its steps."""
-
-    n_candidates: int = 8
-    hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
-    heat: int = 4  # candidates raced at once
-    n_neighbours: int = 4  # of the champion, tried at the end
-    takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
-    warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
-    rule: RaceRule = field(default_factory=RaceRule)
-
-
-BLOCKING: Final = SearchStyle()
-LIVE: Final = SearchStyle(
-    n_candidates=5,
-    hopeless=1.1,
-    n_neighbours=2,
-    takes_all_proposals=False,
-    heat=1,
-    warm_up=True,
-    rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
-)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +57,8 @@ class Search:
     start: SuperSchedule | None = None  # from a weaker record: tried first
     propose: Proposer | None = None  # the learned tier, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
+    is_built: Callable[[SuperSchedule], bool] | None = None  # whether a kernel needs no compiler
+    first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
     default: Trial = field(init=False)
     champion: Trial = field(init=False)
     trials: list[Trial] = field(init=False, default_factory=list)
@@ -94,8 +79,10 @@ class Search:
 
     def steps(self) -> Steps:
         """Everything to be done, cheapest and most promising first; may be closed at any yield."""
-        yield self._work("rank", self.prices.price_s("rank"), self._rank)
+        price_s = self.prices.price_s("rank")
+        yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
         yield from self._ask_learned()
+        self._prefer_built()
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
@@ -103,17 +90,22 @@ class Search:
                 yield from self._run_heat(heat)
         self.finished = True
 
-    def _work(self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "") -> Work:
-        return Work(kind=kind, price_s=price_s, path_price_s=max(price_s, path_s), do=do, what=what)
+    def _work(
+        self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
+        on_credit: bool = False,
+    ) -> Work:  # fmt: skip
+        path_s = max(price_s, path_s)
+        return Work(kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, on_credit=on_credit)
 
     def _rank(self) -> None:
         """Order the space by predicted time, and keep the best of every format near the front."""
-        schedules = spaces.candidates(self.problem, self.supports)
-        default_s, *times = self.model().rank(self.problem, [None, *schedules])
+        entrants = spaces.entrants(self.problem, self.supports)
+        default_s, *times = self.model().rank(self.problem, entrants.schedules)
+        schedules = [one for one in entrants.schedules if one is not None]
         ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
-        order = sorted(range(len(schedules)), key=lambda at: (ratios[at], at))
+        order = sorted(range(len(schedules)), key=ratios.__getitem__)
         self._predicted = {id(schedules[at]): ratios[at] for at in order}  # the space keeps them alive
-        self._queue = _diverse([schedules[at] for at in order], n_per_format=2)
+        self._queue = [schedules[at] for at in diverse(order, entrants.format_of, n_per_format=2)]
         if self.start is not None:
             self._queue = [self.start, *(one for one in self._queue if one != self.start)]
 
@@ -134,6 +126,19 @@ class Search:
         rest = [one for one in self._queue[len(start) :] if one not in self._proposed]
         self._queue = [*start, *self._proposed, *rest]
 
+    def _prefer_built(self) -> None:
+        """To the front: a kernel that needs no compiler and is nearly as good as the best predicted one."""
+        if self.is_built is None or not self._queue or self._queue[0] is self.start:
+            return
+        best = self.predicted_ratio(self._queue[0]) or 1.0
+        if best > (1.0 - ESTIMATE_MARGIN if self.effort is Effort.ESTIMATE else self.style.hopeless):
+            return
+        limit = (1.0 + BUILT_TOLERANCE) * best
+        near = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= limit][:MOST_ASKED]
+        if (ready := next((one for one in near if self.is_built(one)), None)) is not None:
+            self._queue.remove(ready)
+            self._queue.insert(0, ready)
+
     def best_predicted_ratio(self) -> float | None:
         """The smallest predicted ratio to the default kernel; None before the model was asked."""
         return min(self._predicted.values(), default=None)
@@ -143,8 +148,9 @@ class Search:
         return 1.0 if schedule is None else self._predicted.get(id(schedule))
 
     def _take_estimate(self) -> Steps:
-        """The best predicted schedule, unmeasured, when the model is sure enough."""
-        for schedule in self._queue[:3]:
+        """The best predicted schedule, unmeasured, when the model is sure enough; orders of rows are only measured."""
+        believed = (one for one in self._queue if not one.format.rows)
+        for schedule in itertools.islice(believed, 3):
             if (self.predicted_ratio(schedule) or 1.0) > 1.0 - ESTIMATE_MARGIN:
                 return
             trial = self._enter(schedule)
@@ -223,22 +229,31 @@ class Search:
 
     def _prepare(self, heat: Sequence[Trial]) -> Steps:
         """Build, then pack."""
-        path_s = sum(trial.build_price_s() + trial.pack_price_s() for trial in heat)
+        asked = {id(trial): trial for trial in (*heat, *self._unbuilt)}
+        build_s = {at: trial.build_price_s() for at, trial in asked.items()}
+        path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in heat)
         wanted, self._unbuilt = self._unbuilt, []
         if self.build_all is not None and len(wanted) > 1:
-            build_all, price_s = self.build_all, sum(trial.build_price_s() for trial in wanted)
+            build_all, price_s = self.build_all, sum(build_s[id(trial)] for trial in wanted)
             yield self._work("build", price_s, lambda: build_all(wanted), path_s=path_s, what=f"{len(wanted)} kernels")
         else:
             for trial in wanted:
                 what = _name(trial)
-                yield self._work("build", trial.build_price_s(), trial.build, path_s=path_s, what=what)
+                price_s = build_s[id(trial)]
+                is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
+                on_credit = is_cheap and self._is_first(trial)
+                yield self._work("build", price_s, trial.build, path_s=path_s, what=what, on_credit=on_credit)
         for trial in heat:
             if trial.failed is None:
-                yield self._work("pack", trial.pack_price_s(), trial.pack, what=_name(trial))
+                price_s, on_credit = trial.pack_price_s(), self._is_first(trial)
+                yield self._work("pack", price_s, trial.pack, what=_name(trial), on_credit=on_credit)
             if trial.crowded and self.champion.packed_bytes:
                 # Its time is known: it can make room, and is packed again if it stays champion.
                 self.champion.drop()
                 yield self._work("pack", trial.pack_price_s(), trial.pack, what=_name(trial))
+
+    def _is_first(self, trial: Trial) -> bool:
+        return self.trials[:1] == [trial]
 
     # -- the race -----------------------------------------------------------------------------------------------
 
@@ -253,7 +268,7 @@ class Search:
             if self.style.warm_up:
                 yield from self._warm_up(entrants, race)
             while (turn := race.next_entrant()) is not None:
-                seconds = yield Sample(trial=entrants[turn], price_s=self._excess_s(race, entrants, turn))
+                seconds = yield self._sample(race, entrants, turn)
                 if seconds is not None:
                     race.add(seconds)
                 elif turn == 0:
@@ -266,9 +281,13 @@ class Search:
     def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
         for at, trial in enumerate(entrants):
             if trial is not self.champion and trial is not self.default:
-                seconds = yield Sample(trial=trial, price_s=self._excess_s(race, entrants, at))
+                seconds = yield self._sample(race, entrants, at)
                 if seconds is None:
                     race.disqualify(at)
+
+    def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
+        on_credit = len(entrants) == 2 and self._is_first(entrants[1])
+        return Sample(trial=entrants[turn], price_s=self._excess_s(race, entrants, turn), on_credit=on_credit)
 
     def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
         """Expected seconds that a sample of this entrant takes beyond the best known kernel's."""
@@ -311,9 +330,13 @@ class Search:
     def candidates(self) -> tuple[Candidate, ...]:
         """Everything tried, fastest first."""
         found = [self._candidate(trial) for trial in (self.default, *self.trials)]
-        untried = [one for one in self._proposed if not self._tried(one)]
-        found += [Candidate(schedule=one, predicted_s=self._predicted_s(one)) for one in untried]
-        return tuple(sorted(found, key=lambda one: (one.measured_s is None, one.measured_s or one.predicted_s or 0.0)))
+        n_left = max(len(self._proposed), N_NAMED - len(self.trials))
+        untried = itertools.islice((one for one in self._queue if not self._tried(one)), n_left)
+        found += [
+            Candidate(schedule=one, predicted_s=self._predicted_s(one), predicted_ratio=self.predicted_ratio(one))
+            for one in untried
+        ]
+        return tuple(sorted(found, key=_by_time))
 
     def _predicted_s(self, schedule: SuperSchedule | None) -> float | None:
         ratio = self.predicted_ratio(schedule)
@@ -328,6 +351,7 @@ class Search:
             pack_s=trial.pack_s,
             packed_bytes=trial.packed_bytes,
             failed=trial.failed,
+            predicted_ratio=self.predicted_ratio(trial.schedule) if self._predicted else None,
         )
 
     def plan(self, *, tune_s: float) -> Plan:
@@ -345,6 +369,7 @@ class Search:
             pack_s=best.pack_s,
             packed_bytes=best.packed_bytes,
             candidates=self.candidates(),
+            predicted_ratio=best.predicted_ratio,
         )
 
     def _effort_made(self) -> Effort:
@@ -364,18 +389,11 @@ class Search:
         return f"fastest of {n_raced} measured, {self.default_s / best.measured_s:.2f}x the default kernel{unfinished}"
 
 
+def _by_time(one: Candidate) -> tuple[bool, float]:
+    """Measured ones by time, then the others as predicted."""
+    predicted = one.predicted_s if one.predicted_s is not None else one.predicted_ratio
+    return one.measured_s is None, one.measured_s or predicted or 0.0
+
+
 def _name(trial: Trial) -> str:
     return str(trial.schedule.format) if trial.schedule else "default kernel"
-
-
-def _diverse(schedules: Sequence[SuperSchedule], *, n_per_format: int) -> list[SuperSchedule]:
-    """The given order, but at most `n_per_format` of one format before all formats had their turn.
-
-    Within one format the model knows little (tiles, prefetch); between formats it errs in common ways.
-    """
-    rounds: dict[int, list[SuperSchedule]] = {}
-    seen: dict[Format, int] = {}
-    for one in schedules:
-        seen[one.format] = seen.get(one.format, 0) + 1
-        rounds.setdefault((seen[one.format] - 1) // n_per_format, []).append(one)
-    return list(itertools.chain.from_iterable(rounds[at] for at in sorted(rounds)))

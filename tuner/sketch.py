@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
+from autosparse.tuner.counts import NUMPY, Counter
 from autosparse.tuner.pattern_vector import sampled_facts, sizes, spread, tensor_vector
 from autosparse.tuner.statistics import pattern_facts
 from numpy.typing import NDArray
@@ -22,11 +23,11 @@ MOST_ROWS: Final = 1 << 14
 """Rows, about, whose lengths are sorted."""
 
 
-def sketch(pattern: Pattern | TensorPattern) -> NDArray[np.float32]:
+def sketch(pattern: Pattern | TensorPattern, counter: Counter = NUMPY) -> NDArray[np.float32]:
     """The sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],)."""
     if isinstance(pattern, TensorPattern):
         return tensor_vector(pattern.shape, list(pattern.coords))
-    facts = pattern_facts(pattern)
+    facts = pattern_facts(pattern, counter=counter)
     step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
     numbers = [

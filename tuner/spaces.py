@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import importlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 from autosparse.tuner import space
 from autosparse.tuner.template import Supports
 
+from autosparse.formats import Format
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
@@ -24,6 +27,28 @@ def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...
     if problem.operation not in MODULES:
         return space.candidates(problem, supports)
     return _members(problem, supports, False)
+
+
+@dataclass(frozen=True, eq=False)
+class Entrants:
+    """What a model ranks first: the default kernel (None), then `candidates`; and a number for each one's format."""
+
+    schedules: tuple[SuperSchedule | None, ...]
+    format_of: tuple[int, ...]  # of schedules[1:]
+
+
+def entrants(problem: Problem, supports: Supports) -> Entrants:
+    """The same objects every time: what is known of their schedules need not be found out again."""
+    found = candidates(problem, supports)
+    members, known = _entered.get(id(found), (None, None))
+    if known is None or members is not found:
+        numbers: dict[Format, int] = {}
+        formats = tuple(numbers.setdefault(one.format, len(numbers)) for one in found)
+        known = Entrants((None, *found), formats)
+        while len(_entered) >= MOST_KNOWN:
+            _entered.pop(next(iter(_entered)), None)
+        _entered[id(found)] = found, known
+    return known
 
 
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
@@ -65,8 +90,10 @@ def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[Supe
 
 MOST_KNOWN: Final = 64
 _known: dict[tuple[Any, ...], tuple[SuperSchedule, ...]] = {}
+_entered: dict[int, tuple[tuple[SuperSchedule, ...], Entrants]] = {}
 
 
+@functools.cache
 def space_signature(operation: str) -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did."""
     if operation not in MODULES:

@@ -1,37 +1,24 @@
 """Facts of a pattern that predict which format suits it, from a sample of row panels: far below the cost of a product.
 
-Runs of SAMPLE_ROWS consecutive rows are looked at, starting at a multiple of SAMPLE_ROWS, so that every block height
-that divides it is counted exactly within them.
+They are ratios of the whole numbers of `counts`, so that they are the same whoever counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-import numpy as np
-from numpy.typing import NDArray
+from autosparse.tuner.counts import BLOCK_SIZES, NUMPY, PANEL, WINDOWS, Counter, LengthCounts, SampleCounts, Size
 
 from autosparse.pattern import Pattern
 
-PANEL: Final = 16
-"""Rows that count as neighbours where lines of x, shared columns and diagonals are counted."""
-SAMPLE_ROWS: Final = 48
-"""Rows sampled together: a multiple of PANEL and of every block height."""
-BLOCK_SIZES: Final = (1, 2, 3, 4, 8, 16)
-SLICE_LANES: Final = (4, 8, 16, 32)
-WINDOWS: Final = (1, 512, 8192)
-"""Rows per window that a sliced format sorts by length; 1: not sorted."""
-MAX_SAMPLED_ROWS: Final = 16384
-"""Rows looked at for the cells of slices."""
-MAX_DIAGONAL_CELLS: Final = 1.5
-"""Cells per entry up to which a slice lists its diagonals (what packing does)."""
 MAX_WINDOW: Final = 8192
 N_WINDOWS: Final = 4
 """Windows of entries looked at for columns that come back, and the most entries of one."""
 DEFAULT_SAMPLE: Final = 6144
-"""Entries looked at: enough for block fills within a few percent, cheap enough (about 1 ms) for unasked tuning."""
+"""Entries looked at: enough for block fills within a few percent, cheap enough for unasked tuning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,26 +61,17 @@ class PatternFacts:
         return self.n_blocks.get((PANEL, 1), 1.0)
 
 
-class BlockCounts(Mapping[tuple[int, int], float]):
-    """Blocks per entry of op(A) by (rows, columns), sizes of BLOCK_SIZES; each is counted when it is first asked for.
+class BlockShares(Mapping[Size, float]):
+    """Blocks per entry of op(A) by (rows, columns), sizes of BLOCK_SIZES."""
 
-    A sort per size is what facts cost most, and a ranking of first candidates asks for half of the sizes.
-    """
+    def __init__(self, counts: SampleCounts, *, transposed: bool) -> None:
+        self._counts, self._transposed = counts, transposed
 
-    def __init__(self, rows: NDArray[np.int64], cols: NDArray[np.int64], *, transposed: bool) -> None:
-        narrow = _narrow(rows, cols)
-        self._rows, self._cols = narrow[::-1] if transposed else narrow
-        self._counts: dict[tuple[int, int], float] = {}
+    def __getitem__(self, size: Size) -> float:
+        n_blocks = self._counts.n_blocks[size[::-1] if self._transposed else size]  # KeyError where not counted
+        return n_blocks / self._counts.n_entries if self._counts.n_entries else 1.0
 
-    def __getitem__(self, size: tuple[int, int]) -> float:
-        found = self._counts.get(size)
-        if found is None:
-            if size[0] not in BLOCK_SIZES or size[1] not in BLOCK_SIZES:
-                raise KeyError(size)
-            found = self._counts[size] = _n_blocks(self._rows, self._cols, *size)
-        return found
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
+    def __iter__(self) -> Iterator[Size]:
         yield from ((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
 
     def __len__(self) -> int:
@@ -103,143 +81,49 @@ class BlockCounts(Mapping[tuple[int, int], float]):
 class Locality:
     """How soon rows of op(A) that follow each other name the same columns again."""
 
-    def __init__(self, pattern: Pattern) -> None:
-        self._pattern = pattern
+    def __init__(self, pattern: Pattern, counter: Counter = NUMPY) -> None:
+        self._pattern, self._counter = pattern, counter
         self._shares: dict[int, float] = {}
 
     def distinct_share(self, n_entries: int) -> float:
         """Distinct columns over entries among `n_entries` that follow each other; mean over a few windows.
 
-        1 means that no column comes back; what a cache that holds `n_entries` rows of B must fetch. O(n_entries log).
+        1 means that no column comes back; what a cache that holds `n_entries` rows of B must fetch. O(n_entries).
         """
         n_entries = max(1, min(n_entries, self._pattern.nnz, MAX_WINDOW))
         if n_entries not in self._shares:
-            last = self._pattern.nnz - n_entries
-            starts = np.unique(np.linspace(0, last, N_WINDOWS).astype(np.int64))
-            columns = self._pattern.indices
-            found = [np.unique(columns[start : start + n_entries]).size for start in starts.tolist()]
-            self._shares[n_entries] = float(np.mean(found)) / n_entries
+            n_found, n_windows = self._counter.distinct(self._pattern, n_entries, N_WINDOWS)
+            self._shares[n_entries] = n_found / n_windows / n_entries
         return self._shares[n_entries]
 
 
-def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE) -> PatternFacts:
-    """Facts of op(A); O(n_rows) for the row lengths, O(n_sample log n_sample) for the rest. Same sample every time."""
-    lengths = _row_lengths(pattern, transposed=transposed)
-    mean = pattern.nnz / max(1, lengths.size)
-    rows, cols, gaps = _sampled_entries(pattern, n_sample)
+def pattern_facts(
+    pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE, counter: Counter = NUMPY
+) -> PatternFacts:
+    """Facts of op(A); O(n_rows) for the row lengths, O(n_sample) for the rest. Same sample every time."""
+    lengths = counter.lengths(pattern, transposed=transposed)
+    sample = counter.sample(pattern, n_sample)
     n_rows, n_cols = (pattern.n_cols, pattern.n_rows) if transposed else pattern.shape
-    diagonal_share, diagonal_cells = _diagonals(rows, cols)
+    n_entries, n_on_few = sample.n_entries, sample.n_on_few
     return PatternFacts(
         n_rows=n_rows,
         n_cols=n_cols,
         nnz=pattern.nnz,
         mean_row=pattern.nnz / max(1, n_rows),
-        max_row=int(lengths.max(initial=0)),
-        row_cv=float(lengths.std() / mean) if mean > 0 else 0.0,
-        empty_rows=float(np.count_nonzero(lengths == 0) / max(1, lengths.size)),
-        mean_gap=float(gaps.mean()) if gaps.size else 0.0,
-        n_blocks=BlockCounts(rows, cols, transposed=transposed),
-        slice_cells=_slice_cells(lengths),
-        diagonal_share=diagonal_share,
-        diagonal_cells=diagonal_cells,
+        max_row=lengths.longest,
+        row_cv=_variation(lengths, n_rows, pattern.nnz),
+        empty_rows=lengths.n_empty / max(1, n_rows),
+        mean_gap=sample.gap_sum / sample.n_gaps if sample.n_gaps else 0.0,
+        n_blocks=BlockShares(sample, transposed=transposed),
+        slice_cells={
+            (lanes, window): n_slots * lanes / n_inside if n_inside else 1.0
+            for (lanes, window), (n_slots, n_inside) in lengths.slots.items()
+        },
+        diagonal_share=n_on_few / n_entries if n_entries else 0.0,
+        diagonal_cells=sample.n_few_cells / n_on_few if n_on_few else 1.0,
     )
 
 
-def _row_lengths(pattern: Pattern, *, transposed: bool) -> NDArray[np.int64]:
-    """Stored entries of each row of op(A)."""
-    if transposed:
-        return np.bincount(pattern.indices[: pattern.nnz], minlength=pattern.n_cols)
-    return np.diff(pattern.indptr).astype(np.int64, copy=False)
-
-
-def _slice_cells(lengths: NDArray[np.int64]) -> dict[tuple[int, int], float]:
-    """Cells per entry when each slice is as long as its longest row, by (lanes, window); from a sample of the rows."""
-    found = {}
-    for window in WINDOWS:
-        ordered = _ordered(lengths, window)
-        for lanes in SLICE_LANES:
-            n_whole = ordered.size // lanes * lanes
-            longest = ordered[:n_whole].reshape(-1, lanes).max(axis=1, initial=0)
-            n_entries = int(ordered[:n_whole].sum())
-            found[lanes, window] = float(longest.sum() * lanes / n_entries) if n_entries else 1.0
-    return found
-
-
-def _ordered(lengths: NDArray[np.int64], window: int) -> NDArray[np.int64]:
-    """Row lengths in the order of a sliced format, of windows evenly spread over the rows."""
-    if window == 1:
-        return lengths[:MAX_SAMPLED_ROWS]
-    n_windows = lengths.size // window
-    if n_windows == 0:
-        return np.sort(lengths)[::-1]
-    n_sampled = min(n_windows, max(1, MAX_SAMPLED_ROWS // window))
-    starts = np.unique(np.linspace(0, n_windows - 1, n_sampled).astype(np.int64)) * window
-    return np.asarray(-np.sort(-lengths[starts[:, None] + np.arange(window)], axis=1)).ravel()
-
-
-def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows, columns and column gaps of the entries in panels spread evenly over the matrix, about `n_sample` of them.
-
-    Evenly spread panels, not random ones: block structure usually varies smoothly, and the answer must not vary at all.
-    """
-    indptr: NDArray[Any] = pattern.indptr
-    n_panels_all = -(-pattern.n_rows // SAMPLE_ROWS)
-    if pattern.nnz == 0 or n_panels_all == 0:
-        empty = np.zeros(0, np.int64)
-        return empty, empty, empty
-    per_panel = max(1.0, pattern.nnz / n_panels_all)
-    n_panels = int(min(n_panels_all, max(8, n_sample / per_panel)))
-    panels = np.unique(np.linspace(0, n_panels_all - 1, n_panels).astype(np.int64))
-    rows, cols, gaps = [], [], []
-    # A panel with a giant row is cut: what the first thousands of its entries look like is what the rest looks like.
-    limit = max(256, 2 * n_sample // n_panels)
-    for panel in panels.tolist():
-        low, high = panel * SAMPLE_ROWS, min((panel + 1) * SAMPLE_ROWS, pattern.n_rows)
-        ends = np.asarray(indptr[low : high + 1], dtype=np.int64)
-        start, stop = int(ends[0]), int(min(ends[-1], ends[0] + limit))
-        columns = np.asarray(pattern.indices[start:stop], dtype=np.int64)
-        owners = np.searchsorted(ends, np.arange(start, stop), side="right") - 1 + low
-        rows.append(owners)
-        cols.append(columns)
-        same_row = owners[1:] == owners[:-1]
-        gaps.append(np.abs(np.diff(columns))[same_row])
-    return np.concatenate(rows), np.concatenate(cols), np.concatenate(gaps)
-
-
-def _diagonals(rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[float, float]:
-    """Share of the entries in panels of few diagonals, and the cells of these per entry. A^T has those of A."""
-    if rows.size == 0:
-        return 0.0, 1.0
-    panels, firsts = np.divmod(rows, PANEL)  # panels never fall: rows are in order
-    keys = panels << 32 | (cols - firsts + PANEL)
-    keys.sort()
-    distinct = keys[np.concatenate(([True], keys[1:] != keys[:-1]))] >> 32
-    begins = np.concatenate(([0], np.flatnonzero(panels[1:] != panels[:-1]) + 1, [rows.size]))
-    n_entries = np.diff(begins)
-    n_cells = np.diff(np.searchsorted(distinct, [*panels[begins[:-1]], panels[-1] + 1])) * PANEL
-    is_few = n_cells <= MAX_DIAGONAL_CELLS * n_entries
-    on_few = int(n_entries[is_few].sum())
-    return on_few / rows.size, float(n_cells[is_few].sum() / on_few) if on_few else 1.0
-
-
-def _narrow(rows: NDArray[np.int64], cols: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The same blocks in numbers of 32 bits where they suffice: those sort twice as fast.
-
-    Sampled panels are moved together; rows are in order, and every block height divides SAMPLE_ROWS.
-    """
-    if rows.size == 0:
-        return rows, cols
-    panels, within = np.divmod(rows, SAMPLE_ROWS)
-    moved = np.cumsum(np.concatenate(([0], panels[1:] != panels[:-1]))) * SAMPLE_ROWS + within
-    is_small = (int(moved[-1]) + SAMPLE_ROWS) * (int(cols.max()) + 1) < 1 << 32
-    return (moved.astype(np.uint32), cols.astype(np.uint32)) if is_small else (rows, cols)
-
-
-def _n_blocks(rows: NDArray[Any], cols: NDArray[Any], r: int, c: int) -> float:
-    """Distinct (row // r, col // c) per entry."""
-    if rows.size == 0:
-        return 1.0
-    of_columns = cols // c
-    keys = rows // r * (of_columns.max() + 1) + of_columns
-    keys.sort()
-    return float(1 + np.count_nonzero(keys[1:] != keys[:-1])) / rows.size
+def _variation(lengths: LengthCounts, n_rows: int, nnz: int) -> float:
+    """Standard deviation of the row lengths over their mean, rounded once or twice: the sums are whole numbers."""
+    return math.sqrt(n_rows * lengths.squares - nnz * nnz) / nnz if nnz else 0.0

@@ -23,6 +23,7 @@ class Work:
     do: Callable[[], None]
     what: str = ""
     is_optional: bool = False  # the search goes on without it when it costs more than there is
+    on_credit: bool = False  # no compiler is needed from here to the first result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +33,7 @@ class Sample:
     trial: Trial
     price_s: float  # expected excess over the best known kernel
     path_price_s: float = 0.0
+    on_credit: bool = False  # of the first candidate
 
 
 class Trial(Protocol):

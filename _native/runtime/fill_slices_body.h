@@ -80,11 +80,12 @@ static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t l
             for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++)                                    \
                 vals[slot_of[indices[p] - lane] * lanes + lane] += data[p];                                          \
     }                                                                                                                \
-    static void NAME(fill_slices_##SUFFIX)(const asp_slice_rows *a, const asp_sliced *s, int32_t *scratch, TYPE *vals) \
+    static void NAME(fill_slices_##SUFFIX)(const asp_slice_rows *a, const asp_sliced *s, int64_t begin, int64_t end,  \
+                                           int32_t *scratch, TYPE *vals)                                             \
     {                                                                                                                \
         const INDEX *pos = s->pos;                                                                                   \
         const int64_t lanes = s->lanes;                                                                              \
-        for (int64_t at = 0; at < (a->n_rows + lanes - 1) / lanes; at++) {                                           \
+        for (int64_t at = begin; at < end; at++) {                                                                   \
             int64_t row0;                                                                                            \
             const int32_t *rows = asp_lane_rows(s, at, &row0);                                                       \
             const int64_t n_slots = pos[at + 1] - pos[at];                                                           \
@@ -100,21 +101,22 @@ FILL_VALUES(2, float _Complex)
 FILL_VALUES(3, double _Complex)
 #undef FILL_VALUES
 
-static void NAME(fill_slices)(int dtype, const asp_slice_rows *a, const asp_sliced *s, int32_t *scratch, void *vals)
+static void NAME(fill_slices)(int dtype, const asp_slice_rows *a, const asp_sliced *s, int64_t begin, int64_t end,
+                              int32_t *scratch, void *vals)
 {
     switch (dtype) {
-    case 0: NAME(fill_slices_0)(a, s, scratch, vals); break;
-    case 1: NAME(fill_slices_1)(a, s, scratch, vals); break;
-    case 2: NAME(fill_slices_2)(a, s, scratch, vals); break;
-    default: NAME(fill_slices_3)(a, s, scratch, vals); break;
+    case 0: NAME(fill_slices_0)(a, s, begin, end, scratch, vals); break;
+    case 1: NAME(fill_slices_1)(a, s, begin, end, scratch, vals); break;
+    case 2: NAME(fill_slices_2)(a, s, begin, end, scratch, vals); break;
+    default: NAME(fill_slices_3)(a, s, begin, end, scratch, vals); break;
     }
 }
 
-/* Columns of every slice. */
-static void NAME(list_slices)(const asp_slice_rows *a, const asp_sliced *s, int32_t *stamp)
+/* Columns of slices begin .. end. */
+static void NAME(list_slices)(const asp_slice_rows *a, const asp_sliced *s, int64_t begin, int64_t end, int32_t *stamp)
 {
     const INDEX *pos = s->pos;
-    for (int64_t at = 0; at < (a->n_rows + s->lanes - 1) / s->lanes; at++) {
+    for (int64_t at = begin; at < end; at++) {
         int64_t row0;
         const int32_t *rows = asp_lane_rows(s, at, &row0);
         const int64_t n_slots = pos[at + 1] - pos[at];
@@ -126,5 +128,36 @@ static void NAME(list_slices)(const asp_slice_rows *a, const asp_sliced *s, int3
             break;
         default: NAME(fill_columns_32)(a, row0, rows, s->lanes, n_slots, base, asp_wide_columns(s, at)); break;
         }
+    }
+}
+
+/* Slice where part `part` of `n_parts` begins: parts have about the same number of slots. */
+static int64_t NAME(part_begin)(const INDEX *pos, int64_t n_slices, int64_t part, int64_t n_parts)
+{
+    const int64_t wanted = (int64_t)pos[n_slices] * part / n_parts;
+    int64_t low = 0, high = n_slices;
+    if (part == n_parts)
+        return n_slices;
+    while (low < high) { /* first slice that begins at `wanted` or later */
+        const int64_t middle = (low + high) / 2;
+        if (pos[middle] < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* One part: a few slices' columns and then their values, while the entries are in the cache. */
+static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
+{
+    const int64_t n_slices = (job->a->n_rows + job->s->lanes - 1) / job->s->lanes;
+    const int64_t end = NAME(part_begin)(job->s->pos, n_slices, part + 1, job->n_parts);
+    int64_t begin = NAME(part_begin)(job->s->pos, n_slices, part, job->n_parts);
+    for (; begin < end; begin += ASP_SLICES_AT_ONCE) {
+        const int64_t stop = begin + ASP_SLICES_AT_ONCE < end ? begin + ASP_SLICES_AT_ONCE : end;
+        if (!job->crd_known)
+            NAME(list_slices)(job->a, job->s, begin, stop, scratch);
+        NAME(fill_slices)(job->dtype, job->a, job->s, begin, stop, scratch + job->a->n_cols + job->s->lanes, job->vals);
     }
 }

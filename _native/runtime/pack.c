@@ -6,6 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pool_api.h"
+
+/* Entries from which packing is shared by threads, and what one takes in a pass. */
+enum { ASP_SMALL_JOB = 20000, ASP_MOST_PARTS = 64 };
+#define ASP_ENTRY_NS 2.0
+
 typedef struct {
     int64_t n_rows, n_cols;
     const void *indptr, *indices, *data;
@@ -21,9 +27,22 @@ typedef struct {
     int64_t r;
     asp_divisor c;
     int64_t size, step_i, step_k; /* values per block, and steps of i0 and k0 inside it */
-    const void *pos, *crd;
+    const void *pos;
+    void *crd;
     int bits;
 } asp_blocks;
+
+enum { ASP_COUNT, ASP_LIST, ASP_FILL };
+
+/* Something to be done for all block rows, in parts that several threads take. */
+typedef struct {
+    int what, itype, dtype;
+    const asp_pattern *a;
+    const asp_blocks *b;
+    void *counts, *vals; /* blocks of each block row; values */
+    int64_t n_parts, n_columns, n_scratch;
+    int64_t *totals, *scratch; /* of each part: its blocks, and n_scratch zeros */
+} asp_blocks_job;
 
 static asp_divisor asp_divisor_of(int64_t by)
 {
@@ -98,56 +117,78 @@ static void asp_merge_runs(int64_t *values, int64_t n, int64_t *spare)
 #undef INDEX
 #undef NAME
 
+static void asp_do_parts(void *context, int64_t begin, int64_t end)
+{
+    asp_blocks_job *job = context;
+    for (int64_t part = begin; part < end; part++) {
+        if (job->itype == 0)
+            do_part_int32(job, part, job->scratch + part * job->n_scratch);
+        else
+            do_part_int64(job, part, job->scratch + part * job->n_scratch);
+    }
+}
+
+/* All parts of `job`; -1 when there is no room. n_scratch: room of each part, in block columns. */
+static int asp_run_blocks(asp_blocks_job *job, int64_t n_scratch, int n_threads)
+{
+    const asp_pattern *a = job->a;
+    const int64_t nnz = job->itype == 0 ? ((const int32_t *)a->indptr)[a->n_rows] : ((const int64_t *)a->indptr)[a->n_rows];
+    job->n_columns = (a->n_cols + job->b->c.by - 1) / job->b->c.by + 1;
+    job->n_scratch = n_scratch * job->n_columns;
+    job->n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
+    job->n_parts = job->n_parts < ASP_MOST_PARTS ? job->n_parts : ASP_MOST_PARTS;
+    job->scratch = calloc((size_t)(job->n_parts * job->n_scratch), sizeof *job->scratch);
+    if (!job->scratch)
+        return -1;
+    asp_parallel(asp_do_parts, job, job->n_parts, 1, 1, n_threads, ASP_ENTRY_NS * (double)nnz);
+    free(job->scratch);
+    return 0;
+}
+
 /* Number of non-empty r x c blocks; with `pos` (ceil(n_rows / r) + 1 entries of the index type), where each block row
  * begins. */
 int64_t asp_count_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
-                         int64_t c, void *pos)
+                         int64_t c, void *pos, int n_threads)
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
-    int64_t total = 0, *stamp = calloc((size_t)((n_cols + c - 1) / c + 1), sizeof *stamp);
-    if (!stamp)
+    const asp_blocks b = {.r = r, .c = asp_divisor_of(c)};
+    int64_t totals[ASP_MOST_PARTS] = {0}, total = 0;
+    asp_blocks_job job = {.what = ASP_COUNT, .itype = itype, .a = &a, .b = &b, .counts = pos, .totals = totals};
+    if (asp_run_blocks(&job, 1, n_threads))
         return -1;
-    if (itype == 0)
-        count_blocks_int32(&a, asp_divisor_of(c), r, stamp, pos, &total);
-    else
-        count_blocks_int64(&a, asp_divisor_of(c), r, stamp, pos, &total);
-    free(stamp);
+    for (int64_t part = 0; part < job.n_parts; part++)
+        total += totals[part];
+    if (pos && itype == 0) {
+        ((int32_t *)pos)[0] = 0;
+        for (int64_t i1 = 0; i1 < (n_rows + r - 1) / r; i1++)
+            ((int32_t *)pos)[i1 + 1] += ((int32_t *)pos)[i1];
+    } else if (pos) {
+        ((int64_t *)pos)[0] = 0;
+        for (int64_t i1 = 0; i1 < (n_rows + r - 1) / r; i1++)
+            ((int64_t *)pos)[i1 + 1] += ((int64_t *)pos)[i1];
+    }
     return total;
 }
 
 /* Block columns, for `pos` from asp_count_blocks. */
 int asp_list_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
-                    int64_t c, int bits, void *crd)
+                    int64_t c, int bits, const void *pos, void *crd, int n_threads)
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
-    const size_t n_k1 = (size_t)((n_cols + c - 1) / c + 1);
-    int64_t *stamp = calloc(3 * n_k1, sizeof *stamp); /* stamps, found block columns, spare room */
-    if (!stamp)
-        return -1;
-    if (itype == 0)
-        list_blocks_int32(&a, asp_divisor_of(c), r, stamp, (int64_t)n_k1, bits, crd);
-    else
-        list_blocks_int64(&a, asp_divisor_of(c), r, stamp, (int64_t)n_k1, bits, crd);
-    free(stamp);
-    return 0;
+    const asp_blocks b = {.r = r, .c = asp_divisor_of(c), .pos = pos, .crd = crd, .bits = bits};
+    asp_blocks_job job = {.what = ASP_LIST, .itype = itype, .a = &a, .b = &b};
+    return asp_run_blocks(&job, 3, n_threads); /* stamps, found block columns, spare room */
 }
 
 /* Values of blocks whose structure exists: value (i0, k0) of block q is at q * size + i0 * step_i + k0 * step_k. */
 int asp_fill_blocks(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t r, int64_t c, int64_t size, int64_t step_i, int64_t step_k, int bits,
-                    const void *pos, const void *crd, void *vals)
+                    const void *pos, const void *crd, void *vals, int n_threads)
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, data};
-    const asp_blocks b = {r, asp_divisor_of(c), size, step_i, step_k, pos, crd, bits};
-    int64_t *slot = malloc((size_t)((n_cols + c - 1) / c + 1) * sizeof *slot);
-    if (!slot)
-        return -1;
-    if (itype == 0)
-        fill_blocks_int32(dtype, &a, &b, slot, vals);
-    else
-        fill_blocks_int64(dtype, &a, &b, slot, vals);
-    free(slot);
-    return 0;
+    const asp_blocks b = {r, asp_divisor_of(c), size, step_i, step_k, pos, (void *)crd, bits};
+    asp_blocks_job job = {.what = ASP_FILL, .itype = itype, .dtype = dtype, .a = &a, .b = &b, .vals = vals};
+    return asp_run_blocks(&job, 1, n_threads);
 }
 
 /* pos of column panels: n_panels * n_rows + 1 entries of the index type. */

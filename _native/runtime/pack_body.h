@@ -1,37 +1,39 @@
 /* Packers for one type of the user's index arrays: included by pack.c with INDEX and NAME(x) defined. */
 
-/* Blocks of r x c: pos[i1+1] = blocks in block rows 0..i1. `stamp` has one entry per block column, zeroed. */
-static void NAME(count_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t *stamp, INDEX *pos, int64_t *total)
+/* Blocks of r x c in each of the block rows begin .. end: pos[i1 + 1] (unless it is NULL); all of them. `stamp` has one
+ * entry per block column, zeroed. */
+static int64_t NAME(count_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t begin, int64_t end,
+                                  int64_t *stamp, INDEX *pos)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
-    int64_t n = 0, i1 = 0;
-    if (pos)
-        pos[0] = 0;
-    for (int64_t row = 0; row < a->n_rows; row += r, i1++) {
-        const int64_t end = row + r < a->n_rows ? row + r : a->n_rows;
-        for (int64_t p = indptr[row]; p < indptr[end]; p++) {
+    int64_t total = 0;
+    for (int64_t i1 = begin; i1 < end; i1++) {
+        const int64_t last = (i1 + 1) * r < a->n_rows ? (i1 + 1) * r : a->n_rows;
+        int64_t n = 0;
+        for (int64_t p = indptr[i1 * r]; p < indptr[last]; p++) {
             const int64_t k1 = asp_quotient(indices[p], c);
             n += stamp[k1] != i1 + 1;
             stamp[k1] = i1 + 1;
         }
         if (pos)
             pos[i1 + 1] = (INDEX)n;
+        total += n;
     }
-    *total = n;
+    return total;
 }
 
-/* Block columns of every block row, ascending. `stamp`: three times n_columns (block columns), zeroed. */
-static void NAME(list_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t *stamp, int64_t n_columns, int bits,
-                              void *crd)
+/* Block columns of block rows begin .. end, ascending. `stamp`: three times n_columns (block columns), zeroed. */
+static void NAME(list_blocks)(const asp_pattern *a, const asp_blocks *b, int64_t begin, int64_t end, int64_t *stamp,
+                              int64_t n_columns)
 {
-    const INDEX *indptr = a->indptr, *indices = a->indices;
-    int64_t n = 0, i1 = 0, *found = stamp + n_columns;
-    for (int64_t row = 0; row < a->n_rows; row += r, i1++) {
-        const int64_t end = row + r < a->n_rows ? row + r : a->n_rows;
-        int64_t n_found = 0;
+    const INDEX *indptr = a->indptr, *indices = a->indices, *pos = b->pos;
+    int64_t *const found = stamp + n_columns;
+    for (int64_t i1 = begin; i1 < end; i1++) {
+        const int64_t last = (i1 + 1) * b->r < a->n_rows ? (i1 + 1) * b->r : a->n_rows;
+        int64_t n_found = 0, n = pos[i1];
         int ascending = 1;
-        for (int64_t p = indptr[row]; p < indptr[end]; p++) {
-            const int64_t k1 = asp_quotient(indices[p], c);
+        for (int64_t p = indptr[i1 * b->r]; p < indptr[last]; p++) {
+            const int64_t k1 = asp_quotient(indices[p], b->c);
             if (stamp[k1] == i1 + 1)
                 continue;
             stamp[k1] = i1 + 1;
@@ -41,22 +43,24 @@ static void NAME(list_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, in
         if (!ascending)
             asp_merge_runs(found, n_found, found + n_columns);
         for (int64_t f = 0; f < n_found; f++)
-            asp_put(crd, bits, n++, found[f]);
+            asp_put(b->crd, b->bits, n++, found[f]);
     }
 }
 
-/* Values of the blocks: vals[block * size + i0 * step_i + k0 * step_k], added up where entries repeat. */
+/* Values of the blocks of block rows begin .. end: vals[block * size + i0 * step_i + k0 * step_k], added up where entries
+ * repeat. */
 #define FILL_BLOCKS(SUFFIX, TYPE)                                                                                    \
-    static void NAME(fill_blocks_##SUFFIX)(const asp_pattern *a, const asp_blocks *b, int64_t *slot, TYPE *vals)      \
+    static void NAME(fill_blocks_##SUFFIX)(const asp_pattern *a, const asp_blocks *b, int64_t begin, int64_t end,     \
+                                           int64_t *slot, TYPE *vals)                                                \
     {                                                                                                                \
         const INDEX *indptr = a->indptr, *indices = a->indices, *pos = b->pos;                                       \
         const TYPE *data = a->data;                                                                                  \
-        memset(vals, 0, (size_t)(pos[(a->n_rows + b->r - 1) / b->r] * b->size) * sizeof(TYPE));                      \
-        for (int64_t row = 0, i1 = 0; row < a->n_rows; row += b->r, i1++) {                                          \
-            const int64_t end = row + b->r < a->n_rows ? row + b->r : a->n_rows;                                     \
+        memset(vals + pos[begin] * b->size, 0, (size_t)((pos[end] - pos[begin]) * b->size) * sizeof(TYPE));          \
+        for (int64_t i1 = begin; i1 < end; i1++) {                                                                   \
+            const int64_t row = i1 * b->r, last = row + b->r < a->n_rows ? row + b->r : a->n_rows;                   \
             for (int64_t q = pos[i1]; q < pos[i1 + 1]; q++)                                                          \
                 slot[asp_get(b->crd, b->bits, q)] = q;                                                               \
-            for (int64_t i = row; i < end; i++)                                                                      \
+            for (int64_t i = row; i < last; i++)                                                                     \
                 for (int64_t p = indptr[i]; p < indptr[i + 1]; p++) {                                                \
                     const int64_t k1 = asp_quotient(indices[p], b->c), k0 = indices[p] - k1 * b->c.by;               \
                     vals[slot[k1] * b->size + (i - row) * b->step_i + k0 * b->step_k] += data[p];                    \
@@ -69,13 +73,28 @@ FILL_BLOCKS(2, float _Complex)
 FILL_BLOCKS(3, double _Complex)
 #undef FILL_BLOCKS
 
-static void NAME(fill_blocks)(int dtype, const asp_pattern *a, const asp_blocks *b, int64_t *slot, void *vals)
+static void NAME(fill_blocks)(int dtype, const asp_pattern *a, const asp_blocks *b, int64_t begin, int64_t end,
+                              int64_t *slot, void *vals)
 {
     switch (dtype) {
-    case 0: NAME(fill_blocks_0)(a, b, slot, vals); break;
-    case 1: NAME(fill_blocks_1)(a, b, slot, vals); break;
-    case 2: NAME(fill_blocks_2)(a, b, slot, vals); break;
-    default: NAME(fill_blocks_3)(a, b, slot, vals); break;
+    case 0: NAME(fill_blocks_0)(a, b, begin, end, slot, vals); break;
+    case 1: NAME(fill_blocks_1)(a, b, begin, end, slot, vals); break;
+    case 2: NAME(fill_blocks_2)(a, b, begin, end, slot, vals); break;
+    default: NAME(fill_blocks_3)(a, b, begin, end, slot, vals); break;
+    }
+}
+
+/* One part of what asp_blocks_job wants, of some block rows; `scratch` is its own. */
+static void NAME(do_part)(asp_blocks_job *job, int64_t part, int64_t *scratch)
+{
+    const int64_t n_i1 = (job->a->n_rows + job->b->r - 1) / job->b->r;
+    const int64_t begin = n_i1 * part / job->n_parts, end = n_i1 * (part + 1) / job->n_parts;
+    switch (job->what) {
+    case ASP_COUNT:
+        job->totals[part] = NAME(count_blocks)(job->a, job->b->c, job->b->r, begin, end, scratch, job->counts);
+        break;
+    case ASP_LIST: NAME(list_blocks)(job->a, job->b, begin, end, scratch, job->n_columns); break;
+    default: NAME(fill_blocks)(job->dtype, job->a, job->b, begin, end, scratch, job->vals);
     }
 }
 

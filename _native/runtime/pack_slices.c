@@ -12,7 +12,12 @@
  *
  * Functions return -1 when their scratch memory could not be had (nothing useful is written then). */
 #include "pack_slices.h"
+#include "pool_api.h"
 #include "slices_api.h"
+
+/* Entries from which packing is shared by threads, and what one takes. */
+enum { ASP_SMALL_JOB = 20000 };
+#define ASP_ENTRY_NS 2.5
 
 static int asp_by_key(const void *a, const void *b)
 {
@@ -33,53 +38,108 @@ static int asp_by_key(const void *a, const void *b)
 #undef INDEX
 #undef NAME
 
-/* Rows, slots and kind of every slice; one pass over the row lengths, and one over the entries where `diagonals` are
- * looked for or columns of 16 bits are wanted. The arrays have ceil(n_rows / lanes) slices and, but for rows and what,
- * one entry more. Returns the number of slices whose rows are listed. */
+static void asp_count_parts(void *context, int64_t begin, int64_t end)
+{
+    asp_layout_job *job = context;
+    const int64_t lanes = job->how->lanes, n = (job->a->n_rows + lanes - 1) / lanes;
+    for (int64_t part = begin; part < end; part++) {
+        int32_t *const stamp = job->stamps + part * (job->a->n_cols + lanes);
+        if (job->itype == 0)
+            count_groups_int32(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
+        else
+            count_groups_int64(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
+    }
+}
+
+static void asp_measure_parts(void *context, int64_t begin, int64_t end)
+{
+    if (((asp_layout_job *)context)->itype == 0)
+        measure_slices_int32(context, begin, end);
+    else
+        measure_slices_int64(context, begin, end);
+}
+
+/* Everything, with the scratch memory at hand. */
+static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
+{
+    const int64_t n_groups = (job->a->n_rows + job->how->lanes - 1) / job->how->lanes;
+    const double entries_ns = ASP_ENTRY_NS * (double)nnz;
+    if (job->how->diagonals)
+        asp_parallel(asp_count_parts, job, job->n_parts, 1, 1, n_threads, entries_ns);
+    if (job->itype == 0)
+        list_rows_int32(job);
+    else
+        list_rows_int64(job);
+    const int64_t piece = job->n_parts > 1 ? (n_groups + 4 * job->n_parts - 1) / (4 * job->n_parts) : n_groups + 1;
+    asp_parallel(asp_measure_parts, job, job->out->n_slices, piece > 0 ? piece : 1, piece > 0 ? piece : 1, n_threads,
+                 job->how->bits == 16 && job->a->n_cols > UINT16_MAX + 1 ? entries_ns : (double)job->a->n_rows);
+    if (job->itype == 0)
+        place_slices_int32(job);
+    else
+        place_slices_int64(job);
+}
+
+/* Rows, slots and kind of every slice, on n_threads threads: passes over the row lengths, and one over the entries where
+ * `diagonals` are looked for, and where columns of 16 bits are wanted and there are more. The arrays have
+ * ceil(n_rows / lanes) slices and, but for rows and what, one entry more. Returns the number of slices whose rows are
+ * listed. */
 int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                            int64_t lanes, int64_t sigma, int diagonals, int bits, int32_t *first, int32_t *rows,
-                           void *pos, int64_t *begin, int64_t *what)
+                           void *pos, int64_t *begin, int64_t *what, int n_threads)
 {
     const asp_slice_rows a = {n_rows, n_cols, indptr, indices, NULL};
     const asp_slicing how = {lanes, sigma, diagonals, bits};
+    const int64_t nnz = itype == 0 ? ((const int32_t *)indptr)[n_rows] : ((const int64_t *)indptr)[n_rows];
     const size_t n_window = (size_t)(asp_window_rows(&how) + lanes);
     asp_layout out = {.first = first, .rows = rows, .pos = pos, .begin = begin, .what = what};
+    asp_layout_job job = {.a = &a, .how = &how, .out = &out, .itype = itype, .n_parts = 1};
+    if (n_threads > 1 && nnz > ASP_SMALL_JOB)
+        job.n_parts = n_threads;
     out.window = malloc(n_window * sizeof *out.window);
     out.sorted = malloc(n_window * sizeof *out.sorted);
     out.counts = malloc((ASP_MAX_BUCKETS + 1) * sizeof *out.counts);
     out.keys = malloc(n_window * sizeof *out.keys);
-    out.stamp = calloc((size_t)(n_cols + lanes), sizeof *out.stamp);
-    const int has_room = out.window && out.sorted && out.counts && out.keys && out.stamp;
-    if (has_room && itype == 0)
-        lay_out_int32(&a, &how, &out);
-    else if (has_room)
-        lay_out_int64(&a, &how, &out);
+    job.n_diagonals = malloc((size_t)(n_rows / lanes + 1) * sizeof *job.n_diagonals);
+    job.stamps = calloc((size_t)(diagonals ? job.n_parts * (n_cols + lanes) : 1), sizeof *job.stamps);
+    const int has_room = out.window && out.sorted && out.counts && out.keys && job.n_diagonals && job.stamps;
+    if (has_room)
+        asp_lay_out(&job, nnz, n_threads);
     free(out.window);
     free(out.sorted);
     free(out.counts);
     free(out.keys);
-    free(out.stamp);
+    free(job.n_diagonals);
+    free(job.stamps);
     return has_room ? out.n_listed : -1;
 }
 
-/* Columns (unless crd_known: they are there already) and values of slices that were laid out. */
+static void asp_fill_parts(void *context, int64_t begin, int64_t end)
+{
+    asp_slices_job *job = context;
+    const int64_t room = 2 * (job->a->n_cols + job->s->lanes);
+    for (int64_t part = begin; part < end; part++) {
+        if (job->itype == 0)
+            fill_part_int32(job, part, job->scratch + part * room);
+        else
+            fill_part_int64(job, part, job->scratch + part * room);
+    }
+}
+
+/* Columns (unless crd_known: they are there already) and values of slices that were laid out, on n_threads threads. */
 int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t lanes, int bits, const int32_t *first, const int32_t *rows,
-                    const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals)
+                    const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals,
+                    int n_threads)
 {
     const asp_slice_rows a = {n_rows, n_cols, indptr, indices, data};
     const asp_sliced s = {lanes, bits, first, rows, pos, begin, what, crd};
-    int32_t *scratch = calloc((size_t)(n_cols + lanes), sizeof *scratch);
-    if (!scratch)
+    const int64_t nnz = itype == 0 ? ((const int32_t *)indptr)[n_rows] : ((const int64_t *)indptr)[n_rows];
+    const int64_t n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
+    asp_slices_job job = {&a, &s, dtype, itype, crd_known, vals, n_parts, NULL};
+    job.scratch = calloc((size_t)(2 * n_parts * (n_cols + lanes)), sizeof *job.scratch);
+    if (!job.scratch)
         return -1;
-    if (!crd_known && itype == 0)
-        list_slices_int32(&a, &s, scratch);
-    else if (!crd_known)
-        list_slices_int64(&a, &s, scratch);
-    if (itype == 0)
-        fill_slices_int32(dtype, &a, &s, scratch, vals);
-    else
-        fill_slices_int64(dtype, &a, &s, scratch, vals);
-    free(scratch);
+    asp_parallel(asp_fill_parts, &job, n_parts, 1, 1, n_threads, ASP_ENTRY_NS * (double)nnz);
+    free(job.scratch);
     return 0;
 }

@@ -26,12 +26,22 @@ typedef struct {
     int32_t *first, *rows; /* NULL: slice s has the rows from s * lanes on */
     void *pos;
     int64_t *begin, *what;
-    int64_t n_slices, n_slots, n_listed;
+    int64_t n_slices, n_listed;
     int32_t *window, *sorted; /* a window of rows and one more slice each */
     int64_t *counts;          /* ASP_MAX_BUCKETS + 1 */
     uint64_t *keys;           /* a window's */
-    int32_t *stamp;           /* n_cols + lanes, zeroed: by diagonal, 1 + the group of rows that met it last */
 } asp_layout;
+
+/* A layout that is being made, in parts that several threads take. */
+typedef struct {
+    const asp_slice_rows *a;
+    const asp_slicing *how;
+    asp_layout *out;
+    int itype;
+    int64_t n_parts;
+    int32_t *n_diagonals; /* of each group of rows, or -1 */
+    int32_t *stamps;      /* for each part n_cols + lanes, zeroed: by diagonal, 1 + the group of rows that met it last */
+} asp_layout_job;
 
 /* Storage units of one slot's columns: 16 or 32 bits each; a diagonal and a wide column take 32 bits in any case. */
 static inline int64_t asp_slot_units(int kind, int64_t lanes, int bits)
@@ -69,3 +79,15 @@ static inline int32_t *asp_wide_columns(const asp_sliced *s, int64_t at)
 {
     return (int32_t *)((char *)s->crd + s->begin[at] * (s->bits / 8));
 }
+
+/* Values and columns to be written, in parts that several threads take. */
+typedef struct {
+    const asp_slice_rows *a;
+    const asp_sliced *s;
+    int dtype, itype, crd_known;
+    void *vals;
+    int64_t n_parts;
+    int32_t *scratch; /* for each part, twice n_cols + lanes; the first of them zeroed */
+} asp_slices_job;
+
+enum { ASP_SLICES_AT_ONCE = 64 };

@@ -27,3 +27,40 @@ void asp_trees_predict(int64_t n, const int32_t *ids, const int16_t *rows, int64
         for (int64_t p = 0; p < count; ++p) out[first + p] = (float)sum[p];
     }
 }
+
+int64_t asp_trees_decide(int64_t n, const asp_tree_node *nodes, int64_t n_trees, const int32_t *roots,
+                         const float *sketch, int64_t n_sketch, int32_t *target, asp_tree_node *kept,
+                         int32_t *kept_roots)
+{
+    /* Children come after their parents: backwards, a child's target is known. */
+    for (int64_t i = n - 1; i >= 0; --i) {
+        const asp_tree_node *one = nodes + i;
+        const int is_decided = one->feature >= 0 && one->feature < n_sketch;
+        target[i] = is_decided ? target[sketch[one->feature] <= one->at ? one->left : one->right] : (int32_t)i;
+        kept[i].feature = 0; /* whether it is reached */
+    }
+    for (int64_t t = 0; t < n_trees; ++t) kept[target[roots[t]]].feature = 1;
+    for (int64_t i = 0; i < n; ++i)
+        if (kept[i].feature && nodes[i].feature >= 0)
+            kept[target[nodes[i].left]].feature = kept[target[nodes[i].right]].feature = 1;
+    /* Numbers of what is kept; then each moves to its number. */
+    int64_t n_kept = 0;
+    for (int64_t i = 0; i < n; ++i) {
+        kept[i].left = (int32_t)n_kept;
+        n_kept += kept[i].feature;
+    }
+    for (int64_t t = 0; t < n_trees; ++t) kept_roots[t] = kept[target[roots[t]]].left;
+    for (int64_t i = 0; i < n; ++i) {
+        if (!kept[i].feature)
+            continue;
+        asp_tree_node moved = nodes[i];
+        const int64_t at = kept[i].left;
+        if (moved.feature >= 0) {
+            moved.left = kept[target[moved.left]].left;
+            moved.right = kept[target[moved.right]].left;
+            moved.feature -= (int32_t)n_sketch;
+        }
+        kept[at] = moved; /* at <= i: what lies there was moved before, and children lie behind */
+    }
+    return n_kept;
+}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import weakref
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -10,14 +11,15 @@ import numpy as np
 
 from autosparse import planner
 from autosparse.config import Effort, get_options, parse_setting
-from autosparse.engine import recollection
+from autosparse.engine import facts, recollection
 from autosparse.engine.driver import Driver
-from autosparse.engine.setup import bench_of, deliberation_of, driver_of, target_of
+from autosparse.engine.setup import bench_of, deliberation_of, target_of
 from autosparse.engine.slot import HasDtype, Slot, slot_for
 from autosparse.engine.trials import Bench
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operand import Operand
+from autosparse.payoff import Tier
 from autosparse.plan import Plan
 from autosparse.problem import Problem
 from autosparse.report import Report
@@ -67,8 +69,10 @@ def tune(
     slot.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
     bench = bench_of(operand, slot)
-    driver = driver_of(slot, operand)
     decision = planner.plan(bench, runs=runs, effort=wanted, budget_s=budget_s, progress=show)
+    if slot.driver is None:
+        slot.driver = Driver(slot, operand=weakref.ref(operand))
+    driver = slot.driver
     deliberation = deliberation_of(driver, operand)
     deliberation.bench = bench
     driver.install(deliberation, decision.plan, decision.trial)
@@ -166,6 +170,8 @@ def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
         saved_s=account.saved_s,
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=recollection.expected_gain(bench),
+        facts=facts.facts_of(problem),
+        tiers=_tiers(bench, plan.default_s or outlook.default_s),
         prices_s={
             "hash": prices.price_s("hash", problem.operand_bytes),
             "rank": prices.price_s("rank"),
@@ -173,6 +179,13 @@ def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
             "pack": prices.price_s("pack", problem.pattern.nnz),
         },
     )
+
+
+def _tiers(bench: Bench, default_s: float) -> tuple[Tier, ...]:
+    """Ways to tune this problem; none while the time of a product is not known."""
+    if not default_s:
+        return ()
+    return tuple(planner.tiers(bench, default_s=default_s, most=Effort.FULL, budget_s=bench.options.budget_s))
 
 
 def _scipy_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:

@@ -15,6 +15,7 @@ from autosparse._native import runtime_api
 from autosparse._native.c_build import code_digest
 from autosparse._version import __version__
 from autosparse.config import get_options, options
+from autosparse.engine import facts
 from autosparse.engine.experience import experience_of
 from autosparse.engine.setup import target_of
 from autosparse.engine.shelf import Shelf
@@ -25,7 +26,6 @@ from autosparse.operand import DATA, INDICES, INDPTR, Operand
 from autosparse.problem import Problem
 from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
 from autosparse.target import Target
-from autosparse.tuner import models
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.model import CostModel
@@ -167,7 +167,7 @@ def machine_facts() -> dict[str, Any]:
 
 def statistics_model(problem: Problem) -> CostModel:
     """The statistics tier's model of one problem."""
-    return models.statistics_model(problem)
+    return facts.statistics_model(problem)
 
 
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:

@@ -47,8 +47,9 @@ class Driver:
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
     operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
-    history_key: str = ""
+    name_in_history: Callable[[], str] = lambda: ""  # samples the structure; "" when the operand is gone
     n_counted: int = 0  # calls that the history knows of
+    _history_key: str = ""
     _counted_ns: int = 0
     _steps: Any = None  # generator
     _n_refusals: int = 0
@@ -62,6 +63,12 @@ class Driver:
         """Whether the matrix turned out to have another structure than the problem that is tuned."""
         bench = self.deliberation.bench if self.deliberation is not None else None
         return bench is not None and bench.is_stale
+
+    @property
+    def history_key(self) -> str:
+        """Names the problem in histories; "" where that is not to be known any more."""
+        self._history_key = self._history_key or self.name_in_history()
+        return self._history_key
 
     # -- accounts -----------------------------------------------------------------------------------------------
 
@@ -94,7 +101,7 @@ class Driver:
         """Tell the history about calls it does not know yet."""
         self.slot.settle()
         n_calls, product_ns = self.slot.n_calls, self.slot.product_ns
-        if self.history_key and n_calls > self.n_counted:
+        if n_calls > self.n_counted and self.history_key:
             experience.count(
                 self.history_key,
                 n_calls=n_calls - self.n_counted,
@@ -146,10 +153,11 @@ class Driver:
         """Whether the purse holds the step's price; if not, says when to look again."""
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.slot.options.budget_s
-        verdict = payoff.weigh(step.price_s, account=account, outlook=outlook, path_price_s=step.path_price_s)
+        terms: dict[str, Any] = {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
+        verdict = payoff.weigh(step.price_s, account=account, outlook=outlook, **terms)
         if verdict.pays and not out_of_budget:
             return True
-        look_s = payoff.next_look_s(step.price_s, account=account, outlook=outlook, path_price_s=step.path_price_s)
+        look_s = payoff.next_look_s(step.price_s, account=account, outlook=outlook, **terms)
         # Doubling at the latest: the history wants to be told, and estimates change.
         look_s = max(account.product_s * 1.02, min(look_s, account.product_s * 2.0 + 1e-3))
         self._look_at(account.product_s * 4.0 if out_of_budget else look_s)
@@ -282,7 +290,11 @@ class Driver:
         if isinstance(step, Pause):
             return f"compare with the default kernel again after {max(0, self._resume_at - self.slot.n_calls)} products"
         what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
-        return f"{what}: {payoff.weigh(step.price_s, account=self.account(), outlook=self.outlook()).reason}"
+        verdict = payoff.weigh(
+            step.price_s, account=self.account(), outlook=self.outlook(), path_price_s=step.path_price_s,
+            on_credit=step.on_credit,
+        )  # fmt: skip
+        return f"{what}: {verdict.reason}"
 
     def _stop(self) -> None:
         """No more tuning for this problem; the champion, if any, goes on."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
+from autosparse.engine.facts import COUNTER
 from autosparse.engine.trials import Bench
 from autosparse.errors import RecordError
 from autosparse.log import event
@@ -88,11 +89,11 @@ def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
 
 def scorer_of(weights: LearnedWeights) -> Scorer:
     """The cost model of `weights` on the runtime; RecordError when they cannot be used."""
-    from autosparse._native.trees import predicted
+    from autosparse._native.trees import decided, predicted
     from autosparse._native.waconet import PredictorWeights
     from autosparse.tuner.scorers import ScorerFactory
 
-    return ScorerFactory(convolve, PredictorWeights.of, predicted)(weights)
+    return ScorerFactory(convolve, PredictorWeights.of, predicted, COUNTER, decided)(weights)
 
 
 def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
@@ -142,7 +143,7 @@ class Asker:
         pattern = problem.pattern
         found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
         self.bench.experience.observe("features", clock() - start_s, self._n_entries)
-        self.bench.store.save("features", self._key, {"values": [float(value) for value in found]})
+        self.bench.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
 
     @property

@@ -30,7 +30,7 @@ def expected_gain(bench: Bench) -> float:
 
 def recall(bench: Bench) -> Plan | None:
     """The plan that an earlier call or process found for this problem on this machine, if any."""
-    record = bench.store.load("plan", plan_key(bench.problem))
+    record = bench.store.load("plan", _key_of(bench))
     if record is None:
         return None
     try:
@@ -43,7 +43,13 @@ def remember(bench: Bench, plan: Plan) -> None:
     """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced."""
     old = recall(bench)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
-        bench.store.save("plan", plan_key(bench.problem), cache.plan_to_record(plan))
+        bench.store.save_later("plan", _key_of(bench), lambda: cache.plan_to_record(plan))
+
+
+def _key_of(bench: Bench) -> str:
+    """`plan_key` of its problem, made once."""
+    bench.plan_key = bench.plan_key or plan_key(bench.problem)
+    return bench.plan_key
 
 
 def plan_key(problem: Problem) -> str:

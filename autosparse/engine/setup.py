@@ -34,12 +34,12 @@ def deliberation_of(driver: Driver, operand: AnyOperand) -> Deliberation:
     slot = driver.slot
     options = slot.options
     experience = experience_of(cache.open_store(options), Target.host())
-    dtype = slot.dtype.name
-    driver.history_key = history_key(
-        operand, operation=slot.operation, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols, dtype=dtype
-    )
     reference = weakref.ref(operand)
-    key = driver.history_key
+
+    def name() -> str:
+        return _name_in_history(reference(), slot)
+
+    driver.name_in_history = name
     n_bytes = operand.structure_bytes + operand.nnz * slot.dtype.itemsize
     deliberation = Deliberation(
         make_bench=lambda: bench_of(_alive(reference), slot),
@@ -47,13 +47,23 @@ def deliberation_of(driver: Driver, operand: AnyOperand) -> Deliberation:
         recall_price_s=experience.prices.price_s("recall"),
         hash_price_s=experience.prices.price_s("hash", n_bytes),
         import_price_s=experience.prices.price_s("import"),
-        runs_expected=lambda: experience.runs_expected(key),
+        runs_expected=lambda: experience.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
     )
     if _report_counts not in _reporters:
         _reporters.append(_report_counts)
         before_flush(_report_counts)
     return deliberation
+
+
+def _name_in_history(operand: AnyOperand | None, slot: Slot) -> str:
+    """`history_key` of the slot's problem; "" when its operand is gone."""
+    if operand is None:
+        return ""
+    return history_key(
+        operand, operation=slot.operation, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols,
+        dtype=slot.dtype.name,
+    )  # fmt: skip
 
 
 _reporters: list[Callable[[], None]] = []

@@ -13,6 +13,8 @@ from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, get_options
 from autosparse.engine.shelf import Shelf
 from autosparse.operand import Operand
+from autosparse.ops import OPS
+from autosparse.payoff import CREDIT
 from autosparse.problem import columns_bucket
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from autosparse.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
-FIRST_STEP_S: Final = 4e-4
+FIRST_STEP_S: Final = 2e-4
 """Price of the first step of tuning, a look into the cache: nothing is thought of before it is affordable."""
 FIRST_IMPORT_S: Final = 0.06
 """... once per process, with loading the modules of tuning."""
@@ -109,7 +111,9 @@ def slot_for(
     slot = engine.slots.get(key)
     if slot is None:
         flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
-        look_ns = _first_look_ns(options) if rows.dtype == operand.dtype else FOREVER_NS  # converted values: untuned
+        look_ns = (
+            _first_look_ns(options, operation, n_vecs) if rows.dtype == operand.dtype else FOREVER_NS
+        )  # converted values: untuned
         slot = Slot(
             options, transposed, rows.dtype, max(1, n_vecs), options.threads or 0, flags, look_ns, operation=operation
         )
@@ -125,11 +129,13 @@ def _decisive(options: Options) -> tuple[Any, ...]:
     return options.threads, options.deterministic, is_off, options.cache, options.cache_dir, options.isa
 
 
-def _first_look_ns(options: Options) -> float:
+def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     """Product time after which tuning is thought of."""
     if options.effort is Effort.OFF or options.deterministic or options.overhead <= 0:
         return float("inf")
     if options.runs is not None:
         return 0.0
-    price_s = FIRST_STEP_S if "autosparse.engine.setup" in sys.modules else FIRST_IMPORT_S
-    return price_s / options.overhead * 1e9
+    if "autosparse.engine.setup" in sys.modules:
+        gain = OPS[operation].prior_gain(n_vecs)
+        return FIRST_STEP_S / ((1.0 + CREDIT * gain) * options.overhead) * 1e9
+    return FIRST_IMPORT_S / options.overhead * 1e9

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import itertools
 import math
 import time
@@ -18,6 +17,7 @@ from autosparse.engine.calls import Call
 from autosparse.engine.experience import Experience
 from autosparse.engine.handling import HANDLINGS, Handling
 from autosparse.engine.shelf import Packing, Shelf
+from autosparse.engine.specs import spec_of, supports_of
 from autosparse.errors import BuildError, FallbackWarning, PackError, RecordError, StructureError, warn_once
 from autosparse.log import event
 from autosparse.operand import NativeRows, Operand
@@ -86,13 +86,12 @@ class KernelTrial:
         return bound_to
 
     def build_price_s(self) -> float:
-        """Expected seconds of `build`: a compile, or only loading what the cache holds."""
+        """Expected seconds of `build`: a compile, or loading what the cache holds, or nothing."""
         if self.schedule is None or self.kernel is not None:
             return 0.0
-        is_built = _native.is_built(
-            self.bench.spec(self.schedule), store=self.bench.store, compiler=self.bench.options.compiler
-        )
-        return self.bench.experience.prices.price_s("load" if is_built else "compile")
+        if self.bench.loaded(self.schedule) is not None:
+            return 0.0
+        return self.bench.experience.prices.price_s("load" if self.bench.is_built(self.schedule) else "compile")
 
     def pack_price_s(self) -> float:
         """Expected seconds of `pack`."""
@@ -251,13 +250,6 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
     return rows.n_major, rows.n_minor, rows.index_code, rows.indptr[0], rows.indices[0], rows.data[0]
 
 
-@functools.cache
-def _supports_of(dtype: str) -> Callable[[str, SuperSchedule], str | None]:
-    if dtype in _native.VALUE_BYTES:
-        return _native.supports
-    return lambda operation, schedule: f"kernels are not generated for {dtype}"
-
-
 @dataclass(slots=True, eq=False)
 class Bench:
     """Makes trials of one problem on one operand; what they need beside their schedule."""
@@ -270,7 +262,9 @@ class Bench:
     shelf: Shelf
     structure_version: int
     failures: list[str] = field(default_factory=list)
+    plan_key: str = ""  # under which the plan is remembered, once it was asked for
     is_stale: bool = False  # the matrix has another structure than the problem by now
+    _mapped: dict[int, tuple[Any, Any]] = field(default_factory=dict)  # schedules, kept alive, and their kernels
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
     _patience_s: float = PATIENCE_S
 
@@ -294,24 +288,33 @@ class Bench:
 
     def spec(self, schedule: SuperSchedule) -> Any:
         """What the kernel's code depends on."""
-        problem = self.problem
-        return _native.KernelSpec(
-            problem.operation, schedule, problem.dtype, problem.pattern.index_dtype, problem.target.isa,
-            problem.deterministic,
-        )  # fmt: skip
+        return spec_of(self.problem, schedule)
+
+    def loaded(self, schedule: SuperSchedule) -> Any:
+        """The kernel of `schedule` where this process has it mapped, looked up once."""
+        if id(schedule) not in self._mapped:
+            kernel = _native.loaded(self.spec(schedule), compiler=self.options.compiler)
+            self._mapped[id(schedule)] = schedule, kernel
+        return self._mapped[id(schedule)][1]
+
+    def is_built(self, schedule: SuperSchedule) -> bool:
+        """Whether the kernel of `schedule` needs no compiler."""
+        spec, compiler = self.spec(schedule), self.options.compiler
+        return self.loaded(schedule) is not None or _native.is_built(spec, store=self.store, compiler=compiler)
 
     @property
     def supports(self) -> Callable[[str, SuperSchedule], str | None]:
-        """(operation, schedule) -> why no kernel can be made of it for this problem, or None.
-
-        One function for all benches of a dtype: spaces are remembered by it, and must not keep a bench alive.
-        """
-        return _supports_of(self.problem.dtype)
+        """See `supports_of`: spaces are remembered by this function, which must not keep a bench alive."""
+        return supports_of(self.problem.dtype)
 
     def build(self, trials: Sequence[Trial]) -> None:
         """Compile several kernels, in parallel where there is more than one."""
         ours = [trial for trial in trials if isinstance(trial, KernelTrial) and trial.schedule is not None]
-        wanted = [trial for trial in ours if trial.fits() and not self._failed_before(trial)]
+        for trial in ours:
+            trial.kernel = self.loaded(trial.schedule) if trial.schedule and trial.fits() else None
+        wanted = [one for one in ours if one.kernel is None and one.failed is None and not self._failed_before(one)]
+        if not wanted:
+            return
         specs = [self.spec(trial.schedule) for trial in wanted if trial.schedule is not None]
         compiler = self.options.compiler
         are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]
@@ -372,7 +375,7 @@ class Bench:
         trial.n_timed += 1
         if trial.schedule is None:
             return lambda: next(turns).by_default(self.n_threads(), self.flags)
-        # As in products, which make a call each for a tuned kernel: some microseconds that the default one saves.
+        # As in products, which make a call each for a tuned kernel: microseconds that the default one saves.
         return (lambda: trial.run(operand, copy.copy(next(turns)))) if trial.run(operand, self._calls[0]) else None
 
     def _wait_for_threads(self) -> None:

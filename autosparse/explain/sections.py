@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from autosparse.report import Report
 
 N_LISTED: Final = 12
-"""Most candidates listed; the others are counted."""
+"""Most candidates listed: the default kernel and the best; the others are counted."""
+SHOWN_BLOCKS: Final = ((2, 2), (3, 3), (4, 4), (8, 8))
+"""Blocks whose fill is told."""
+SHOWN_SLICES: Final = ((16, 1), (16, 512), (16, 8192))
+"""Rows of a slice and of a sorted window whose cells are told."""
 
 
 def sections(report: Report) -> tuple[Section, ...]:
@@ -82,6 +86,28 @@ def _tensor_problem(report: Report) -> Section:
     )
 
 
+def _pattern(report: Report) -> Section | None:
+    """What cost models look at."""
+    facts = report.facts
+    if facts is None or not facts.nnz:
+        return None
+    fills = ", ".join(f"{r} x {c} {facts.fill(r, c):.0%}" for r, c in SHOWN_BLOCKS)
+    cells = ", ".join(f"{sigma:,}: {facts.cells_per_entry(lanes, sigma):.2f}" for lanes, sigma in SHOWN_SLICES)
+    lanes, spread = SHOWN_SLICES[0][0], f"deviation {facts.row_cv:.2f} of the mean"
+    shared = f"{1 / facts.columns_per_entry:.3g} entries a column, {1 / facts.lines_per_entry:.3g} a cache line of x"
+    return Section(
+        title="Pattern",
+        facts=(
+            ("rows", f"longest {facts.max_row:,}, {spread}, {facts.empty_rows:.0%} empty"),
+            ("columns", f"{facts.mean_gap:,.3g} apart in a row"),
+            ("16 rows share", shared),
+            ("blocks filled", fills),
+            (f"cells an entry, {lanes} rows a slice", f"sorted within {cells}"),
+            ("on few diagonals", f"{facts.diagonal_share:.0%} of the entries"),
+        ),
+    )
+
+
 def _threads(problem: Problem) -> str:
     plural = "" if problem.threads == 1 else "s"
     return f"{problem.threads} thread{plural}" + (", one order of summation" if problem.deterministic else "")
@@ -94,11 +120,18 @@ def _plan(report: Report) -> Section:
         ("why", plan.why),
         ("effort", _effort(plan)),
         ("measured", "" if plan.is_default else seconds(plan.measured_s)),
-        ("predicted", seconds(plan.predicted_s)),
+        ("predicted", _predicted(plan, report.default_s)),
         ("default kernel", _against(report)),
     ]
     facts += [("failed", failure) for failure in report.failures]
     return Section(title="Plan", facts=_known(facts))
+
+
+def _predicted(one: Plan | Candidate, default_s: float | None) -> str:
+    """Seconds, or the ratio to the default kernel while its time is not known."""
+    if one.predicted_s is None and one.predicted_ratio is not None:
+        return seconds(one.predicted_ratio * default_s) if default_s else f"{one.predicted_ratio:.2f} x default"
+    return seconds(one.predicted_s)
 
 
 def _was_tuned(plan: Plan) -> bool:
@@ -138,9 +171,11 @@ def _price(report: Report) -> Section | None:
         ("spent, saved", _balance(report)),
         (
             "tuning",
-            seconds(plan.tune_s) + (" (paid by an earlier run)" if plan.remembered else "") if was_tuned else "",
+            _in_products(plan.tune_s, report) + (" (paid by an earlier run)" if plan.remembered else "")
+            if was_tuned
+            else "",
         ),
-        ("conversion", seconds(plan.pack_s) if was_tuned else ""),
+        ("conversion", _in_products(plan.pack_s, report) if was_tuned else ""),
         ("break-even", _break_even(report)),
         ("packed copy", n_bytes(plan.packed_bytes) + share),
         ("packed in all", f"{n_bytes(report.packed_bytes)} of {n_bytes(report.packed_limit_bytes)} allowed"),
@@ -149,6 +184,33 @@ def _price(report: Report) -> Section | None:
     if not was_tuned:
         facts.insert(3, ("would cost", ", ".join(f"{step} {seconds(s)}" for step, s in report.prices_s.items())))
     return Section(title="Price", facts=_known(facts))
+
+
+def _in_products(time_s: float, report: Report) -> str:
+    """Seconds, and how many products by the default kernel take as long."""
+    default_s = report.plan.default_s or report.default_s
+    if not default_s or time_s <= 0:
+        return seconds(time_s)
+    return f"{seconds(time_s)} = {time_s / default_s:,.3g} default products"
+
+
+def _tiers(report: Report) -> Section | None:
+    """What asking for more would take, and bring."""
+    default_s = report.plan.default_s or report.default_s
+    if not report.tiers or not default_s:
+        return None
+    header = ("", "takes", "default products", "expected to save", "paid back after")
+    rows = [
+        (
+            tier.name,
+            seconds(tier.price_s),
+            f"{tier.price_s / default_s:,.3g}",
+            f"{tier.gain:.0%}",
+            f"{count(tier.price_s / (tier.gain * default_s))} products" if tier.gain > 0 else "never",
+        )
+        for tier in report.tiers
+    ]
+    return Section(title="Tiers of tuning", table=(header, *rows))
 
 
 def _balance(report: Report) -> str:
@@ -163,7 +225,8 @@ def _break_even(report: Report) -> str:
     if runs is None:
         return ""
     if _was_tuned(report.plan):
-        return f"{count(runs)} products"
+        as_predicted = " if the model is right" if report.plan.measured_s is None else ""
+        return f"{count(runs)} products{as_predicted}"
     return f"about {count(runs)} products, if tuning saves {report.expected_gain:.0%} as expected"
 
 
@@ -195,7 +258,7 @@ def _candidates(report: Report) -> Section | None:
     left = len(everyone) - len(shown)
     return Section(
         title="Candidates",
-        table=(header, *(_row(one, report.plan) for one in shown)),
+        table=(header, *(_row(one, report) for one in shown)),
         lines=(f"and {left:,} more",) if left else (),
     )
 
@@ -203,15 +266,17 @@ def _candidates(report: Report) -> Section | None:
 def _order(candidate: Candidate) -> tuple[bool, bool, float]:
     """Measured ones by time, then predicted ones, then failures."""
     time_s = candidate.measured_s if candidate.measured_s is not None else candidate.predicted_s
+    time_s = candidate.predicted_ratio if time_s is None else time_s
     return candidate.failed is not None, candidate.measured_s is None, time_s if time_s is not None else float("inf")
 
 
-def _row(candidate: Candidate, plan: Plan) -> tuple[str, ...]:
+def _row(candidate: Candidate, report: Report) -> tuple[str, ...]:
+    plan, default_s = report.plan, report.plan.default_s or report.default_s
     remark = candidate.failed or ("runs" if candidate.schedule == plan.schedule else "")
     return (
         schedule_name(candidate.schedule),
         seconds(candidate.measured_s),
-        seconds(candidate.predicted_s),
+        _predicted(candidate, default_s),
         seconds(candidate.build_s),
         seconds(candidate.pack_s),
         n_bytes(candidate.packed_bytes),
@@ -221,8 +286,10 @@ def _row(candidate: Candidate, plan: Plan) -> tuple[str, ...]:
 
 SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     _problem,
+    _pattern,
     _plan,
     _price,
+    _tiers,
     _storage,
     _loops,
     _candidates,

@@ -143,5 +143,6 @@ MTTKRP: Final = Operation(
     expression="M[i,j] += T[i,k,l] * B[k,j] * C[l,j]",
     dense_index="j",
     reference=reference,
-    gain_prior={1: 0.05, 16: 0.10, 128: 0.10},
+    gain_prior={1: 0.20, 16: 0.40, 128: 0.30},
+    estimate_prior={1: 0.10, 16: 0.28, 128: 0.20},
 )

@@ -80,5 +80,6 @@ SDDMM: Final = Operation(
     expression="S[i,k] = A[i,k] * X[i,j] * Y[k,j]",
     dense_index="j",
     reference=reference,
-    gain_prior={1: 0.05, 16: 0.10, 128: 0.10},
+    gain_prior={1: 0.03, 16: 0.03, 128: 0.05},
+    estimate_prior={1: 0.01, 16: 0.01, 128: 0.01},
 )

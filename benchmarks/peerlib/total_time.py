@@ -70,23 +70,25 @@ class Lazy:
             default_s=self.default_s,
             total_runs=None if total_runs is None else float(total_runs),
         )
-        for tier in self.tiers:
+        for number, tier in enumerate(self.tiers):
             now = found[-1]
-            first = self._first_that_pays(now, tier, tuning_s, outlook)
+            first = self._first_that_pays(now, tier, tuning_s, outlook, on_credit=number == 0)
             if first is None:
                 break
             tuning_s += tier.price_s
             found.append(Stretch(first=first, before_s=now.total_s(first) + tier.price_s, product_s=tier.product_s))
         return found
 
-    def _first_that_pays(self, now: Stretch, tier: Way, tuning_s: float, outlook: Outlook) -> int | None:
-        """The least number of products after which `tier` is bought."""
+    def _first_that_pays(
+        self, now: Stretch, tier: Way, tuning_s: float, outlook: Outlook, *, on_credit: bool
+    ) -> int | None:
+        """The least number of products after which `tier` is bought; the first one needs no compiler: on credit."""
 
         def pays(n_runs: int) -> bool:
             product_s = now.total_s(n_runs) - tuning_s
             saved_s = n_runs * self.default_s - product_s
             account = Account(n_calls=n_runs, product_s=product_s, tuning_s=tuning_s, saved_s=saved_s)
-            return payoff.weigh(tier.price_s, account=account, outlook=outlook).pays
+            return payoff.weigh(tier.price_s, account=account, outlook=outlook, on_credit=on_credit).pays
 
         if pays(now.first):
             return now.first

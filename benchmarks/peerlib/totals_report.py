@@ -44,7 +44,7 @@ def lazy(record: Record, tiers: Sequence[str]) -> Lazy:
     """The library by itself: default products, then `tiers` as they pay."""
     return Lazy(
         default_s=record["times"]["default"]["median_s"],
-        tiers=tuple(way(record, tier) for tier in tiers),
+        tiers=tuple(way(record, tier) for tier in tiers if tier in record["times"]),
         gain=record["gain"],
         overhead=record["overhead"],
     )
@@ -54,7 +54,7 @@ def totals(record: Record) -> dict[str, Total]:
     """Label -> total time of N products."""
     found: dict[str, Total] = {label: way(record, n).total_s for n, label in LABELS.items() if n in record["times"]}
     for label, tiers in LAZY.items():
-        if all(tier in record["times"] for tier in tiers):
+        if tiers[0] in record["times"]:
             one = lazy(record, tiers)
             found[label] = one.total_s
             found[f"{label}, N told"] = lambda n, one=one: one.total_s(n, is_told=True)  # type: ignore[misc]
@@ -157,6 +157,8 @@ def _tier_rows(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
 def _lazily(records: Sequence[Record], label: str, tiers: Sequence[str]) -> str:
     """When the library by itself begins to tune, and when it has caught up."""
     lazies = [lazy(record, tiers) for record in records]
+    chose = [any(record["prices"].get(tier, {}).get("schedule") for tier in tiers) for record in records]
+    tuned = [one.break_even() for one, has in zip(lazies, chose, strict=True) if has and len(one.stretches()) > 1]
     begun = [stretches[1].first for one in lazies if len(stretches := one.stretches()) > 1]
     ahead = [n for one in lazies if (n := one.break_even()) is not None]
     said = f"{label}: tunes on {len(begun)} of {len(lazies)} matrices"
@@ -164,6 +166,9 @@ def _lazily(records: Sequence[Record], label: str, tiers: Sequence[str]) -> str:
         said += f", first after {_short(statistics.median(begun))} products (median)"
     if ahead:
         said += f"; not behind default products any more from product {_short(statistics.median(ahead))} on (median)"
+    if tuned:
+        middle = statistics.median(math.inf if n is None else n for n in tuned)
+        said += f"; of the {len(tuned)} for which another kernel was chosen, from product {_short(middle)} on (median)"
     return f"{said}; on {len(lazies) - len(ahead)} always behind by what tuning took.\n"
 
 

@@ -12,7 +12,7 @@ from autosparse.tuner import spaces
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.generators import generate
 
-from autosparse.engine import trials
+from autosparse.engine import specs, trials
 from autosparse.engine.calls import MatmulCall
 from autosparse.engine.collecting import bench_for
 
@@ -80,5 +80,5 @@ def test_spaces_keep_no_bench_and_no_pattern_alive():
     gc.collect()
     assert found[0] is found[1]
     assert [pattern() for pattern in patterns] == [None, None]
-    refuses = trials._supports_of("complex64")
+    refuses = specs.supports_of("complex64")
     assert "complex64" in refuses("matmul", found[0][0])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from autosparse.tuner.statistics import pattern_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,8 @@ from autosparse.explain.page import write_whole
 from autosparse.explain.units import count, n_bytes, seconds
 from autosparse.formats import Format
 from autosparse.pattern import Pattern
-from autosparse.plan import Plan
+from autosparse.payoff import Tier
+from autosparse.plan import Candidate, Plan
 from tests.explain.samples import BLOCKS, CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
 
 needs_matplotlib = pytest.mark.skipif(not pictures.have_matplotlib(), reason="the plot extra is not installed")
@@ -258,3 +260,70 @@ def test_units_at_the_edges():
         "0 B",
     ]
     assert [n_bytes(1536), n_bytes(5 << 30), count(None), count(1234.2)] == ["1.5 KiB", "5 GiB", "-", "1,235"]
+
+
+# -- pattern, tiers, predictions ------------------------------------------------------------------------------------
+
+
+def test_features_of_the_pattern_are_told():
+    made = pattern(n_rows=64, n_cols=64, n_per_row=4)
+    text = str(Explanation(report(problem=problem(pattern=made), facts=pattern_facts(made))))
+    facts = pattern_facts(made)
+    for said in (
+        "Pattern", "longest 4, deviation 0.00 of the mean, 0% empty", f"2 x 2 {facts.fill(2, 2):.0%}", "8,192: 1.00",
+        f"{facts.diagonal_share:.0%} of the entries", f"{1 / facts.columns_per_entry:.3g} entries a column",
+    ):  # fmt: skip
+        assert said in text, said
+
+
+def test_an_empty_pattern_and_a_tensor_have_no_features():
+    empty = pattern(n_rows=3, n_cols=3, n_per_row=0)
+    assert "Pattern" not in str(Explanation(report(problem=problem(pattern=empty), facts=pattern_facts(empty))))
+    assert "Pattern" not in str(Explanation(report(facts=None)))
+
+
+def test_an_estimate_is_told_in_ratios_until_products_have_taken_time():
+    estimate = Plan(
+        schedule=BLOCKS, why="the model expects it to be the fastest", effort="estimate", tune_s=0.03, pack_s=0.01,
+        predicted_ratio=0.6, candidates=(
+            Candidate(schedule=None, predicted_ratio=1.0), Candidate(schedule=BLOCKS, predicted_ratio=0.6),
+            Candidate(schedule=NARROW, predicted_ratio=0.75),
+        ),
+    )  # fmt: skip
+    before = str(Explanation(report(estimate)))
+    assert "0.60 x default" in before
+    assert "0.75 x default" in before
+    assert "break-even" not in before
+    after = str(Explanation(report(estimate, default_s=1e-3)))
+    assert "600 us" in after
+    assert "750 us" in after
+    assert "30 ms = 30 default products" in after
+    assert "10 ms = 10 default products" in after
+    assert "100 products if the model is right" in after
+
+
+def test_the_ten_best_candidates_are_listed_with_predicted_and_measured_times():
+    others = [dataclasses.replace(BLOCKS, prefetch=n) for n in range(20, 31)]
+    predicted = tuple(Candidate(schedule=one, predicted_ratio=0.5 + 0.01 * n) for n, one in enumerate(others))
+    plan = dataclasses.replace(TUNED, candidates=(*CANDIDATES, *predicted))
+    text = str(Explanation(report(plan)))
+    assert "Candidates" in text
+    for n in range(10):
+        assert f"prefetch {20 + n}" in text
+    assert seconds((0.5 + 0.0) * 2e-3) in text
+    assert "2.1 ms" in text  # the default kernel's predicted time beside its measured 2 ms
+
+
+def test_tiers_are_told_in_default_products():
+    tiers = (Tier(name="estimate", price_s=0.03, gain=0.2), Tier(name="measure", price_s=1.5, gain=0.3),
+             Tier(name="full", price_s=30.0, gain=0.0))  # fmt: skip
+    text = str(Explanation(report(UNTUNED, default_s=1e-3, tiers=tiers)))
+    lines = {line.split()[0]: line for line in text.splitlines() if line.strip()}
+    assert lines["estimate"].split() == ["estimate", "30", "ms", "30", "20%", "150", "products"]
+    assert lines["measure"].split()[-2:] == ["5,000", "products"]
+    assert lines["full"].endswith("never")
+    assert "Tiers" not in str(Explanation(report(UNTUNED, tiers=tiers)))  # how long a product takes is not known
+
+
+def test_a_tuned_plan_tells_its_price_in_default_products():
+    assert "996 ms = 498 default products" in str(Explanation(report()))

@@ -55,9 +55,15 @@ def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(tr
     np.testing.assert_array_equal(again.nodes, trees.nodes)
     np.testing.assert_allclose(trees.joined(again).on(pattern).predict(codes), 2 * whole, rtol=1e-5, atol=1e-5)
     if runtime_api.available:
-        from autosparse._native.trees import predicted
+        from autosparse._native.trees import decided, predicted
 
         np.testing.assert_allclose(predicted(left, codes), whole, rtol=1e-5, atol=1e-5)
+        native = decided(trees, pattern)
+        assert native.n_sketch == 0
+        assert len(native.nodes) <= len(left.nodes)
+        np.testing.assert_array_equal(native.predict(codes), left.predict(codes))
+        np.testing.assert_array_equal(predicted(native, codes), predicted(left, codes))
+        Trees(native.nodes, native.roots, native.base, 0)  # sound
         ids = rng.integers(0, max(1, n), 7 if n else 0).astype(np.int32)
         np.testing.assert_allclose(predicted(left, codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
 

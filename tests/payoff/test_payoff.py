@@ -71,6 +71,61 @@ def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account
 
 
 @given(accounts, outlooks, seconds)
+def test_what_pays_by_rent_pays_on_credit_and_no_step_takes_more_than_its_purse(
+    account: Account, outlook: Outlook, price_s: float
+) -> None:
+    on_credit = payoff.weigh(price_s, account=account, outlook=outlook, on_credit=True).pays
+    assert on_credit or not pays(price_s, account, outlook)
+    if on_credit and price_s > payoff.NO_PRICE_S:
+        rent_s = payoff.rent_purse_s(account, outlook) + payoff.credit_purse_s(account, outlook)
+        limit = max(rent_s, payoff.promise_purse_s(outlook))
+        assert account.tuning_s + price_s <= limit * (1 + 1e-9)
+
+
+@given(accounts, outlooks, seconds)
+def test_a_look_on_credit_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
+    outlook = dataclasses.replace(outlook, total_runs=None)
+    look_s = payoff.next_look_s(price_s, account=account, outlook=outlook, on_credit=True)
+    assert look_s >= account.product_s
+    before_s = look_s * 0.99
+    if math.isfinite(look_s) and before_s > account.product_s * 1.02:
+        n_more = (before_s - account.product_s) / account.mean_s
+        then = dataclasses.replace(account, n_calls=account.n_calls + int(n_more), product_s=before_s)
+        assert not payoff.weigh(price_s, account=then, outlook=outlook, on_credit=True).pays
+
+
+tiers = st.lists(
+    st.builds(payoff.Tier, name=st.sampled_from("abc"), price_s=st.floats(0, 10), gain=st.floats(0, 0.9)), max_size=4
+)
+
+
+@given(tiers, st.floats(1, 1e6), st.floats(1e-6, 1.0))
+def test_the_tier_picked_is_the_best_of_all_and_better_than_none(
+    offered: list[payoff.Tier], n_runs: float, default_s: float
+) -> None:
+    picked = payoff.pick(offered, n_runs=n_runs, default_s=default_s)
+    totals = [tier.total_s(n_runs, default_s) for tier in offered]
+    if picked is None:
+        assert all(total_s >= n_runs * default_s for total_s in totals)
+    else:
+        assert picked.total_s(n_runs, default_s) == min(totals)
+        assert min(totals) < n_runs * default_s
+
+
+@given(tiers, st.floats(1, 1e5), factors, st.floats(1e-6, 1.0))
+def test_more_products_never_pick_a_tier_that_saves_less(
+    offered: list[payoff.Tier], n_runs: float, f: float, default_s: float
+) -> None:
+    few, many = (payoff.pick(offered, n_runs=n, default_s=default_s) for n in (n_runs, n_runs * f))
+    if few is not None:
+        assert many is not None
+        # Of tiers whose totals are as good as equal either may come.
+        slack_s = 1e-9 * (n_runs * f * default_s + few.price_s + many.price_s)
+        apart_s = abs(few.total_s(n_runs, default_s) - many.total_s(n_runs, default_s))
+        assert many.gain >= few.gain or apart_s <= slack_s
+
+
+@given(accounts, outlooks, seconds)
 def test_a_bought_step_stays_within_its_purse(account: Account, outlook: Outlook, price_s: float) -> None:
     if pays(price_s, account, outlook) and price_s > payoff.NO_PRICE_S:
         limit = max(payoff.rent_purse_s(account, outlook), payoff.promise_purse_s(outlook))
@@ -98,17 +153,20 @@ def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlo
     true_gain=st.floats(-0.5, 0.8),
     overhead=st.floats(0.01, 0.2),
     n_runs=st.integers(1, 3000),
+    on_credit=st.booleans(),
 )
 def test_ski_rental_total_is_bounded_whatever_tuning_brings(
-    prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int
+    prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, on_credit: bool
 ) -> None:
     """Steps in a row, the last one brings `true_gain` (or a kernel that lost the race: no gain).
 
-    Total <= (1 + overhead) * N * d always, and with speed-up s = d / t it is <= (1 + overhead) * s * OPT.
+    Total <= (1 + share) * N * d always, and with speed-up s = d / t it is <= (1 + share) * s * OPT; the share is that
+    of rent, and where every step is bought on credit that of both.
     """
     gain = max(0.0, true_gain)
     account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
     queue, tuned = list(prices), False
+    share = overhead * (1 + payoff.CREDIT * outlook.gain if on_credit else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
         account = dataclasses.replace(
@@ -117,13 +175,14 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
             product_s=account.product_s + run_s,
             saved_s=account.saved_s + default_s - run_s,
         )
-        while queue and payoff.weigh(queue[0], account=account, outlook=outlook, path_price_s=sum(queue)).pays:
+        terms = {"outlook": outlook, "on_credit": on_credit}
+        while queue and payoff.weigh(queue[0], account=account, path_price_s=sum(queue), **terms).pays:
             account = dataclasses.replace(account, tuning_s=account.tuning_s + queue.pop(0))
             tuned = not queue
     total_s = account.product_s + account.tuning_s
-    assert total_s <= (1 + overhead) * n_runs * default_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
+    assert total_s <= (1 + share) * n_runs * default_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
     best_s = min(n_runs * default_s, sum(prices) + n_runs * default_s * (1 - gain))
-    assert total_s <= (1 + overhead) / (1 - gain) * best_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
+    assert total_s <= (1 + share) / (1 - gain) * best_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
 
 
 @given(accounts, outlooks, seconds, st.integers(2, 10**5))

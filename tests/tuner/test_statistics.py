@@ -6,9 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from autosparse.tuner import statistics
+from autosparse.tuner import counts
+from autosparse.tuner.counts import BLOCK_SIZES, MAX_DIAGONAL_CELLS, PANEL
 from autosparse.tuner.generators import generate
-from autosparse.tuner.statistics import BLOCK_SIZES, pattern_facts
+from autosparse.tuner.statistics import pattern_facts
 
 
 @pytest.mark.parametrize("family", ["stencil", "blocks", "rmat", "hypersparse"])
@@ -26,8 +27,8 @@ def test_blocks_of_a_small_pattern_are_counted_exactly(family, transposed):
 
 def test_only_what_is_asked_for_is_counted_and_only_once(monkeypatch):
     counted = []
-    count = statistics._n_blocks
-    monkeypatch.setattr(statistics, "_n_blocks", lambda *given: counted.append(given[2:]) or count(*given))
+    count = counts._n_blocks
+    monkeypatch.setattr(counts, "_n_blocks", lambda *given: counted.append(given[2:]) or count(*given))
     facts = pattern_facts(generate("mesh", nnz=5_000, seed=1).to_pattern())
     assert counted == []
     assert facts.fill(4, 2) == facts.fill(4, 2)
@@ -41,10 +42,10 @@ def test_diagonals_are_those_of_panels(family):
     rows, columns = found.indices
     facts = pattern_facts(found.to_pattern(), n_sample=1 << 20)
     n_on_few, n_cells = 0, 0
-    for panel in np.unique(rows // statistics.PANEL):
-        mine = rows // statistics.PANEL == panel
-        cells = statistics.PANEL * np.unique(columns[mine] - rows[mine]).size
-        if cells <= statistics.MAX_DIAGONAL_CELLS * mine.sum():
+    for panel in np.unique(rows // PANEL):
+        mine = rows // PANEL == panel
+        cells = PANEL * np.unique(columns[mine] - rows[mine]).size
+        if cells <= MAX_DIAGONAL_CELLS * mine.sum():
             n_on_few, n_cells = n_on_few + int(mine.sum()), n_cells + cells
     assert facts.diagonal_share == pytest.approx(n_on_few / found.nnz)
     assert facts.diagonal_cells == pytest.approx(n_cells / n_on_few if n_on_few else 1.0)

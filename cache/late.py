@@ -1,0 +1,76 @@
+"""Writing a little later: one daemon thread settles stores that have put records off; at exit the rest is written."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import queue
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from autosparse.cache.store import Store
+
+DELAY_S: Final = 0.02
+"""Between a record and its writing: what follows a tuning are products, which are not to wait for it."""
+
+_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+"""Those that have ever put something off."""
+_waiting: queue.SimpleQueue[weakref.ref[Store]] = queue.SimpleQueue()
+_writer: threading.Thread | None = None
+_mutex = threading.Lock()
+_writing = threading.Lock()
+"""Held while the thread writes: the process does not end in the middle of a file."""
+_is_over = False
+
+
+def write_soon(store: Store) -> None:
+    """Have `store.settle()` called soon, by the exit of the process at the latest."""
+    global _writer
+    with _mutex:
+        _stores.add(store)
+        if _writer is None or not _writer.is_alive():
+            _register_hooks()
+            _writer = threading.Thread(target=_write, name="autosparse-cache", daemon=True)
+            _writer.start()
+    _waiting.put(weakref.ref(store))
+
+
+def settle_all() -> None:
+    """Write everything that was put off, now."""
+    for store in list(_stores):
+        store.settle()
+
+
+def _finish() -> None:
+    """At exit: wait for the thread, then write the rest."""
+    global _is_over
+    with _writing:
+        _is_over = True
+    settle_all()
+
+
+def _write() -> None:
+    while True:
+        store = _waiting.get()()
+        time.sleep(DELAY_S)
+        with _writing:
+            if store is not None and not _is_over:
+                store.settle()
+        del store
+
+
+@functools.lru_cache(maxsize=1)
+def _register_hooks() -> None:
+    atexit.register(_finish)
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=_forget)
+
+
+def _forget() -> None:
+    """In a forked child the thread does not exist; whoever asks next starts another."""
+    global _writer, _waiting, _mutex, _writing
+    _writer, _waiting, _mutex, _writing = None, queue.SimpleQueue(), threading.Lock(), threading.Lock()

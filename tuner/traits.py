@@ -1,0 +1,91 @@
+"""What the traffic model reads of schedules, as columns of numbers: once for a list, whatever the pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.formats import SLICED_KINDS, LevelKind
+from autosparse.schedule import SuperSchedule
+
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+MOST_KNOWN: Final = 64
+SHARED_ORDERS: Final = ("first", "rcm")
+"""Orders of rows in which rows that share columns follow each other."""
+
+
+@dataclass(frozen=True, eq=False)
+class Traits:
+    """One entry per schedule; the default kernel (None) is plain CSR with a tile of its own (0)."""
+
+    r: Numbers  # rows of a block or slice
+    c: Numbers  # columns of a block
+    panel: Numbers  # columns of a panel; 0: there are none
+    sigma: Numbers
+    unroll: Numbers
+    tile: Numbers  # columns of the result computed in one pass; 0: as many as suit the machine
+    index_bits: Numbers  # 0: the user's own
+    is_default: Flags
+    is_sliced: Flags
+    is_diagonal: Flags
+    is_shared: Flags  # rows in one of SHARED_ORDERS
+    blocks: tuple[tuple[int, int], ...]  # distinct (r, c), and which of them each has
+    block_of: Numbers
+    slices: tuple[tuple[int, int], ...]  # distinct (r, sigma)
+    slice_of: Numbers
+    kept: dict[Hashable, Any] = field(default_factory=dict)  # what a model has made of them
+
+    @classmethod
+    def of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:
+        """Of `schedules`; those of a tuple are remembered as long as the tuple is."""
+        known = _known.get(id(schedules))
+        if known is not None and known[0] is schedules:
+            return known[1]
+        found = cls._of(schedules)
+        if isinstance(schedules, tuple):
+            while len(_known) >= MOST_KNOWN:
+                _known.pop(next(iter(_known)), None)
+            _known[id(schedules)] = schedules, found
+        return found
+
+    @classmethod
+    def _of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:
+        rows = [_row(one) for one in schedules]
+        r, c, panel, sigma, unroll, tile, bits, *flags = np.array(rows, np.int64).reshape(len(rows), 11).T
+        is_default, is_sliced, is_diagonal, is_shared = (flag.astype(bool) for flag in flags)
+        blocks, block_of = _numbered(r, c)
+        slices, slice_of = _numbered(r, sigma)
+        return cls(
+            r, c, panel, sigma, unroll, tile, bits, is_default, is_sliced, is_diagonal, is_shared,
+            blocks, block_of, slices, slice_of,
+        )  # fmt: skip
+
+
+_known: dict[int, tuple[Any, Traits]] = {}
+
+
+def _row(one: SuperSchedule | None) -> tuple[int, ...]:
+    if one is None:
+        return 1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0
+    fmt, kind = one.format, one.format.levels[1].kind
+    r, c = fmt.split("i"), fmt.split("k")
+    is_sliced, is_paneled = kind in SLICED_KINDS, fmt.order[0] == "k1" and kind not in SLICED_KINDS
+    return (
+        *((1, 1, c) if is_paneled else (r, 1 if is_sliced else c, 0)),
+        *(fmt.sigma, one.unroll, one.dense_split("j"), 0 if fmt.is_csr else fmt.index_bits),
+        *(0, int(is_sliced), int(kind is LevelKind.DIAGONAL), int(fmt.rows in SHARED_ORDERS)),
+    )
+
+
+def _numbered(one: Numbers, other: Numbers) -> tuple[tuple[tuple[int, int], ...], Numbers]:
+    """Distinct pairs, and the number of each entry's pair."""
+    pairs = list(zip(one.tolist(), other.tolist(), strict=True))
+    distinct = list(dict.fromkeys(pairs))
+    numbers = {pair: at for at, pair in enumerate(distinct)}
+    return tuple(distinct), np.array([numbers[pair] for pair in pairs], np.int64)
