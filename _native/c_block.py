@@ -30,6 +30,7 @@ class Used:
     heads: set[int] = field(default_factory=set)
     slices: set[int] = field(default_factory=set)
     folds: set[tuple[int, int]] = field(default_factory=set)
+    rows: set[int] = field(default_factory=set)  # entries at a time, of rows that are one call each
 
 
 @dataclass(frozen=True)
@@ -217,6 +218,8 @@ def _dense_load(shape: BlockShape, access: Access, cell: Cell) -> str:
         shape.used.partial.add(shape.lanes)
         return f"load_clamped_{shape.vector}({access.tensor}_, {values[-1]}, n_{axis.index})"
     clamped = [_clamp(shape, index, value, cell) for index, value in zip(access.indices, values, strict=True)]
+    if shape.spec.schedule.format.rows and access.indices[0] == "i":
+        clamped[0] = f"slice_rows[{clamped[0]}]"
     address = shape.address(access, clamped)
     return _load(shape, address, cell) if _has_axis(shape, access) else f"*({address})"
 

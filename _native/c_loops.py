@@ -13,6 +13,7 @@ from autosparse._native.c_gather import GatherShape, emit_gather_init, emit_gath
 from autosparse._native.c_parallel import emit_parallel
 from autosparse._native.c_prefetch import emit_prefetch
 from autosparse._native.c_private import emit_private
+from autosparse._native.c_rows import emit_whole_row
 from autosparse._native.c_sampled import emit_sampled_store, narrow_widths, sampled_declarations
 from autosparse._native.c_slices import emit_slice, slice_declarations
 from autosparse._native.c_types import C_INDICES, C_VALUES
@@ -223,6 +224,7 @@ def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
     low, high = fiber_text(node.level)
     out.line(f"int64_t p_{name} = {low};")
     out.line(f"const int64_t end_{name} = {high};")
+    emit_whole_row(emitter, node, scope)
     step = node.unroll
     while step:
         text = f"p_{name} + {step} <= end_{name}"

@@ -233,8 +233,11 @@ def _position(node: ir.Block, cell: Env, machine: _Machine) -> int:
 
 def _factor(access: Access, cell: Env, machine: _Machine) -> Any:
     """Value of a dense operand; padding past its end meets its last one."""
-    values = zip(_indices(access, cell, machine), access.indices, strict=True)
-    return machine.dense[access.tensor][tuple(min(value, cell[f"n_{index}"] - 1) for value, index in values)]
+    pairs = zip(_indices(access, cell, machine), access.indices, strict=True)
+    at = [min(value, cell[f"n_{index}"] - 1) for value, index in pairs]
+    if machine.packed.fmt.rows and access.indices[0] == "i":
+        at[0] = int(machine.packed.crd["rows"][at[0]])
+    return machine.dense[access.tensor][tuple(at)]
 
 
 def _accumulate(node: ir.Block, env: Env, machine: _Machine) -> None:

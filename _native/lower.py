@@ -82,7 +82,7 @@ def supports(operation: str, schedule: SuperSchedule) -> str | None:
         return f"{', '.join(foreign)} is no dense index of {expression}"
     if schedule.format.is_sliced:
         return reason_unsupported(schedule)
-    if schedule.format.rows and operation != "matmul":
+    if schedule.format.rows and operation == "mttkrp":
         return f"rows={schedule.format.rows}: results of {operation} are in the order of the operand's own rows"
     if schedule.format.rows and not schedule.dense_splits and "i0" in schedule.format.order:
         return f"rows={schedule.format.rows}: rows that are vector lanes are written as neighbours"

@@ -105,7 +105,9 @@ class BlockWriter:
     def place(self, access: Access) -> str:
         """Offset of an element of a dense operand, its indices held back."""
         at = [f"at_{index}" if self.may_pass_end(index) else self.index(index) for index in access.indices]
-        at = [f"({text})" if " " in text else text for text in at]
+        if self.emitter.spec.schedule.format.rows and access.indices[0] == "i":
+            at[0] = f"load_i32(slice_rows, {at[0]})"
+        at = [f"({text})" if " " in text and not text.startswith("load_") else text for text in at]
         return at[0] if len(at) == 1 else f"{at[0]} * ld{access.tensor} + {at[1]}"
 
     def loaded(self, accesses: Sequence[Access]) -> Iterator[Quantity]:

@@ -151,9 +151,7 @@ def pack_generic(
     listed: dict[str, Array] = {}
     if fmt.rows:
         by_rows, _ = native_packers.rows_of(pattern, values, transposed=transposed)
-        order = listed["rows"] = row_orders.order_of(by_rows, fmt.rows)
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size, dtype=order.dtype)
+        listed["rows"], place = row_orders.places(by_rows, fmt.rows)
         entries["i"] = place[entries["i"]].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, _sizes(pattern, transposed), types)

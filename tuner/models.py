@@ -21,7 +21,7 @@ def _matmul_model(problem: Problem) -> CostModel:
 
 MODELS: Final[Mapping[str, Callable[[Problem], CostModel]]] = {
     "matmul": _matmul_model,
-    "sddmm": lambda problem: SampledModel(pattern_facts(problem.matrix)),
+    "sddmm": lambda problem: SampledModel(pattern_facts(problem.matrix), locality=Locality(problem.matrix)),
     "mttkrp": lambda problem: TensorModel(tensor_facts(problem.tensor, problem.mode)),
 }
 

@@ -51,7 +51,8 @@ def _n_differences(one: SuperSchedule, other: SuperSchedule) -> int:
 
 def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
     """The members that can be lowered; problems of one outline share them. Nothing here keeps a problem alive."""
-    key = (problem.operation, problem.pattern.shape, problem.mode, space.tiles(problem), supports, is_whole)
+    width = problem.n_dense_cols if problem.operation == "sddmm" else space.tiles(problem)  # how far Y is
+    key = (problem.operation, problem.pattern.shape, problem.mode, problem.dtype, width, supports, is_whole)
     known = _known.get(key)
     if known is None:
         members: Any = importlib.import_module(MODULES[problem.operation]).members
@@ -78,5 +79,5 @@ def space_signature(operation: str) -> str:
     ).hexdigest()
 
 
-SPACE_VERSION: Final = "2"
+SPACE_VERSION: Final = "3"
 """Raise when the functions above or in `MODULES` come to yield other schedules."""

@@ -38,6 +38,9 @@ KERNELS: Final = {
         operands.schedule("sddmm", "i1:U,k1:C", "i1 j1 k1 j0", 16, unroll=4, prefetch=8), "float32", "int32", "avx2",
     ),
     "csr_sddmm_avx512": (operands.schedule("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 32), "float32", "int32", "avx512"),
+    "csr_ordered_sddmm_avx512": (
+        operands.schedule("sddmm", "i1:U,k1:C | rows=rcm", "i1 k1 j1 j0", 32, unroll=4), "float32", "int32", "avx512",
+    ),
     "bcsr_sddmm_baseline": (
         operands.schedule("sddmm", "i1:U,k1:C,i0:U,k0:U | i=2,k=2", "i1 k1 j1 i0 k0 j0", 4),
         *("float64", "int32", "baseline"),
