@@ -30,6 +30,7 @@ class Used:
     heads: set[int] = field(default_factory=set)
     slices: set[int] = field(default_factory=set)
     folds: set[tuple[int, int]] = field(default_factory=set)
+    stored: set[int] = field(default_factory=set)  # lanes of values of 16 bits
     rows: set[int] = field(default_factory=set)  # entries at a time, of rows that are one call each
 
 
@@ -85,6 +86,13 @@ class BlockShape:
         """Their type's name."""
         self.used.lanes.add(self.lanes)
         return vector_type(self.spec, self.lanes)
+
+    def load_values(self) -> str:
+        """Beginning of the name of what loads a vector of stored values."""
+        if not self.spec.schedule.format.values:
+            return "load_"
+        self.used.stored.add(self.lanes)
+        return "load_stored_"
 
     def is_output(self, coordinate: ir.Coordinate) -> bool:
         """Whether the coordinate is a part of an output index."""
@@ -185,8 +193,8 @@ def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
     axis = shape.axis
     position = shape.position(cell)
     if axis is not None and any(level.coordinate == axis for level in shape.block.levels):
-        return f"load_{shape.vector}(vals + {position})"
-    return f"vals[{position}]"
+        return f"{shape.load_values()}{shape.vector}(vals + {position})"
+    return f"widen_f32x1(vals[{position}])" if shape.spec.schedule.format.values else f"vals[{position}]"
 
 
 def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:

@@ -23,6 +23,7 @@ from autosparse._native.c_types import (
     gather_helpers,
     head_helpers,
     partial_helpers,
+    stored_helpers,
     vector_helpers,
 )
 from autosparse._native.c_writer import Writer
@@ -79,6 +80,8 @@ def _preamble(emitter: Emitter, code: str) -> str:
         call_struct(emitter.program.expression),
         vector_helpers(spec, emitter.used.lanes),
     ]
+    if spec.schedule.format.values:
+        parts.append(stored_helpers(spec, emitter.used.stored))
     parts += [head_helpers(spec, lanes) for lanes in sorted(emitter.used.heads)]
     parts += [partial_helpers(spec, lanes) for lanes in sorted(emitter.used.partial)]
     parts += [gather_helpers(spec, lanes) for lanes in sorted(emitter.used.gather)]

@@ -16,7 +16,7 @@ from autosparse._native.c_private import emit_private
 from autosparse._native.c_rows import emit_whole_row
 from autosparse._native.c_sampled import emit_sampled_store, narrow_widths, sampled_declarations
 from autosparse._native.c_slices import emit_slice, slice_declarations
-from autosparse._native.c_types import C_INDICES, C_VALUES
+from autosparse._native.c_types import C_INDICES, C_VALUES, stored_type
 from autosparse._native.c_writer import Writer
 from autosparse._native.spec import Access, KernelSpec
 
@@ -103,7 +103,7 @@ class Emitter:
         if expression.sampled:
             lines |= sampled_declarations(spec, C_INDICES[spec.positions_bits])
         else:
-            lines["vals"] = f"const {value} *restrict vals = A->vals;"
+            lines["vals"] = f"const {stored_type(spec)} *restrict vals = A->vals;"
         for access in expression.dense:
             lines[f"{access.tensor}_"] = (
                 f"const {value} *restrict {access.tensor}_ = (const {value} *)call->{access.tensor};"

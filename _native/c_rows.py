@@ -1,4 +1,4 @@
-"""Sampled products of whole rows in C: the row of X in registers while rows of Y pass by, for one width of the operands.
+"""Sampled products of whole rows in C: the row of X in registers while rows of Y pass by, for one number of columns.
 
 What the default kernel does (``runtime/dots_rows_body.h``) as text for one tile: where X and Y have as many columns as
 the tile, each row of A is one call of such a function, and the loops over tiles are left out. `lined` ones cut rows at
@@ -109,7 +109,9 @@ def _row_function(spec: KernelSpec, jam: int, n_vectors: int, *, lined: bool) ->
     out = Writer(depth=0)
     out.line(f"/* Results of one row of A, {jam} at a time. */")
     out.line(f"static inline void sampled_row{'_lined' if lined else ''}(")
-    out.line(f"    const {value} *x, const {value} *restrict Y, int64_t ldY, const {C_INDICES[spec.coordinate_bits]} *crd,")
+    out.line(
+        f"    const {value} *x, const {value} *restrict Y, int64_t ldY, const {C_INDICES[spec.coordinate_bits]} *crd,"
+    )
     out.line(f"    const {value} *vals, {value} *restrict O, int64_t p, int64_t end, int64_t last, int64_t lead)")
     with out.block(""):
         out.line("(void)last;")

@@ -99,7 +99,8 @@ def _dense_product(
         result[...] = 0
     else:
         dense[output.tensor] = result
-        machine = _Machine(packed, packed.values, dense, _splits(spec), n_threads, spec.schedule.chunk)
+        numbers = packed.numbers if isinstance(packed, PackedOperand) else packed.values
+        machine = _Machine(packed, numbers, dense, _splits(spec), n_threads, spec.schedule.chunk)
         machine.run(program, n_j)
         if flags is not None:
             flags.append(int(machine.saw_non_finite))

@@ -82,6 +82,8 @@ def supports(operation: str, schedule: SuperSchedule) -> str | None:
         return f"{', '.join(foreign)} is no dense index of {expression}"
     if schedule.format.is_sliced:
         return reason_unsupported(schedule)
+    if schedule.format.values and operation != "matmul":
+        return f"values={schedule.format.values}: {operation} reads values as they are"
     if schedule.format.rows and operation == "mttkrp":
         return f"rows={schedule.format.rows}: results of {operation} are in the order of the operand's own rows"
     if schedule.format.rows and not schedule.dense_splits and "i0" in schedule.format.order:
@@ -112,6 +114,8 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
 def lower(spec: KernelSpec) -> Program:
     """The IR of `spec`; ScheduleError when `supports` refuses the schedule."""
     reason = supports(spec.operation, spec.schedule)
+    if spec.schedule.format.values and spec.dtype != "float32":
+        reason = f"values={spec.schedule.format.values} are widened to float32, not {spec.dtype}"
     if reason:
         raise ScheduleError.illegal(spec.schedule.to_json(), reason)
     if spec.schedule.format.is_sliced:

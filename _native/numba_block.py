@@ -60,6 +60,11 @@ class BlockWriter:
         """Number of accumulators."""
         return math.prod(c.split for c in self.cells)
 
+    @property
+    def stored(self) -> str:
+        """Suffix of loads of A's values."""
+        return self.emitter.spec.schedule.format.values or self.value
+
     def cell(self) -> str:
         """Index of the accumulator of the current coordinates."""
         text = ""
@@ -119,7 +124,7 @@ class BlockWriter:
             yield from positions
             needs = positions[-1].needs if positions else frozenset()
             sparse = self.expression.sparse.tensor
-            yield Quantity(f"value_{sparse}", f"load_{self.value}(vals, {self.position})", needs)
+            yield Quantity(f"value_{sparse}", f"load_{self.stored}(vals, {self.position})", needs)
         for access in dense:
             place = self.place(access)
             yield Quantity(

@@ -161,9 +161,9 @@ class TrafficModel:
 
     def _stored_bytes(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
         """Bytes of op(A) read in one pass: one index per block, a value per cell."""
-        item = np.dtype(problem.dtype).itemsize
         wide = 8 if problem.pattern.index_dtype == "int64" else 4
         fmt: Format | None = one.format if one else None
+        item = 2 if fmt is not None and fmt.values else np.dtype(problem.dtype).itemsize
         index_bytes = wide if fmt is None or fmt.is_csr else fmt.index_bits // 8
         if shape.is_sliced:  # an index per cell, not per block; one per slot along a filled diagonal
             index_bytes *= shape.r

@@ -42,9 +42,7 @@ def _extent(size: Mapping[str, Any], shape: tuple[int, int]) -> int:
     return max(int(size["k"]), shape[0]) if "k" in size else max(shape[0], -(-shape[1] // size.get("c", 1)))
 
 
-def _makes_sense(
-    row: Family, size: Mapping[str, Any], shape: tuple[int, int], *, is_whole: bool, is_far: bool
-) -> bool:
+def _makes_sense(row: Family, size: Mapping[str, Any], shape: tuple[int, int], *, is_whole: bool, is_far: bool) -> bool:
     """Rows in another order share what they fetch of a Y that no core's own cache holds (`is_far`)."""
     if "order" in size:
         return is_far

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import importlib
 from collections.abc import Iterator
@@ -22,15 +23,28 @@ CHUNKS: Final = (8, 32, 128, 512)
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
     if problem.operation not in MODULES:
-        return space.candidates(problem, supports)
+        return _with_storage(space.candidates(problem, supports), problem.storage)
     return _members(problem, supports, False)
 
 
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """The whole space of this problem: all axes of all formats."""
     if problem.operation not in MODULES:
-        return space.everything(problem, supports)
+        return _with_storage(space.everything(problem, supports), problem.storage)
     return _members(problem, supports, True)
+
+
+@functools.lru_cache(maxsize=32)
+def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperSchedule, ...]:
+    """`found`, and where the user wants it the same formats with A's values in 16 bits: first of all these."""
+    if not storage:
+        return found
+    narrow = [
+        dataclasses.replace(one, format=dataclasses.replace(one.format, values=storage))
+        for one in found
+        if not one.format.is_sliced
+    ]
+    return (*narrow, *found)
 
 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
@@ -68,10 +82,10 @@ MOST_KNOWN: Final = 64
 _known: dict[tuple[Any, ...], tuple[SuperSchedule, ...]] = {}
 
 
-def space_signature(operation: str) -> str:
-    """8 hex digits that change whenever a plan could come out differently because the space did."""
+def space_signature(operation: str, *, storage: str = "") -> str:
+    """8 hex digits that change whenever a plan could come out differently because the space did; then `storage`."""
     if operation not in MODULES:
-        return space.space_signature()
+        return space.space_signature() + storage
     module = importlib.import_module(MODULES[operation])
     values = [repr(value) for name, value in sorted(vars(module).items()) if name.isupper()]
     return hashlib.blake2b(
