@@ -188,6 +188,25 @@ def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
                 out.line(f"{one.accumulator(to, cell)} += {' * '.join(factors)};")
 
 
+def emit_mirror(out: Writer, shape: BlockShape) -> None:
+    """What an entry off the diagonal adds to the row of its column."""
+    expression = shape.block.expression
+    dense, output = expression.dense[0], expression.output
+    out.line("if (k1 != i1) {")
+    for cell in shape.cells(output=True):
+        rest = [shape.index(index, cell) for index in output.indices[1:]]
+        source, target = shape.address(dense, ["i1", *rest]), shape.address(output, ["k1", *rest])
+        value = _value(out, shape, cell)
+        if _has_axis(shape, output):
+            head = shape.head(cell)
+            kind, mask = ("_head", f", {head}") if head else ("", "")
+            total = f"{_load(shape, target, cell)} + {value} * {_load(shape, source, cell)}"
+            out.line(f"    store{kind}_{shape.vector}({target}, {total}{mask});")
+        else:
+            out.line(f"    *({target}) += {value} * *({source});")
+    out.line("}")
+
+
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
     """The stored value: a scalar, or lanes when the axis is the last level's coordinate."""
     axis = shape.axis

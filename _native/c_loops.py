@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autosparse._native import ir
-from autosparse._native.c_block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_store
+from autosparse._native.c_block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_mirror, emit_store
 from autosparse._native.c_gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c_parallel import emit_parallel
 from autosparse._native.c_prefetch import emit_prefetch
@@ -314,6 +314,10 @@ def _block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
     emit_block(scope.out, shape if scope.lanes == shape.lanes else shape.narrow(), scope.copy)
 
 
+def _mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
+    emit_mirror(scope.out, emitter.shape(node.block, scope))
+
+
 def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
     with scope.out.block():
         loop = next((n for n in ir.walk(node.body) if isinstance(n, ir.ForStored) and n.vector), None)
@@ -362,6 +366,7 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.Search: _search,
     ir.Guard: _guard,
     ir.Block: _block,
+    ir.Mirror: _mirror,
     ir.Workspace: _workspace,
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,

@@ -255,6 +255,16 @@ def _accumulate(node: ir.Block, env: Env, machine: _Machine) -> None:
         target[where] = target.get(where, zero) + value
 
 
+def _mirror(node: ir.Mirror, env: Env, machine: _Machine) -> None:
+    block = node.block
+    if env["k1"] == env["i1"]:
+        return
+    output, dense = machine.dense[block.expression.output.tensor], machine.dense[block.expression.dense[0].tensor]
+    for cell in _cells(block, env):
+        (row, *rest), value = _indices(block.expression.output, cell, machine), _position(block, cell, machine)
+        output[(env["k1"], *rest)] += machine.values[value] * dense[(row, *rest)]
+
+
 def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
     """Load, run the body, multiply by what was left out, store what lies inside the output."""
     cells = {_indices(node.output, cell, machine): cell for cell in _cells(node.block, env)}
@@ -327,6 +337,7 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.Search: _search,
     ir.Guard: _guard,
     ir.Block: _accumulate,
+    ir.Mirror: _mirror,
     ir.Workspace: _workspace,
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,

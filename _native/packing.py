@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native import halves, native_packers, row_orders, slices
+from autosparse._native import halves, native_packers, row_orders, slices, symmetric
 from autosparse._native.assembly import Types, assemble
 from autosparse._native.levels import LEVELS, coordinate_dtype
 from autosparse._native.stored import StoredLevels, extents_of, is_inside, whole_of
@@ -72,7 +72,8 @@ class PackedOperand(StoredLevels):
         if self.live:
             self.values = values
             return
-        if not self.fmt.values and native_packers.refill(self, values):
+        is_special = self.fmt.values or self.fmt.symmetric
+        if not is_special and native_packers.refill(self, values):
             return
         self.values[...] = pack(self.pattern, values, self.fmt, transposed=self.transposed).values
 
@@ -90,6 +91,8 @@ class PackedOperand(StoredLevels):
         rows, columns = (whole_of(coordinates, index, self.fmt) for index in ("i", "k"))
         if self.fmt.rows:
             rows = self.crd["rows"][rows]
+        if self.fmt.symmetric:
+            rows, columns, values = symmetric.whole(rows, columns, values)
         order = np.argsort(rows, kind="stable")
         index_dtype = self.pattern.indptr.dtype
         indptr = np.zeros(self.sizes["i"] + 1, dtype=index_dtype)
@@ -147,7 +150,10 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     reason = reason_unfit(pattern, fmt, transposed=transposed)
     if reason:
         raise PackError.unfit(fmt, reason)
-    native = native_packers.pack(pattern, values, fmt, transposed=transposed)
+    if fmt.symmetric:
+        native: native_packers.Packed | None = symmetric.pack_lower(pattern, values, fmt)
+    else:
+        native = native_packers.pack(pattern, values, fmt, transposed=transposed)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
     return PackedOperand(fmt, transposed, pattern, pos, crd, halves.narrowed(packed, fmt) if fmt.values else packed)
 

@@ -73,6 +73,7 @@ class Format:
     index_bits: int = 32
     sigma: int = 1  # of sliced formats: rows per window that is sorted by length; 1: not sorted
     rows: str = ""  # one of ROW_ORDERS: i counts rows in this order, results are in the user's; "": in their own
+    symmetric: bool = False  # of a matrix that equals its transpose: only entries with k <= i are stored
     values: str = ""  # one of STORED_VALUES: what values are rounded to; "": the type that is computed in
 
     def __post_init__(self) -> None:
@@ -93,6 +94,8 @@ class Format:
             return "splits must be sorted by index"
         if self.index_bits not in INDEX_BITS:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
+        if self.symmetric and (",".join(map(str, self.levels)) != "i1:U,k1:C" or self.rows):
+            return "symmetric storage is for rows in their own order: i1:U,k1:C"
         if self.values and self.values not in STORED_VALUES:
             return f"values must be one of {', '.join(STORED_VALUES)}, not {self.values!r}"
         if self.values and self.is_sliced:
@@ -144,7 +147,7 @@ class Format:
     def is_csr(self) -> bool:
         """Whether the user's own CSR arrays already are this format (nothing to pack, values read live)."""
         is_plain = str(self).startswith("i1:U,k1:C") and len(self.levels) == 2
-        return is_plain and self.index_bits != 16 and not self.rows and not self.values
+        return is_plain and self.index_bits != 16 and not (self.rows or self.values or self.symmetric)
 
     @property
     def is_sliced(self) -> bool:
@@ -174,6 +177,8 @@ class Format:
             text += f" | sigma={self.sigma}"
         if self.rows:
             text += f" | rows={self.rows}"
+        if self.symmetric:
+            text += " | symmetric=1"
         if self.values:
             text += f" | values={self.values}"
         return text if self.index_bits == 32 else f"{text} | bits={self.index_bits}"
@@ -197,7 +202,8 @@ class Format:
             else:
                 settings[match[3]] = int(match[4])
         bits, sigma = settings.pop("bits", 32), settings.pop("sigma", 1)
-        return cls.of(levels, settings, index_bits=bits, sigma=sigma, **words)
+        symmetric = bool(settings.pop("symmetric", 0))
+        return cls.of(levels, settings, index_bits=bits, sigma=sigma, symmetric=symmetric, **words)
 
     @classmethod
     def of(
@@ -208,6 +214,7 @@ class Format:
         index_bits: int = 32,
         sigma: int = 1,
         rows: str = "",
+        symmetric: bool = False,
         values: str = "",
     ) -> Format:
         """A format in normal form: splits of size 1 and their inner levels dropped, splits sorted."""
@@ -219,6 +226,7 @@ class Format:
             index_bits,
             sigma,
             rows,
+            symmetric,
             values,
         )
 

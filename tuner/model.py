@@ -135,6 +135,8 @@ class TrafficModel:
             idle = 1.0 + 0.5 * one.unroll / max(1.0, self.facts.mean_row) * 0.2 if is_gathered else 1.0
             instructions_s = shape.n_blocks * entry * idle + n_rows * row
         instructions_s += (shape.n_panels - 1) * n_rows * v.panel_row
+        if one is not None and one.format.symmetric:  # each entry is also added to another row
+            instructions_s += shape.n_blocks * SCATTER_S + problem.threads * n_rows * v.panel_row
         traffic_s = self._stored_bytes(problem, one, shape) / self._rate(problem.target, self._footprint(problem))
         x_bytes = self.facts.n_cols / shape.n_panels * np.dtype(problem.dtype).itemsize
         missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
@@ -222,6 +224,10 @@ class TrafficModel:
         return n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(problem.target, self._footprint(problem))
 
 
+SCATTER_S: Final = 0.6e-9
+"""Adding an entry's product to a row that is somewhere else."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Shape:
     """What a format makes of a pattern: blocks of r x c, their number (entries for 1 x 1), panels of columns."""
@@ -247,4 +253,5 @@ class _Shape:
         if one.format.order[0] == "k1":
             return cls(1, 1, facts.nnz, -(-max(1, facts.n_cols) // c))
         fill = facts.fill(r, c) if r * c > 1 else 1.0
-        return cls(r, c, facts.nnz / (r * c * fill), 1)
+        n_stored = (facts.nnz + facts.n_rows) / 2 if one.format.symmetric else facts.nnz
+        return cls(r, c, n_stored / (r * c * fill), 1)

@@ -28,6 +28,8 @@ MAX_SAMPLED_ROWS: Final = 16384
 MAX_DIAGONAL_CELLS: Final = 1.5
 """Cells per entry up to which a slice lists its diagonals (what packing does)."""
 MAX_WINDOW: Final = 8192
+N_LOOKED_AT: Final = 256
+"""Entries whose mirror image is looked for before anything is packed."""
 N_WINDOWS: Final = 4
 """Windows of entries looked at for columns that come back, and the most entries of one."""
 DEFAULT_SAMPLE: Final = 6144
@@ -120,6 +122,20 @@ class Locality:
             found = [np.unique(columns[start : start + n_entries]).size for start in starts.tolist()]
             self._shares[n_entries] = float(np.mean(found)) / n_entries
         return self._shares[n_entries]
+
+
+def seems_symmetric(pattern: Pattern) -> bool:
+    """Whether some entries, and the lengths of all rows, speak for a symmetric pattern: no proof. O(row lengths)."""
+    n, nnz = pattern.n_rows, pattern.nnz
+    if n != pattern.n_cols or nnz == 0:
+        return False
+    entries = np.unique(np.linspace(0, nnz - 1, N_LOOKED_AT).astype(np.int64))
+    rows = np.searchsorted(pattern.indptr, entries, side="right") - 1
+    columns = pattern.indices[entries].astype(np.int64)
+    return all(
+        bool(np.any(pattern.indices[pattern.indptr[k] : pattern.indptr[k + 1]] == i))
+        for i, k in zip(rows.tolist(), columns.tolist(), strict=True)
+    )
 
 
 def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE) -> PatternFacts:
