@@ -74,6 +74,9 @@ ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
 #define FOLD4(a, b, c, d) NAME(fold4)(a, b, c, d)
 #endif
 
+/* Dot products times values, and nothing else: SDDMM. A row of few entries is short of time for questions. */
+#define IS_PLAIN(s) ((s)->times && !(s)->in && !(s)->indices_out && (s)->alpha == 1)
+
 /* The operands as local values: a store through a vector pointer could change what `s` points to. */
 typedef struct {
     const I *indices;
@@ -83,7 +86,7 @@ typedef struct {
 } NAME(row_job);
 
 /* Results at entries p .. p + n; n <= 4 and n_full are constants in every caller. */
-ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int n, int64_t n_full, int lined)
+ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int n, int64_t n_full, int lined, int plain)
 {
     const R *y[4];
     VEC sum[4];
@@ -93,9 +96,10 @@ ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int 
     G_UNROLL_ROW
     for (int64_t v = 1; v < n_full + lined; ++v)
         for (int l = 0; l < n; ++l) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
-    QUAD dots = FOLD4(sum[0], sum[1], sum[2], sum[3]) * j->alpha;
-    if (j->in) dots += j->beta * NAME(first4)(j->in + p, n);
-    if (j->times) dots *= NAME(first4)(j->times + p, n);
+    QUAD dots = FOLD4(sum[0], sum[1], sum[2], sum[3]);
+    if (!plain) dots *= j->alpha;
+    if (!plain && j->in) dots += j->beta * NAME(first4)(j->in + p, n);
+    if (plain || j->times) dots *= NAME(first4)(j->times + p, n);
     if (n == 4) STORE4(j->out + p, dots);
     else
         for (int l = 0; l < n; ++l) j->out[p + l] = dots[l];
@@ -112,7 +116,7 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
 
 #if G_LINED && IS_FLOAT
 /* Eight results, of short rows: their sums take hardly longer than four. */
-ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t n_full)
+ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t n_full, int plain)
 {
     const R *y[8];
     VEC sum[8];
@@ -120,15 +124,16 @@ ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int
     for (int l = 0; l < 8; ++l) sum[l] = x[0] * LOAD(y[l]);
     for (int64_t v = 1; v < n_full; ++v)
         for (int l = 0; l < 8; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
-    __m256 dots = _mm256_mul_ps(NAME(sums_of_8)(sum), _mm256_set1_ps(j->alpha));
-    if (j->in) dots = _mm256_fmadd_ps(_mm256_set1_ps(j->beta), _mm256_loadu_ps(j->in + p), dots);
-    if (j->times) dots = _mm256_mul_ps(dots, _mm256_loadu_ps(j->times + p));
+    __m256 dots = NAME(sums_of_8)(sum);
+    if (!plain) dots = _mm256_mul_ps(dots, _mm256_set1_ps(j->alpha));
+    if (!plain && j->in) dots = _mm256_fmadd_ps(_mm256_set1_ps(j->beta), _mm256_loadu_ps(j->in + p), dots);
+    if (plain || j->times) dots = _mm256_mul_ps(dots, _mm256_loadu_ps(j->times + p));
     _mm256_storeu_ps(j->out + p, dots);
 }
 #endif
 
 ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
-                              int lined)
+                              int lined, int plain)
 {
     VEC x[MOST_VECTORS + 1];
     G_UNROLL_ROW
@@ -136,22 +141,23 @@ ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, in
 #if G_LINED && IS_FLOAT
     for (; n_full <= 4 && !lined && p + 8 <= stop; p += 8) {
         NAME(ask)(j, p, last, 8);
-        NAME(eight)(j, x, p, n_full);
+        NAME(eight)(j, x, p, n_full, plain);
     }
 #endif
     for (; p + 4 <= stop; p += 4) {
         NAME(ask)(j, p, last, 4);
-        NAME(some)(j, x, p, 4, n_full, lined);
+        NAME(some)(j, x, p, 4, n_full, lined, plain);
     }
     switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
-    case 3: NAME(some)(j, x, p, 3, n_full, lined); break;
-    case 2: NAME(some)(j, x, p, 2, n_full, lined); break;
-    case 1: NAME(some)(j, x, p, 1, n_full, lined); break;
+    case 3: NAME(some)(j, x, p, 3, n_full, lined, plain); break;
+    case 2: NAME(some)(j, x, p, 2, n_full, lined, plain); break;
+    case 1: NAME(some)(j, x, p, 1, n_full, lined, plain); break;
     default: break;
     }
 }
 
-ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full, int lined)
+ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full, int lined,
+                              int plain)
 {
     const I *indptr = s->indptr;
     I *indices_out = s->indices_out;
@@ -163,8 +169,8 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
-        if (indices_out) memcpy(indices_out + p, j.indices + p, (size_t)(stop - p) * sizeof(I));
-        NAME(one_row)(&j, row, p, stop, last, n_full, lined);
+        if (!plain && indices_out) memcpy(indices_out + p, j.indices + p, (size_t)(stop - p) * sizeof(I));
+        NAME(one_row)(&j, row, p, stop, last, n_full, lined, plain);
         p = stop;
     }
 }
@@ -172,7 +178,8 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
 #define G_WIDTH(n)                                                                                             \
     static ASP_NOINLINE void NAME(rows_##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)             \
     {                                                                                                          \
-        NAME(all_rows)(s, row, p, end, n, 0);                                                                  \
+        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, 0, 1);                                              \
+        else NAME(all_rows)(s, row, p, end, n, 0, 0);                                                          \
     }
 G_WIDTH(1)
 G_WIDTH(2)
@@ -185,7 +192,8 @@ G_WIDTH(16)
 #define G_WIDTH(n)                                                                                             \
     static ASP_NOINLINE void NAME(lined_##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)            \
     {                                                                                                          \
-        NAME(all_rows)(s, row, p, end, n, 1);                                                                  \
+        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, 1, 1);                                              \
+        else NAME(all_rows)(s, row, p, end, n, 1, 0);                                                          \
     }
 G_WIDTH(4)
 G_WIDTH(8)
@@ -214,5 +222,6 @@ static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     }
 }
 #undef FOLD4
+#undef IS_PLAIN
 #undef LOAD_SOME
 #undef G_LINED
