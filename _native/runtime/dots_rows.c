@@ -11,8 +11,9 @@ enum {
     MOST_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
     LINE = 64,
     LONG_BYTES = 512,    /* rows of Y from which their beginnings are asked for early, few entries ahead */
-    NEAR_BYTES = 1 << 20, /* a Y that is near anyway: the second-level cache holds it */
-    FAR_BYTES = 1 << 25   /* ... and one of short rows so far away that asking early pays */
+    FIRST_BYTES = 128,   /* of them, where the last cache holds Y: what follows the processor then sees coming */
+    NEAR_BYTES = 1 << 21, /* a Y that is near anyway: the second-level cache holds it */
+    FAR_BYTES = 1 << 25   /* ... and one so far away that asking for more, or for short rows, pays */
 };
 
 /* What is asked for early: `bytes` of the rows of Y of the entries that are `entries` ahead. */
@@ -23,7 +24,7 @@ typedef struct {
 static g_ahead g_rows_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * (s->dtype == ASP_F32 ? 4 : 8), all = s->n_cols * row;
-    if (row >= LONG_BYTES) return (g_ahead){all <= NEAR_BYTES ? 0 : LONG_BYTES, 8};
+    if (row >= LONG_BYTES) return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8};
     return (g_ahead){all <= FAR_BYTES ? 0 : row, 32};
 }
 

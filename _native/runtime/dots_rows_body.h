@@ -110,7 +110,8 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
     if (p > last) return;
     for (int l = 0; l < n; ++l) {
         const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
-        for (int64_t at = 0; at < j->ahead_bytes; at += 64) __builtin_prefetch((const char *)y + at);
+        __builtin_prefetch(y);
+        for (int64_t at = 64; at < j->ahead_bytes; at += 64) __builtin_prefetch((const char *)y + at);
     }
 }
 
