@@ -18,7 +18,7 @@ SUM_S = 2.4e-9
 ENTRY_S = 0.5e-9
 PADDED_S = 1.5e-9
 """Of an entry found through `origin`, a cell of a block."""
-PREFETCHED = 0.85
+PREFETCHED = 0.97
 """Share of the time for gathering rows of Y that is left when they are fetched ahead from beyond the second cache."""
 DEFAULT_JAM = 4
 

@@ -17,6 +17,8 @@ JAMMED: Final = (1, 2, 4, 8)
 """Entries of a row whose dot products are computed together: they share the row of X and the sums across vectors."""
 FETCHED: Final = (0, 2, 4, 8, 16)
 """Entries ahead whose row of Y is fetched."""
+BY_ROWS: Final = ("i1:U,k1:C", "i1:C,k1:C")
+"""Levels whose kernels keep a row of X in registers where it is as wide as the tile: narrower ones come late."""
 MOST_CELLS: Final = 16
 """Accumulators that entries, rows and blocks together may take."""
 
@@ -33,7 +35,8 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
             n_cells = size.get("r", 1) * size.get("c", 1)
             jams = [jam for jam in (JAMMED if is_whole else (4, 8)) if jam * n_cells <= MOST_CELLS] or [1]
             ahead = FETCHED if is_whole else (0, 8)
-            for tile, jam, fetched in itertools.product(widths if is_whole else widths[:2], jams, ahead):
+            first = widths[:1] if row.levels in BY_ROWS else widths[:2]
+            for tile, jam, fetched in itertools.product(widths if is_whole else first, jams, ahead):
                 yield member("sddmm", row, size, tile=tile, index_bits=bits, unroll=jam, prefetch=fetched)
 
 
