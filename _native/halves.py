@@ -26,11 +26,14 @@ WIDTH: Final = 2
 
 def _to_bfloat16(values: Array) -> Array:
     bits = values.view(np.uint32)
-    return ((bits + np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))) >> np.uint32(16)).astype(np.uint16)
+    even = bits >> np.uint32(16) & np.uint32(1)
+    stored: Array = ((bits + np.uint32(0x7FFF) + even) >> np.uint32(16)).astype(np.uint16)
+    return stored
 
 
 def _from_bfloat16(stored: Array) -> Array:
-    return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    values: Array = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return values
 
 
 def _to_float16(values: Array) -> Array:

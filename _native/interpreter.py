@@ -261,8 +261,9 @@ def _mirror(node: ir.Mirror, env: Env, machine: _Machine) -> None:
         return
     output, dense = machine.dense[block.expression.output.tensor], machine.dense[block.expression.dense[0].tensor]
     for cell in _cells(block, env):
-        (row, *rest), value = _indices(block.expression.output, cell, machine), _position(block, cell, machine)
-        output[(env["k1"], *rest)] += machine.values[value] * dense[(row, *rest)]
+        here = _indices(block.expression.output, cell, machine)
+        there = (env["k1"], *here[1:])
+        output[there] += machine.values[_position(block, cell, machine)] * dense[here]
 
 
 def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
