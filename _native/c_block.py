@@ -30,6 +30,8 @@ class Used:
     heads: set[int] = field(default_factory=set)
     slices: set[int] = field(default_factory=set)
     folds: set[tuple[int, int]] = field(default_factory=set)
+    stored: set[int] = field(default_factory=set)  # lanes of values of 16 bits
+    rows: set[int] = field(default_factory=set)  # entries at a time, of rows that are one call each
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,13 @@ class BlockShape:
         """Their type's name."""
         self.used.lanes.add(self.lanes)
         return vector_type(self.spec, self.lanes)
+
+    def load_values(self) -> str:
+        """Beginning of the name of what loads a vector of stored values."""
+        if not self.spec.schedule.format.values:
+            return "load_"
+        self.used.stored.add(self.lanes)
+        return "load_stored_"
 
     def is_output(self, coordinate: ir.Coordinate) -> bool:
         """Whether the coordinate is a part of an output index."""
@@ -179,13 +188,32 @@ def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
                 out.line(f"{one.accumulator(to, cell)} += {' * '.join(factors)};")
 
 
+def emit_mirror(out: Writer, shape: BlockShape) -> None:
+    """What an entry off the diagonal adds to the row of its column."""
+    expression = shape.block.expression
+    dense, output = expression.dense[0], expression.output
+    out.line("if (k1 != i1) {")
+    for cell in shape.cells(output=True):
+        rest = [shape.index(index, cell) for index in output.indices[1:]]
+        source, target = shape.address(dense, ["i1", *rest]), shape.address(output, ["k1", *rest])
+        value = _value(out, shape, cell)
+        if _has_axis(shape, output):
+            head = shape.head(cell)
+            kind, mask = ("_head", f", {head}") if head else ("", "")
+            total = f"{_load(shape, target, cell)} + {value} * {_load(shape, source, cell)}"
+            out.line(f"    store{kind}_{shape.vector}({target}, {total}{mask});")
+        else:
+            out.line(f"    *({target}) += {value} * *({source});")
+    out.line("}")
+
+
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
     """The stored value: a scalar, or lanes when the axis is the last level's coordinate."""
     axis = shape.axis
     position = shape.position(cell)
     if axis is not None and any(level.coordinate == axis for level in shape.block.levels):
-        return f"load_{shape.vector}(vals + {position})"
-    return f"vals[{position}]"
+        return f"{shape.load_values()}{shape.vector}(vals + {position})"
+    return f"widen_f32x1(vals[{position}])" if shape.spec.schedule.format.values else f"vals[{position}]"
 
 
 def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
@@ -217,6 +245,8 @@ def _dense_load(shape: BlockShape, access: Access, cell: Cell) -> str:
         shape.used.partial.add(shape.lanes)
         return f"load_clamped_{shape.vector}({access.tensor}_, {values[-1]}, n_{axis.index})"
     clamped = [_clamp(shape, index, value, cell) for index, value in zip(access.indices, values, strict=True)]
+    if shape.spec.schedule.format.rows and access.indices[0] == "i":
+        clamped[0] = f"slice_rows[{clamped[0]}]"
     address = shape.address(access, clamped)
     return _load(shape, address, cell) if _has_axis(shape, access) else f"*({address})"
 

@@ -10,6 +10,7 @@ import re
 
 from autosparse._native import ir
 from autosparse._native.c_loops import Emitter, Scope, zero_text
+from autosparse._native.c_rows import folds_of, row_helpers
 from autosparse._native.c_sampled import emit_empty_sums, fold_helpers
 from autosparse._native.c_slices import slice_helpers
 from autosparse._native.c_types import (
@@ -22,6 +23,7 @@ from autosparse._native.c_types import (
     gather_helpers,
     head_helpers,
     partial_helpers,
+    stored_helpers,
     vector_helpers,
 )
 from autosparse._native.c_writer import Writer
@@ -67,6 +69,10 @@ def _header(spec: KernelSpec, program: ir.Program) -> str:
 def _preamble(emitter: Emitter, code: str) -> str:
     """Types and the helpers that `code` calls."""
     spec = emitter.spec
+    for jam in emitter.used.rows:
+        emitter.used.lanes.add(spec.max_lanes)
+        emitter.used.heads.add(spec.max_lanes)
+        emitter.used.folds.update((spec.max_lanes, n) for n in folds_of(jam))
     types = {"POS": C_INDICES[spec.positions_bits], "CRD": C_INDICES[spec.coordinate_bits]}
     parts = [
         INCLUDES,
@@ -74,12 +80,16 @@ def _preamble(emitter: Emitter, code: str) -> str:
         call_struct(emitter.program.expression),
         vector_helpers(spec, emitter.used.lanes),
     ]
+    if spec.schedule.format.values:
+        parts.append(stored_helpers(spec, emitter.used.stored))
     parts += [head_helpers(spec, lanes) for lanes in sorted(emitter.used.heads)]
     parts += [partial_helpers(spec, lanes) for lanes in sorted(emitter.used.partial)]
     parts += [gather_helpers(spec, lanes) for lanes in sorted(emitter.used.gather)]
     parts += [slice_helpers(spec, lanes) for lanes in sorted(emitter.used.slices)]
     parts += [fold_helpers(spec, lanes, n) for lanes, n in sorted(emitter.used.folds)]
+    rows = [row_helpers(spec, jam) for jam in sorted(emitter.used.rows)]
+    code += "".join(rows)
     for name, text in HELPERS.items():
         if re.search(rf"\b{name}\b", code):
             parts.append(re.sub(r"\b(POS|CRD)\b", lambda match: types[match[1]], text))
-    return "".join(parts) + "\n"
+    return "".join((*parts, *rows)) + "\n"

@@ -79,10 +79,16 @@ def emit_gather_loop(out: Writer, shape: GatherShape, node: ir.ForStored) -> Non
             out.line(f"sum_0 += {_product(shape, name, f'p_{name}', dense, f'end_{name} - p_{name}')};")
     else:
         with out.block(f"for (; p_{name} < end_{name}; p_{name}++)"):
-            out.line(f"rest += vals[p_{name}] * {dense}[{name}_crd[p_{name}]];")
+            is_narrow = bool(shape.base.spec.schedule.format.values)
+            value = f"widen_f32x1(vals[p_{name}])" if is_narrow else f"vals[p_{name}]"
+            out.line(f"rest += {value} * {dense}[{name}_crd[p_{name}]];")
 
 
 def _product(shape: GatherShape, name: str, at: str, dense: str, n: str) -> str:
+    is_narrow = bool(shape.base.spec.schedule.format.values)
+    if is_narrow:
+        shape.base.used.stored.add(shape.lanes)
     if shape.masked:
         return f"product_{shape.vector}(vals + {at}, {name}_crd + {at}, {dense}, {n})"
-    return f"load_{shape.vector}(vals + {at}) * gather_{shape.vector}({dense}, {name}_crd + {at})"
+    load = "load_stored_" if is_narrow else "load_"
+    return f"{load}{shape.vector}(vals + {at}) * gather_{shape.vector}({dense}, {name}_crd + {at})"

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autosparse._native import ir
-from autosparse._native.c_block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_store
+from autosparse._native.c_block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_mirror, emit_store
 from autosparse._native.c_gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c_parallel import emit_parallel
 from autosparse._native.c_prefetch import emit_prefetch
 from autosparse._native.c_private import emit_private
+from autosparse._native.c_rows import emit_whole_row
 from autosparse._native.c_sampled import emit_sampled_store, narrow_widths, sampled_declarations
 from autosparse._native.c_slices import emit_slice, slice_declarations
-from autosparse._native.c_types import C_INDICES, C_VALUES
+from autosparse._native.c_types import C_INDICES, C_VALUES, stored_type
 from autosparse._native.c_writer import Writer
 from autosparse._native.spec import Access, KernelSpec
 
@@ -102,7 +103,7 @@ class Emitter:
         if expression.sampled:
             lines |= sampled_declarations(spec, C_INDICES[spec.positions_bits])
         else:
-            lines["vals"] = f"const {value} *restrict vals = A->vals;"
+            lines["vals"] = f"const {stored_type(spec)} *restrict vals = A->vals;"
         for access in expression.dense:
             lines[f"{access.tensor}_"] = (
                 f"const {value} *restrict {access.tensor}_ = (const {value} *)call->{access.tensor};"
@@ -223,6 +224,7 @@ def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
     low, high = fiber_text(node.level)
     out.line(f"int64_t p_{name} = {low};")
     out.line(f"const int64_t end_{name} = {high};")
+    emit_whole_row(emitter, node, scope)
     step = node.unroll
     while step:
         text = f"p_{name} + {step} <= end_{name}"
@@ -312,6 +314,10 @@ def _block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
     emit_block(scope.out, shape if scope.lanes == shape.lanes else shape.narrow(), scope.copy)
 
 
+def _mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
+    emit_mirror(scope.out, emitter.shape(node.block, scope))
+
+
 def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
     with scope.out.block():
         loop = next((n for n in ir.walk(node.body) if isinstance(n, ir.ForStored) and n.vector), None)
@@ -360,6 +366,7 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.Search: _search,
     ir.Guard: _guard,
     ir.Block: _block,
+    ir.Mirror: _mirror,
     ir.Workspace: _workspace,
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,

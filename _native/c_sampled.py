@@ -16,6 +16,8 @@ from autosparse._native.c_types import C_VALUES, vector_type
 from autosparse._native.c_writer import Writer
 from autosparse._native.spec import KernelSpec
 
+from autosparse.formats import Format
+
 
 def emit_sampled_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
     """Add the ways up, fold lanes, multiply by the values, store where the entries are."""
@@ -50,17 +52,27 @@ def _emit_group(
             out.line(f"const {dtype} dots = sum_{shape.vector}({totals[0]}){_rests(shape, node, cells)};")
         positions = [one.position(cell) for one, cell in cells]
         padded = shape.spec.schedule.format.has_padding
+        fmt = shape.spec.schedule.format
         adjacent = n > 1 and n == shape.n_entries and not padded
         first = first_test(shape, node)
+        if adjacent and _keeps_rows(fmt):
+            out.line(f"const int64_t e = origin ? origin[{positions[0]}] : {positions[0]};")
+            _emit_vector(out, node, dtype, "e", first)
+            return
         if adjacent:
-            with nullcontext() if shape.spec.schedule.format.is_csr else out.block("if (!origin)"):
+            with nullcontext() if fmt.is_csr else out.block("if (!origin)"):
                 _emit_vector(out, node, dtype, positions[0], first)
-            if shape.spec.schedule.format.is_csr:
+            if fmt.is_csr:
                 return
         with out.block("else") if adjacent else nullcontext():
             for place, position in enumerate(positions):
                 value = f"dots[{place}]" if n > 1 else "dots"
                 emit_entry(out, shape.spec, position, value, before=_before(node, "O_[e]", "0", first))
+
+
+def _keeps_rows(fmt: Format) -> bool:
+    """Whether rows are stored in another order, but each row's entries in their own, one after the other."""
+    return bool(fmt.rows) and str(fmt).startswith(("i1:U,k1:C", "i1:C,k1:C")) and len(fmt.levels) == 2
 
 
 def _rests(shape: BlockShape, node: ir.Workspace, cells: Sequence[tuple[BlockShape, Cell]]) -> str:

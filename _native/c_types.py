@@ -8,6 +8,8 @@ from typing import Final
 from autosparse._native.spec import IndexExpression, KernelSpec
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
+C_STORED: Final = "uint16_t"
+"""Values that a format rounds to 16 bits."""
 C_INDICES: Final = {16: "uint16_t", 32: "int32_t", 64: "int64_t"}
 MAX_LEVELS: Final = 12
 MAX_INDICES: Final = 6
@@ -153,6 +155,47 @@ static inline {value} sum_{name}({name} v)
 """
 
 
+def stored_type(spec: KernelSpec) -> str:
+    """C type of A's values as they are stored."""
+    return C_STORED if spec.schedule.format.values else C_VALUES[spec.dtype]
+
+
+_WIDEN: Final = {
+    "bfloat16": "    return (f32x{n})(wide << 16);",
+    "float16": """\
+    const f32x{n} magnitude = (f32x{n})((wide & 0x7fff) << 13) * 0x1p112f; /* no infinities are stored */
+    return (f32x{n})((u32x{n})magnitude | (wide & 0x8000) << 16);""",
+}
+
+
+def stored_helpers(spec: KernelSpec, lanes_used: Iterable[int]) -> str:
+    """``load_stored``: values of 16 bits, widened to float32 exactly, one by one and as vectors."""
+    kind = spec.schedule.format.values
+    scalar = {
+        "bfloat16": "    u.bits = (uint32_t)h << 16;\n",
+        "float16": "    u.bits = (uint32_t)(h & 0x7fff) << 13;\n    u.value *= 0x1p112f; \n"
+        "    u.bits |= (uint32_t)(h & 0x8000) << 16;\n",
+    }[kind]
+    text = (
+        "static inline float widen_f32x1(uint16_t h)\n{\n    union { uint32_t bits; float value; } u;\n"
+        f"{scalar}    return u.value;\n}}\n"
+        "static inline float load_stored_f32x1(const uint16_t *p) { return widen_f32x1(*p); }\n"
+    )
+    for n in sorted(set(lanes_used) - {1}):
+        text += f"""\
+typedef uint16_t u16x{n} __attribute__((vector_size({2 * n})));
+typedef uint16_t u16x{n}_unaligned __attribute__((vector_size({2 * n}), aligned(2), may_alias));
+typedef uint32_t u32x{n} __attribute__((vector_size({4 * n})));
+static inline f32x{n} widen_f32x{n}(u16x{n} h)
+{{
+    const u32x{n} wide = __builtin_convertvector(h, u32x{n});
+{_WIDEN[kind].format(n=n)}
+}}
+static inline f32x{n} load_stored_f32x{n}(const uint16_t *p) {{ return widen_f32x{n}(*(const u16x{n}_unaligned *)p); }}
+"""
+    return text
+
+
 def partial_helpers(spec: KernelSpec, lanes: int) -> str:
     """Loads and stores that stop at the end of an operand, for vectors along a sparse index."""
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
@@ -233,10 +276,12 @@ def gather_helpers(spec: KernelSpec, lanes: int) -> str:
         head = f"static inline {name} gather_{name}(const {value} *B, const {crd} *crd)"
         return f"{head}\n{{\n    return ({name}){{{lanes_text}}};\n}}\n"
     text = _AVX512_GATHER[spec.dtype, spec.coordinate_bits]
+    if spec.schedule.format.values:
+        text = text.replace("_mm512_maskz_loadu_ps(m, vals)", _WIDENED_GATHER)
     return f"""\
 #include <immintrin.h>
 /* The first n entries of a fiber, n <= {lanes}: products of the others are zero, and none of them is read. */
-static inline {name} product_{name}(const {value} *vals, const {crd} *crd, const {value} *B, int64_t n)
+static inline {name} product_{name}(const {stored_type(spec)} *vals, const {crd} *crd, const {value} *B, int64_t n)
 {{
     const __mmask{max(8, lanes)} m = (__mmask{max(8, lanes)})(n >= {lanes} ? {hex((1 << lanes) - 1)}u : (1u << n) - 1u);
 {text}
@@ -249,6 +294,7 @@ def masked_gather(spec: KernelSpec, lanes: int) -> bool:
     return spec.isa == "avx512" and lanes == spec.max_lanes and (spec.dtype, spec.coordinate_bits) in _AVX512_GATHER
 
 
+_WIDENED_GATHER: Final = "(__m512)widen_f32x16((u16x16)_mm256_maskz_loadu_epi16(m, vals))"
 _AVX512_GATHER: Final = {
     ("float32", 32): """\
     const __m512i at = _mm512_maskz_loadu_epi32(m, crd);

@@ -99,7 +99,8 @@ def _dense_product(
         result[...] = 0
     else:
         dense[output.tensor] = result
-        machine = _Machine(packed, packed.values, dense, _splits(spec), n_threads, spec.schedule.chunk)
+        numbers = packed.numbers if isinstance(packed, PackedOperand) else packed.values
+        machine = _Machine(packed, numbers, dense, _splits(spec), n_threads, spec.schedule.chunk)
         machine.run(program, n_j)
         if flags is not None:
             flags.append(int(machine.saw_non_finite))
@@ -233,8 +234,11 @@ def _position(node: ir.Block, cell: Env, machine: _Machine) -> int:
 
 def _factor(access: Access, cell: Env, machine: _Machine) -> Any:
     """Value of a dense operand; padding past its end meets its last one."""
-    values = zip(_indices(access, cell, machine), access.indices, strict=True)
-    return machine.dense[access.tensor][tuple(min(value, cell[f"n_{index}"] - 1) for value, index in values)]
+    pairs = zip(_indices(access, cell, machine), access.indices, strict=True)
+    at = [min(value, cell[f"n_{index}"] - 1) for value, index in pairs]
+    if machine.packed.fmt.rows and access.indices[0] == "i":
+        at[0] = int(machine.packed.crd["rows"][at[0]])
+    return machine.dense[access.tensor][tuple(at)]
 
 
 def _accumulate(node: ir.Block, env: Env, machine: _Machine) -> None:
@@ -249,6 +253,17 @@ def _accumulate(node: ir.Block, env: Env, machine: _Machine) -> None:
             )
         where = _indices(node.expression.output, cell, machine)
         target[where] = target.get(where, zero) + value
+
+
+def _mirror(node: ir.Mirror, env: Env, machine: _Machine) -> None:
+    block = node.block
+    if env["k1"] == env["i1"]:
+        return
+    output, dense = machine.dense[block.expression.output.tensor], machine.dense[block.expression.dense[0].tensor]
+    for cell in _cells(block, env):
+        here = _indices(block.expression.output, cell, machine)
+        there = (env["k1"], *here[1:])
+        output[there] += machine.values[_position(block, cell, machine)] * dense[here]
 
 
 def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
@@ -323,6 +338,7 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.Search: _search,
     ir.Guard: _guard,
     ir.Block: _accumulate,
+    ir.Mirror: _mirror,
     ir.Workspace: _workspace,
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,

@@ -216,6 +216,21 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class Mirror:
+    """The same entry of a symmetric operand, seen from its column: ``output[k,:] += sparse[i,k] * dense[i,:]``.
+
+    For entries off the diagonal; added to the output at once, which no workspace around holds: k < i.
+    """
+
+    block: Block
+
+    def __str__(self) -> str:
+        sparse, dense = self.block.expression.sparse, self.block.expression.dense[0]
+        columns = "".join(f",{index}" for index in dense.indices[1:])
+        return f"C[k{columns}] += {sparse} * {dense.tensor}[i{columns}] unless k == i"
+
+
+@dataclass(frozen=True, slots=True)
 class Workspace:
     """Accumulators for the block of the output that the body adds to; loaded before, stored after.
 
@@ -291,7 +306,7 @@ class SumSlots:
         return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
 
 
-Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Fetch | Search | Guard | Block | Workspace | Zero
+Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Fetch | Search | Guard | Block | Mirror | Workspace | Zero
 
 LOOPS: Final = (ForDense, ForTiles, ForStored, Search, Workspace)
 

@@ -32,6 +32,7 @@ from autosparse._native.ir import (
     ForTiles,
     Guard,
     Locate,
+    Mirror,
     Node,
     Program,
     Search,
@@ -61,6 +62,9 @@ MAX_TAIL_UPDATES: Final = 160
 LISTED: Final = ("C", "N")
 """Kinds of levels that a loop over stored entries visits."""
 
+SYMMETRIC_LOOPS: Final = (("i1", "k1"), ("i1", "j1", "k1", "j0"), ("i1", "j1", "k1"))
+"""Loop orders of products with symmetric storage: a row's sums are stored before later rows add to it."""
+
 MIN_CHAINS: Final = 4
 """Fewest accumulators of a sum along vectors: multiply-adds that follow each other wait four cycles."""
 
@@ -82,10 +86,16 @@ def supports(operation: str, schedule: SuperSchedule) -> str | None:
         return f"{', '.join(foreign)} is no dense index of {expression}"
     if schedule.format.is_sliced:
         return reason_unsupported(schedule)
-    if schedule.format.rows and operation != "matmul":
+    if schedule.format.values and operation != "matmul":
+        return f"values={schedule.format.values}: {operation} reads values as they are"
+    if schedule.format.rows and operation == "mttkrp":
         return f"rows={schedule.format.rows}: results of {operation} are in the order of the operand's own rows"
     if schedule.format.rows and not schedule.dense_splits and "i0" in schedule.format.order:
         return f"rows={schedule.format.rows}: rows that are vector lanes are written as neighbours"
+    if schedule.format.symmetric and (operation != "matmul" or schedule.loop_order not in SYMMETRIC_LOOPS):
+        return "symmetric storage is for products A B, with loops over i1, columns, k1"
+    if schedule.format.symmetric and schedule.parallel != "i1":
+        return f"symmetric storage hands out rows, not {schedule.parallel}"
     return _reason_unsupported_threads(expression, schedule)
 
 
@@ -112,6 +122,8 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
 def lower(spec: KernelSpec) -> Program:
     """The IR of `spec`; ScheduleError when `supports` refuses the schedule."""
     reason = supports(spec.operation, spec.schedule)
+    if spec.schedule.format.values and spec.dtype != "float32":
+        reason = f"values={spec.schedule.format.values} are widened to float32, not {spec.dtype}"
     if reason:
         raise ScheduleError.illegal(spec.schedule.to_json(), reason)
     if spec.schedule.format.is_sliced:
@@ -297,6 +309,8 @@ class _Lowering:
             prefetch = self.schedule.prefetch if alone else 0
             return ForStored(level, body, parallel, weights, jam, prefetch=prefetch, jam=jam > 1)
         unroll = self.copies if innermost else 1
+        if self.schedule.format.symmetric:
+            return ForStored(level, (*body, Mirror(self.block)), False, None, unroll, False, self.schedule.prefetch)
         vector = (
             unroll >= MIN_GATHER_LANES and unroll & (unroll - 1) == 0 and not state.later and self._gathers(coordinate)
         )

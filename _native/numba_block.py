@@ -60,6 +60,11 @@ class BlockWriter:
         """Number of accumulators."""
         return math.prod(c.split for c in self.cells)
 
+    @property
+    def stored(self) -> str:
+        """Suffix of loads of A's values."""
+        return self.emitter.spec.schedule.format.values or self.value
+
     def cell(self) -> str:
         """Index of the accumulator of the current coordinates."""
         text = ""
@@ -105,7 +110,9 @@ class BlockWriter:
     def place(self, access: Access) -> str:
         """Offset of an element of a dense operand, its indices held back."""
         at = [f"at_{index}" if self.may_pass_end(index) else self.index(index) for index in access.indices]
-        at = [f"({text})" if " " in text else text for text in at]
+        if self.emitter.spec.schedule.format.rows and access.indices[0] == "i":
+            at[0] = f"load_i32(slice_rows, {at[0]})"
+        at = [f"({text})" if " " in text and not text.startswith("load_") else text for text in at]
         return at[0] if len(at) == 1 else f"{at[0]} * ld{access.tensor} + {at[1]}"
 
     def loaded(self, accesses: Sequence[Access]) -> Iterator[Quantity]:
@@ -117,7 +124,7 @@ class BlockWriter:
             yield from positions
             needs = positions[-1].needs if positions else frozenset()
             sparse = self.expression.sparse.tensor
-            yield Quantity(f"value_{sparse}", f"load_{self.value}(vals, {self.position})", needs)
+            yield Quantity(f"value_{sparse}", f"load_{self.stored}(vals, {self.position})", needs)
         for access in dense:
             place = self.place(access)
             yield Quantity(
@@ -170,6 +177,20 @@ def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
     name = f"acc{scope.depth}"
     with block.loops(node.coordinates, block.loaded(node.factors)):
         scope.out.line(_add(block, name, product))
+
+
+def emit_mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
+    """What an entry off the diagonal adds to the row of its column."""
+    block = BlockWriter(emitter, node.block, scope)
+    dense, output = block.expression.dense[0], block.expression.output
+    rest = [block.index(index) for index in output.indices[1:]]
+    source, target = (
+        f"{row} * ld{access.tensor} + {rest[0]}" if rest else row for row, access in (("i1", dense), ("k1", output))
+    )
+    with scope.out.block("if k1 != i1"), block.loops(block.block.coordinates, ()):
+        product = f"load_{block.stored}(vals, {block.position}) * load_{block.value}({dense.tensor}, {source})"
+        held = f"load_{block.value}({output.tensor}, {target})"
+        scope.out.line(f"store_{block.value}({output.tensor}, {target}, {held} + {product})")
 
 
 def _add(block: BlockWriter, name: str, text: str) -> str:

@@ -150,7 +150,39 @@ def address_of_task(task: Any) -> Any:  # a function
     return address
 
 
+def _bfloat16(builder: Any, bits: Any) -> Any:  # llvmlite values
+    word = ir.IntType(32)
+    return builder.bitcast(builder.shl(bits, word(16)), ir.FloatType())
+
+
+def _float16(builder: Any, bits: Any) -> Any:
+    """No infinities are stored."""
+    word, real = ir.IntType(32), ir.FloatType()
+    magnitude = builder.bitcast(builder.shl(builder.and_(bits, word(0x7FFF)), word(13)), real)
+    scaled = builder.bitcast(builder.fmul(magnitude, real(2.0**112)), word)
+    sign = builder.shl(builder.and_(bits, word(0x8000)), word(16))
+    return builder.bitcast(builder.or_(scaled, sign), real)
+
+
+def _load_half(widen: Any) -> Any:  # of 32 bits
+    """``load(base, at)`` of a value stored in 16 bits, as float32."""
+
+    @intrinsic
+    def load(typing_context, base, at):
+        def code(context, builder, signature, arguments):
+            half = ir.IntType(16)
+            loaded = builder.load(_cell(builder, half, *arguments))
+            loaded.align = 2
+            return widen(builder, builder.zext(loaded, ir.IntType(32)))
+
+        return types.float32(types.int64, types.int64), code
+
+    return load
+
+
 LOADS: Final[dict[str, Any]] = {
+    "load_bfloat16": _load_half(_bfloat16),
+    "load_float16": _load_half(_float16),
     **{f"load_{name}": _load_value(name) for name in VALUES},
     **{f"load_{name}": _load_integer(name) for name in INTEGERS},
     **{f"store_{name}": _store_value(name) for name in VALUES},

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from autosparse._native import ir
 from autosparse._native.c_parallel import CELL_NS, COLUMN_NS, ENTRY_NS, PARTS_PER_THREAD
-from autosparse._native.numba_block import emit_block, emit_workspace
+from autosparse._native.numba_block import emit_block, emit_mirror, emit_workspace
 from autosparse._native.numba_slices import emit_slice, slice_declarations
 from autosparse._native.numba_writer import OPERAND_WORDS, Writer
 from autosparse._native.spec import Access, KernelSpec
@@ -327,6 +327,7 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.Block: emit_block,
     ir.Workspace: emit_workspace,
     ir.SumSlots: emit_slice,
+    ir.Mirror: emit_mirror,
     ir.Zero: _zero,
 }
 """How each node is written; a new node is a row."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native import native_packers, row_orders, slices
+from autosparse._native import halves, native_packers, row_orders, slices, symmetric
 from autosparse._native.assembly import Types, assemble
 from autosparse._native.levels import LEVELS, coordinate_dtype
 from autosparse._native.stored import StoredLevels, extents_of, is_inside, whole_of
@@ -50,6 +50,11 @@ class PackedOperand(StoredLevels):
         return {"i": n_cols, "k": n_rows} if self.transposed else {"i": n_rows, "k": n_cols}
 
     @property
+    def numbers(self) -> Array:
+        """Values as they are computed with: stored ones of 16 bits are widened."""
+        return halves.widened(self.values, self.fmt) if self.fmt.values else self.values
+
+    @property
     def arrays(self) -> tuple[Array, ...]:
         """All arrays, values last."""
         return (*self.pos.values(), *self.crd.values(), self.values)
@@ -60,11 +65,15 @@ class PackedOperand(StoredLevels):
         return 0 if self.live else sum(array.nbytes for array in self.arrays)
 
     def refresh(self, values: Array) -> None:
-        """Take new values of the same pattern (in A's own order); live operands refer to them."""
+        """Take new values of the same pattern (in A's own order); live operands refer to them.
+
+        PackError where the format cannot hold them; the old ones then stay.
+        """
         if self.live:
             self.values = values
             return
-        if native_packers.refill(self, values):
+        is_special = self.fmt.values or self.fmt.symmetric
+        if not is_special and native_packers.refill(self, values):
             return
         self.values[...] = pack(self.pattern, values, self.fmt, transposed=self.transposed).values
 
@@ -74,7 +83,7 @@ class PackedOperand(StoredLevels):
         Inside a row, entries come in the order in which the format stores them.
         """
         coordinates, positions = slices.walk(self) if self.fmt.is_sliced else self.walk()
-        values = self.values[positions]
+        values = self.numbers[positions]
         if self.fmt.has_padding:
             kept = (values != 0) & is_inside(coordinates, self.fmt, self.sizes)
             values = values[kept]
@@ -82,6 +91,8 @@ class PackedOperand(StoredLevels):
         rows, columns = (whole_of(coordinates, index, self.fmt) for index in ("i", "k"))
         if self.fmt.rows:
             rows = self.crd["rows"][rows]
+        if self.fmt.symmetric:
+            rows, columns, values = symmetric.whole(rows, columns, values)
         order = np.argsort(rows, kind="stable")
         index_dtype = self.pattern.indptr.dtype
         indptr = np.zeros(self.sizes["i"] + 1, dtype=index_dtype)
@@ -95,6 +106,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
         return 0
     if fmt.is_sliced:
         return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
+    value_bytes = halves.WIDTH if fmt.values else value_bytes
     extents = extents_of(fmt, _sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
@@ -128,16 +140,22 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
 
 
 def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:
-    """op(A) in `fmt`. PackError when it does not fit the index types; a bound on memory is the caller's to check."""
+    """op(A) in `fmt`. PackError when it does not fit the index types, or values those of 16 bits.
+
+    A bound on memory is the caller's to check; values of 16 bits are rounded from a packed copy of the exact ones.
+    """
     if fmt.is_csr and not transposed:
         arrays = {"k1": pattern.indptr}, {"k1": pattern.indices}
         return PackedOperand(fmt, False, pattern, *arrays, values, live=True)
     reason = reason_unfit(pattern, fmt, transposed=transposed)
     if reason:
         raise PackError.unfit(fmt, reason)
-    native = native_packers.pack(pattern, values, fmt, transposed=transposed)
+    if fmt.symmetric:
+        native: native_packers.Packed | None = symmetric.pack_lower(pattern, values, fmt)
+    else:
+        native = native_packers.pack(pattern, values, fmt, transposed=transposed)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
-    return PackedOperand(fmt, transposed, pattern, pos, crd, packed)
+    return PackedOperand(fmt, transposed, pattern, pos, crd, halves.narrowed(packed, fmt) if fmt.values else packed)
 
 
 def pack_generic(
@@ -151,9 +169,7 @@ def pack_generic(
     listed: dict[str, Array] = {}
     if fmt.rows:
         by_rows, _ = native_packers.rows_of(pattern, values, transposed=transposed)
-        order = listed["rows"] = row_orders.order_of(by_rows, fmt.rows)
-        place = np.empty_like(order)
-        place[order] = np.arange(order.size, dtype=order.dtype)
+        listed["rows"], place = row_orders.places(by_rows, fmt.rows)
         entries["i"] = place[entries["i"]].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, _sizes(pattern, transposed), types)

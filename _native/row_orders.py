@@ -71,6 +71,14 @@ def order_of(rows: Rows, name: str) -> Array:
     return ORDERS[name](rows).astype(np.int32)
 
 
+def places(rows: Rows, name: str) -> tuple[Array, Array]:
+    """The order called `name`, and its inverse: the place of each row."""
+    order = order_of(rows, name)
+    place = np.empty_like(order)
+    place[order] = np.arange(order.size, dtype=order.dtype)
+    return order, place
+
+
 def ordered(rows: Rows, values: Array, order: Array) -> tuple[Rows, Array]:
     """op(A) and its values with rows in `order`; a row keeps the order of its entries. O(nnz)."""
     lengths = np.diff(rows.indptr)[order]

@@ -109,6 +109,8 @@ def is_private(schedule: SuperSchedule) -> bool:
     """Whether iterations of the parallel loop add to the same results: threads then have outputs of their own."""
     expression, parallel = expression_of(schedule), schedule.parallel
     repeats = {level.coordinate for level in schedule.format.levels if level.kind is LevelKind.NONUNIQUE}
+    if schedule.format.symmetric:
+        return True
     return sums_over(parallel, expression) or (parallel in repeats and not expression.sampled)
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from autosparse._native.assembly import Assembled, Types, assemble
 from autosparse._native.levels import coordinate_dtype
+from autosparse._native.native_packers import rows_of
 from autosparse._native.packing import packed_bytes, reason_unfit
+from autosparse._native.row_orders import places
 from autosparse._native.stored import StoredLevels, whole_of
 from numpy.typing import NDArray
 
@@ -60,6 +62,8 @@ class PackedStructure(StoredLevels):
         numbers = positions if self.origin is None else self.origin[positions].astype(np.int64)
         kept = numbers >= 0
         rows, columns = (whole_of(coordinates, index, self.fmt)[kept] for index in ("i", "k"))
+        if self.fmt.rows:
+            rows = self.crd["rows"][rows]
         found = [(rows, columns, numbers[kept])]
         while self.repeats is not None and found[-1][2].size:
             rows, columns, numbers = found[-1]
@@ -89,10 +93,15 @@ def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
         raise PackError.unfit(fmt, reason)
     rows = np.repeat(np.arange(pattern.n_rows, dtype=pattern.indptr.dtype), pattern.row_lengths)
     entries = {"i": rows, "k": np.ascontiguousarray(pattern.indices[: pattern.nnz])}
+    listed: dict[str, Array] = {}
+    if fmt.rows:
+        own, _ = rows_of(pattern, pattern.indices, transposed=False)
+        listed["rows"], place = places(own, fmt.rows)
+        entries["i"] = place[rows].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, dict(zip(("i", "k"), pattern.shape, strict=True)), types)
     origin, repeats = origins(made, pattern.nnz)
-    return PackedStructure(fmt, pattern, made.pos, made.crd, origin, repeats)
+    return PackedStructure(fmt, pattern, made.pos, made.crd | listed, origin, repeats)
 
 
 def origins(made: Assembled, nnz: int) -> tuple[Array | None, Array | None]:

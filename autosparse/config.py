@@ -46,6 +46,7 @@ class Options:
     background: bool = False
     deterministic: bool = False
     extra_memory: float = 1.5
+    storage: str | None = None
     overhead: float = 0.04
     cache: bool = True
     cache_dir: Path | None = None
@@ -111,6 +112,7 @@ def _path(value: Any) -> Path:
     return Path(text).expanduser()
 
 
+STORAGE_NAMES: Final = ("bfloat16", "float16")
 ISA_NAMES: Final = ("baseline", "avx2", "avx512")
 
 SETTINGS: Final[Mapping[str, Setting]] = {
@@ -128,6 +130,14 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             _real(0.0),
             "a ratio >= 0",
             "Most bytes of packed copies, relative to the bytes of the CSR matrix itself.",
+        ),
+        Setting(
+            "storage",
+            "AUTOSPARSE_STORAGE",
+            _one_of(*STORAGE_NAMES),
+            "bfloat16 or float16",
+            "Let tuned products A @ B in float32 read values of A rounded to 16 bits, each within 2^-8 or 2^-11 of "
+            "itself (sums stay float32; default: values as they are).",
         ),
         Setting(
             "overhead",

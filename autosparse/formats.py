@@ -46,6 +46,8 @@ MAX_SPLIT: Final = 32768
 MAX_SIGMA: Final = 1 << 20
 ROW_ORDERS: Final = ("first", "rcm", "degree")
 """Orders in which rows can be stored: by their smallest column, reverse Cuthill-McKee, longest first."""
+STORED_VALUES: Final = ("bfloat16", "float16")
+"""Types of 16 bits that values can be rounded to for storage, on request only: see `_native.halves`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,8 @@ class Format:
     index_bits: int = 32
     sigma: int = 1  # of sliced formats: rows per window that is sorted by length; 1: not sorted
     rows: str = ""  # one of ROW_ORDERS: i counts rows in this order, results are in the user's; "": in their own
+    symmetric: bool = False  # of a matrix that equals its transpose: only entries with k <= i are stored
+    values: str = ""  # one of STORED_VALUES: what values are rounded to; "": the type that is computed in
 
     def __post_init__(self) -> None:
         reason = self._reason_illegal()
@@ -90,6 +94,12 @@ class Format:
             return "splits must be sorted by index"
         if self.index_bits not in INDEX_BITS:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
+        if self.symmetric and (",".join(map(str, self.levels)) != "i1:U,k1:C" or self.rows):
+            return "symmetric storage is for rows in their own order: i1:U,k1:C"
+        if self.values and self.values not in STORED_VALUES:
+            return f"values must be one of {', '.join(STORED_VALUES)}, not {self.values!r}"
+        if self.values and self.is_sliced:
+            return f"values={self.values}: slices store values as they are"
         return self._reason_illegal_order(names) or self._reason_illegal_slices() or self._reason_illegal_singletons()
 
     def _reason_illegal_order(self, names: list[str]) -> str | None:
@@ -137,7 +147,7 @@ class Format:
     def is_csr(self) -> bool:
         """Whether the user's own CSR arrays already are this format (nothing to pack, values read live)."""
         is_plain = str(self).startswith("i1:U,k1:C") and len(self.levels) == 2
-        return is_plain and self.index_bits != 16 and not self.rows
+        return is_plain and self.index_bits != 16 and not (self.rows or self.values or self.symmetric)
 
     @property
     def is_sliced(self) -> bool:
@@ -167,6 +177,10 @@ class Format:
             text += f" | sigma={self.sigma}"
         if self.rows:
             text += f" | rows={self.rows}"
+        if self.symmetric:
+            text += " | symmetric=1"
+        if self.values:
+            text += f" | values={self.values}"
         return text if self.index_bits == 32 else f"{text} | bits={self.index_bits}"
 
     @classmethod
@@ -178,21 +192,30 @@ class Format:
         pairs = [item.strip().split(":") for item in parts[0].split(",")]
         levels = [Level(coordinate, LevelKind(kind)) for coordinate, kind in pairs]
         settings: dict[str, int] = {}
-        rows = ""
+        words = {"rows": "", "values": ""}
         for item in (item for part in parts[1:] for item in part.split(",")):
-            match = re.fullmatch(r"\s*(?:(rows)\s*=\s*([a-z]+)|([a-z]+)\s*=\s*(\d+))\s*", item)
+            match = re.fullmatch(r"\s*(?:(rows|values)\s*=\s*([a-z]+\d*)|([a-z]+)\s*=\s*(\d+))\s*", item)
             if match is None:
                 raise ScheduleError.unparsable(text, expected="settings like 'i=8', 'bits=16' or 'rows=rcm' after '|'")
             if match[1]:
-                rows = match[2]
+                words[match[1]] = match[2]
             else:
                 settings[match[3]] = int(match[4])
         bits, sigma = settings.pop("bits", 32), settings.pop("sigma", 1)
-        return cls.of(levels, settings, index_bits=bits, sigma=sigma, rows=rows)
+        symmetric = bool(settings.pop("symmetric", 0))
+        return cls.of(levels, settings, index_bits=bits, sigma=sigma, symmetric=symmetric, **words)
 
     @classmethod
     def of(
-        cls, levels: list[Level], splits: Mapping[str, int], *, index_bits: int = 32, sigma: int = 1, rows: str = ""
+        cls,
+        levels: list[Level],
+        splits: Mapping[str, int],
+        *,
+        index_bits: int = 32,
+        sigma: int = 1,
+        rows: str = "",
+        symmetric: bool = False,
+        values: str = "",
     ) -> Format:
         """A format in normal form: splits of size 1 and their inner levels dropped, splits sorted."""
         kept = {index: size for index, size in splits.items() if size != 1}
@@ -203,6 +226,8 @@ class Format:
             index_bits,
             sigma,
             rows,
+            symmetric,
+            values,
         )
 
 

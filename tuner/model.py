@@ -119,6 +119,8 @@ class TrafficModel:
         """Instructions or traffic, whichever takes longer: a vector product overlaps them."""
         instructions_s = self._instructions_s(setting, traits, shape)
         instructions_s += (shape.n_panels - 1) * self.facts.n_rows * self.vector.panel_row
+        scatter_s = shape.n_blocks * SCATTER_S + setting.threads * self.facts.n_rows * self.vector.panel_row
+        instructions_s += np.where(traits.is_symmetric, scatter_s, 0.0)  # each entry is also added to another row
         traffic_s = self._stored_bytes(setting, traits, shape) / self._rate(setting, self._footprint(setting))
         x_bytes = self.facts.n_cols / shape.n_panels * setting.item
         missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
@@ -151,8 +153,9 @@ class TrafficModel:
         # Of slices, an index per cell, not per block; one per slot along a filled diagonal.
         index_bytes = index_bytes * np.where(traits.is_sliced, traits.r, 1)
         pos_bytes = self.facts.n_rows / traits.r * shape.n_panels * setting.wide
-        diagonal_bytes = shape.n_diagonal_cells * setting.item
-        found = shape.n_blocks * (index_bytes + traits.r * traits.c * setting.item) + diagonal_bytes + pos_bytes
+        item = np.where(traits.value_bits > 0, traits.value_bits // 8, setting.item)
+        diagonal_bytes = shape.n_diagonal_cells * item
+        found = shape.n_blocks * (index_bytes + traits.r * traits.c * item) + diagonal_bytes + pos_bytes
         return np.asarray(found)
 
     def _footprint(self, setting: _Setting) -> float:
@@ -205,6 +208,10 @@ class TrafficModel:
         return np.asarray(found)
 
 
+SCATTER_S: Final = 0.6e-9
+"""Adding an entry's product to a row that is somewhere else."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Instructions:
     """Seconds per block (slot, entry), row, and cell on a diagonal, of a vector product by each schedule."""
@@ -254,6 +261,7 @@ class _Setting:
     lanes: int
     wide: int  # bytes of the user's indices
     n_columns: int
+    threads: int
     operand_bytes: int
     cache_bytes: tuple[int, int, int]
 
@@ -262,7 +270,7 @@ class _Setting:
         item, target = np.dtype(problem.dtype).itemsize, problem.target
         return cls(
             item, max(1, target.vector_bytes // item), 8 if problem.pattern.index_dtype == "int64" else 4,
-            problem.n_dense_cols, problem.operand_bytes,
+            problem.n_dense_cols, problem.threads, problem.operand_bytes,
             # A core's fair share: the last level is shared, on servers with cores that we may not even use.
             (target.l1_bytes, target.l2_bytes, min(target.l3_bytes, 16 * target.l2_bytes)),
         )  # fmt: skip
@@ -281,7 +289,8 @@ class _Shapes:
     def of(cls, traits: Traits, facts: PatternFacts) -> _Shapes:
         is_block = traits.r * traits.c > 1
         fills = np.array([facts.fill(r, c) if r * c > 1 else 1.0 for r, c in traits.blocks])[traits.block_of]
-        n_blocks = np.where(is_block, facts.nnz / (traits.r * traits.c * fills), float(facts.nnz))
+        n_stored = np.where(traits.is_symmetric, (facts.nnz + facts.n_rows) / 2, float(facts.nnz))
+        n_blocks = np.where(is_block, n_stored / (traits.r * traits.c * fills), n_stored)
         share = np.where(traits.is_diagonal, facts.diagonal_share, 0.0)
         slots = np.array([facts.cells_per_entry(r, sigma) for r, sigma in traits.slices])[traits.slice_of]
         n_slots = (1.0 - share) * facts.nnz * slots / traits.r

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from autosparse.tuner.model import MachineRates
-from autosparse.tuner.statistics import PatternFacts
+from autosparse.tuner.statistics import Locality, PatternFacts
 
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
@@ -17,7 +18,7 @@ SUM_S = 2.4e-9
 ENTRY_S = 0.5e-9
 PADDED_S = 1.5e-9
 """Of an entry found through `origin`, a cell of a block."""
-PREFETCHED = 0.85
+PREFETCHED = 0.97
 """Share of the time for gathering rows of Y that is left when they are fetched ahead from beyond the second cache."""
 DEFAULT_JAM = 4
 
@@ -28,6 +29,7 @@ class SampledModel:
 
     facts: PatternFacts
     rates: MachineRates = field(default_factory=MachineRates)
+    locality: Locality | None = None  # None: rows of Y are not expected to come back soon
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
         """Predicted seconds of one product for each schedule."""
@@ -45,7 +47,9 @@ class SampledModel:
         n_blocks = facts.nnz / (r * c * (facts.fill(r, c) if r * c > 1 else 1.0))
         n_cells = n_blocks * r * c
         far_bytes = facts.n_cols / n_panels * width
-        gather_s = n_blocks * c * width / self._rate(problem, far_bytes)
+        near_share = self._near_share(problem, one, far_bytes)
+        gather_s = n_blocks * c * width * (1.0 - near_share) / self._rate(problem, far_bytes)
+        gather_s += n_blocks * c * width * near_share / self.rates.l2
         if far_bytes > problem.target.l2_bytes:
             gather_s *= PREFETCHED if ahead else 1.0
         elif one is not None and ahead:
@@ -58,6 +62,16 @@ class SampledModel:
         rows_s = n_panels * facts.n_rows / r * self.rates.row_s
         speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
         return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup
+
+    def _near_share(self, problem: Problem, one: SuperSchedule | None, far_bytes: float) -> float:
+        """Share of the rows of Y that the core's own cache still holds when they are wanted again; see `model`."""
+        if self.locality is None or far_bytes <= problem.target.l2_bytes:
+            return 0.0
+        row_bytes = problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+        share = self.locality.distinct_share(int(problem.target.l2_bytes / 2 / row_bytes))
+        if one is not None and one.format.rows in ("first", "rcm"):
+            share = min(share, math.sqrt(share * min(1.0, self.facts.n_cols / max(1, self.facts.nnz))))
+        return 1.0 - share
 
     def _rate(self, problem: Problem, footprint: float) -> float:
         """Bytes per second of the smallest cache that holds `footprint`."""

@@ -22,7 +22,9 @@ def _matmul_model(problem: Problem, counter: Counter) -> CostModel:
 
 MODELS: Final[Mapping[str, Callable[[Problem, Counter], CostModel]]] = {
     "matmul": _matmul_model,
-    "sddmm": lambda problem, counter: SampledModel(pattern_facts(problem.matrix, counter=counter)),
+    "sddmm": lambda problem, counter: SampledModel(
+        pattern_facts(problem.matrix, counter=counter), locality=Locality(problem.matrix, counter)
+    ),
     "mttkrp": lambda problem, counter: TensorModel(tensor_facts(problem.tensor, problem.mode)),
 }
 

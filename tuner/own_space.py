@@ -41,6 +41,9 @@ SDDMM_FAMILIES: Final = (
         "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "k0", "j1"), "i1",
         tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
     ),
+    Family(
+        "csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "k1", "j1"), "i1", ({"order": "first"}, {"order": "rcm"}),
+    ),
 )  # fmt: skip
 """Formats for O[i,k] = A[i,k] * X[i,j] Y[k,j]."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.statistics import seems_symmetric
 from autosparse.tuner.template import Supports
 
 from autosparse.formats import Format
@@ -76,6 +77,11 @@ ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
 }  # fmt: skip
 """Rows in an order in which they share columns: for a B that no core's own cache holds."""
 
+SYMMETRIC_FAMILY: Final = Family(
+    "symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},)
+)  # fmt: skip
+"""The lower triangle alone: for vectors, and a symmetric A that no core's own cache holds."""
+
 PREFETCH: Final = (0, 4, 8, 16)
 SLOT_PREFETCH: Final = (0, 16, 32, 64)
 """Slots of a slice ahead, one or two cache lines each: short enough to need a longer way than rows of B."""
@@ -84,6 +90,8 @@ TILES: Final = (8, 16, 32, 64, 128, 256)
 CHUNKS: Final = (8, 32, 128, 512)
 MAX_TILE_VECTORS: Final = 16
 """Vector registers that one row of a column tile may take: more would spill."""
+FAR_CACHES: Final = 8
+"""A of at least as many second-level caches: reading half of it may pay for adding to rows that are not at hand."""
 MAX_NARROW: Final = 1 << 16
 """Coordinates that 16 bits can tell apart."""
 
@@ -97,6 +105,7 @@ class Outline:
     tiles: tuple[int, ...]  # column tiles, widest first; empty for vectors
     n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
     is_far: bool  # B is larger than a core's own cache
+    is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
 
     @classmethod
     def of(cls, problem: Problem) -> Outline:
@@ -107,7 +116,13 @@ class Outline:
         item = np.dtype(problem.dtype).itemsize
         is_far = n_inner * problem.n_dense_cols * item > problem.target.l2_bytes and not problem.transposed
         lanes = max(1, problem.target.vector_bytes // item)
-        return cls(problem.operation, lanes, tiles(problem), above[0] if above else 2 * steps[-1], is_far)
+        is_symmetric = (
+            problem.n_dense_cols == 1
+            and problem.operand_bytes > FAR_CACHES * problem.target.l2_bytes
+            and seems_symmetric(problem.matrix)
+        )
+        most = above[0] if above else 2 * steps[-1]
+        return cls(problem.operation, lanes, tiles(problem), most, is_far, is_symmetric)
 
 
 def tiles(problem: Problem) -> tuple[int, ...]:
@@ -170,6 +185,10 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     ordered: Mapping[str, Family] = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
+    if outline.is_symmetric:
+        for bits in _index_bits(SYMMETRIC_FAMILY, {}, 0, outline.n_inner):
+            for unroll in (1, 2, 4) if is_whole else (1, 4):
+                yield member(outline.operation, SYMMETRIC_FAMILY, {}, index_bits=bits, unroll=unroll)
     for family, row in (*FAMILIES.items(), *ordered.items()):
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
             if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
@@ -247,6 +266,8 @@ def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
 
 def space_signature() -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did."""
-    axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS)
-    text = repr((SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values()))), *axes))
+    axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, FAR_CACHES)
+    text = repr(
+        (SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values(), SYMMETRIC_FAMILY))), *axes)
+    )
     return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

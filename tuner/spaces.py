@@ -25,7 +25,7 @@ CHUNKS: Final = (8, 32, 128, 512)
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
     if problem.operation not in MODULES:
-        return space.candidates(problem, supports)
+        return _with_storage(space.candidates(problem, supports), problem.storage)
     return _members(problem, supports, False)
 
 
@@ -54,8 +54,21 @@ def entrants(problem: Problem, supports: Supports) -> Entrants:
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """The whole space of this problem: all axes of all formats."""
     if problem.operation not in MODULES:
-        return space.everything(problem, supports)
+        return _with_storage(space.everything(problem, supports), problem.storage)
     return _members(problem, supports, True)
+
+
+@functools.lru_cache(maxsize=32)
+def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperSchedule, ...]:
+    """`found`, and where the user wants it the same formats with A's values in 16 bits: first of all these."""
+    if not storage:
+        return found
+    narrow = [
+        dataclasses.replace(one, format=dataclasses.replace(one.format, values=storage))
+        for one in found
+        if not one.format.is_sliced
+    ]
+    return (*narrow, *found)
 
 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
@@ -76,7 +89,8 @@ def _n_differences(one: SuperSchedule, other: SuperSchedule) -> int:
 
 def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
     """The members that can be lowered; problems of one outline share them. Nothing here keeps a problem alive."""
-    key = (problem.operation, problem.pattern.shape, problem.mode, space.tiles(problem), supports, is_whole)
+    width = problem.n_dense_cols if problem.operation == "sddmm" else space.tiles(problem)  # how far Y is
+    key = (problem.operation, problem.pattern.shape, problem.mode, problem.dtype, width, supports, is_whole)
     known = _known.get(key)
     if known is None:
         members: Any = importlib.import_module(MODULES[problem.operation]).members
@@ -94,10 +108,10 @@ _entered: dict[int, tuple[tuple[SuperSchedule, ...], Entrants]] = {}
 
 
 @functools.cache
-def space_signature(operation: str) -> str:
-    """8 hex digits that change whenever a plan could come out differently because the space did."""
+def space_signature(operation: str, *, storage: str = "") -> str:
+    """8 hex digits that change whenever a plan could come out differently because the space did; then `storage`."""
     if operation not in MODULES:
-        return space.space_signature()
+        return space.space_signature() + storage
     module = importlib.import_module(MODULES[operation])
     values = [repr(value) for name, value in sorted(vars(module).items()) if name.isupper()]
     return hashlib.blake2b(
@@ -105,5 +119,5 @@ def space_signature(operation: str) -> str:
     ).hexdigest()
 
 
-SPACE_VERSION: Final = "2"
+SPACE_VERSION: Final = "3"
 """Raise when the functions above or in `MODULES` come to yield other schedules."""

@@ -15,6 +15,8 @@ from autosparse.tuner.counts import BLOCK_SIZES, NUMPY, PANEL, WINDOWS, Counter,
 from autosparse.pattern import Pattern
 
 MAX_WINDOW: Final = 8192
+N_LOOKED_AT: Final = 256
+"""Entries whose mirror image is looked for before anything is packed."""
 N_WINDOWS: Final = 4
 """Windows of entries looked at for columns that come back, and the most entries of one."""
 DEFAULT_SAMPLE: Final = 6144
@@ -95,6 +97,20 @@ class Locality:
             n_found, n_windows = self._counter.distinct(self._pattern, n_entries, N_WINDOWS)
             self._shares[n_entries] = n_found / n_windows / n_entries
         return self._shares[n_entries]
+
+
+def seems_symmetric(pattern: Pattern) -> bool:
+    """Whether some entries, and the lengths of all rows, speak for a symmetric pattern: no proof. O(row lengths)."""
+    n, nnz = pattern.n_rows, pattern.nnz
+    if n != pattern.n_cols or nnz == 0:
+        return False
+    entries = np.unique(np.linspace(0, nnz - 1, N_LOOKED_AT).astype(np.int64))
+    rows = np.searchsorted(pattern.indptr, entries, side="right") - 1
+    columns = pattern.indices[entries].astype(np.int64)
+    return all(
+        bool(np.any(pattern.indices[pattern.indptr[k] : pattern.indptr[k + 1]] == i))
+        for i, k in zip(rows.tolist(), columns.tolist(), strict=True)
+    )
 
 
 def pattern_facts(

@@ -31,10 +31,12 @@ class Traits:
     unroll: Numbers
     tile: Numbers  # columns of the result computed in one pass; 0: as many as suit the machine
     index_bits: Numbers  # 0: the user's own
+    value_bits: Numbers  # 0: the user's own
     is_default: Flags
     is_sliced: Flags
     is_diagonal: Flags
     is_shared: Flags  # rows in one of SHARED_ORDERS
+    is_symmetric: Flags  # one triangle is stored
     blocks: tuple[tuple[int, int], ...]  # distinct (r, c), and which of them each has
     block_of: Numbers
     slices: tuple[tuple[int, int], ...]  # distinct (r, sigma)
@@ -57,13 +59,14 @@ class Traits:
     @classmethod
     def _of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:
         rows = [_row(one) for one in schedules]
-        r, c, panel, sigma, unroll, tile, bits, *flags = np.array(rows, np.int64).reshape(len(rows), 11).T
-        is_default, is_sliced, is_diagonal, is_shared = (flag.astype(bool) for flag in flags)
+        columns = np.array(rows, np.int64).reshape(len(rows), 13).T
+        r, c, panel, sigma, unroll, tile, index_bits, value_bits = columns[:8]
+        is_default, is_sliced, is_diagonal, is_shared, is_symmetric = columns[8:].astype(bool)
         blocks, block_of = _numbered(r, c)
         slices, slice_of = _numbered(r, sigma)
         return cls(
-            r, c, panel, sigma, unroll, tile, bits, is_default, is_sliced, is_diagonal, is_shared,
-            blocks, block_of, slices, slice_of,
+            r, c, panel, sigma, unroll, tile, index_bits, value_bits, is_default, is_sliced, is_diagonal, is_shared,
+            is_symmetric, blocks, block_of, slices, slice_of,
         )  # fmt: skip
 
 
@@ -72,14 +75,14 @@ _known: dict[int, tuple[Any, Traits]] = {}
 
 def _row(one: SuperSchedule | None) -> tuple[int, ...]:
     if one is None:
-        return 1, 1, 0, 1, 1, 0, 0, 1, 0, 0, 0
+        return 1, 1, 0, 1, 1, 0, 0, 0, 1, 0, 0, 0, 0
     fmt, kind = one.format, one.format.levels[1].kind
     r, c = fmt.split("i"), fmt.split("k")
     is_sliced, is_paneled = kind in SLICED_KINDS, fmt.order[0] == "k1" and kind not in SLICED_KINDS
     return (
         *((1, 1, c) if is_paneled else (r, 1 if is_sliced else c, 0)),
-        *(fmt.sigma, one.unroll, one.dense_split("j"), 0 if fmt.is_csr else fmt.index_bits),
-        *(0, int(is_sliced), int(kind is LevelKind.DIAGONAL), int(fmt.rows in SHARED_ORDERS)),
+        *(fmt.sigma, one.unroll, one.dense_split("j"), 0 if fmt.is_csr else fmt.index_bits, 16 if fmt.values else 0),
+        *(0, int(is_sliced), int(kind is LevelKind.DIAGONAL), int(fmt.rows in SHARED_ORDERS), int(fmt.symmetric)),
     )
 
 

@@ -57,7 +57,7 @@ LOOK_UP(int64_t)
 
 /* Bytes of each row of Y to ask for early: none while Y fits the second-level cache, the beginning (the processor then
  * sees a stream) while it may fit the last one, more beyond. */
-int64_t g_bytes_ahead(const g_sddmm *s)
+static int64_t bytes_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * s->n_heads * value_bytes(s), all = s->n_cols * row;
     return all <= NEAR_BYTES ? 0 : asp_min(row, all <= FAR_BYTES ? 128 : 1024);
@@ -116,7 +116,7 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
         return;
     }
     look_up(s, &blocks[0], p, end, &row);
-    const int64_t ahead = g_bytes_ahead(s);
+    const int64_t ahead = bytes_ahead(s);
     for (int turn = 0; p < end; turn = !turn) {
         p += blocks[turn].n;
         if (p < end) {

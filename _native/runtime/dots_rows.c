@@ -1,14 +1,47 @@
-/* Dot products at the entries of a sparse matrix with rows of several entries, for K of whole vectors: the row of X
+/* Dot products of rows of X with rows of Y at the entries of a sparse matrix, for K of whole vectors: the row of X
  * stays in registers, and no addresses are written down as in dots.c, which can cost as much as the products.
  */
 #include "graph_common.h"
 
+#if ASP_X86
+#include <immintrin.h>
+#endif
+
 enum {
-    LONG_ROW = 4,      /* entries of a row, on average, from which this pays */
     MOST_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
-    FAR_AHEAD = 32,    /* entries from which rows of Y are asked for early, and when these rows are long */
-    NEAR_AHEAD = 8
+    LINE = 64,
+    LONG_BYTES = 512,    /* rows of Y from which their beginnings are asked for early, few entries ahead */
+    FIRST_BYTES = 128,   /* of them, where the last cache holds Y: what follows the processor then sees coming */
+    NEAR_BYTES = 1 << 21, /* a Y that is near anyway: the second-level cache holds it */
+    FAR_BYTES = 1 << 25   /* ... and one so far away that asking for more, or for short rows, pays */
 };
+
+/* What is asked for early: `bytes` of the rows of Y of the entries that are `entries` ahead. */
+typedef struct {
+    int64_t bytes, entries;
+} g_ahead;
+
+static g_ahead g_rows_ahead(const g_sddmm *s)
+{
+    const int64_t row = s->K * (s->dtype == ASP_F32 ? 4 : 8), all = s->n_cols * row;
+    if (row >= LONG_BYTES) return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8};
+    return (g_ahead){all <= FAR_BYTES ? 0 : row, 32};
+}
+
+/* Values of every row of Y before its first cache line begins; 0 where they differ, or that is no whole value. */
+static inline int64_t g_lead(const g_sddmm *s)
+{
+    const int64_t width = s->dtype == ASP_F32 ? 4 : 8;
+    const int64_t before = (int64_t)(-(uintptr_t)s->Y % LINE);
+    return s->ldy * width % LINE || before % width ? 0 : before / width;
+}
+
+/* All of a row: its vectors are registers. Compilers stop at 16 by themselves. */
+#ifdef __clang__
+#define G_UNROLL_ROW _Pragma("clang loop unroll(full)")
+#else
+#define G_UNROLL_ROW _Pragma("GCC unroll 32")
+#endif
 
 #define G_BODY "dots_rows_body.h"
 #include "graph_each.h"
@@ -22,7 +55,7 @@ int g_dots_by_row(const g_sddmm *s, int isa)
     const int64_t values = vector_bytes[isa] / (s->dtype == ASP_F32 ? 4 : 8), width = values < 4 ? 4 : values;
     const int64_t n_vectors = s->K / width;
     const int is_power = n_vectors >= 1 && n_vectors <= MOST_VECTORS && (n_vectors & (n_vectors - 1)) == 0;
-    return s->n_heads == 1 && s->K % width == 0 && is_power && s->nnz >= LONG_ROW * s->n_rows;
+    return s->n_heads == 1 && s->K % width == 0 && is_power && s->nnz >= s->n_rows;
 }
 
 void g_dots_of_rows(const g_sddmm *s, int isa, int64_t row, int64_t p, int64_t end)

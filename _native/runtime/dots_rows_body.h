@@ -1,51 +1,177 @@
-/* One row of X against rows of Y, four at a time, with the row of X in registers: see dots_rows.c. */
+/* One row of X against rows of Y, four at a time, with the row of X in registers: see dots_rows.c.
+ *
+ * A row is cut into vectors from its beginning, or (`lined`) from the first value of a row of Y at the beginning of a
+ * cache line, `lead` values in: then no load lies across two lines, each of which would be looked up on its own. What
+ * comes before that value and what is left at the end are vectors in part; their other lanes are not read.
+ */
 
-ASP_INLINE void NAME(one_row)(const g_sddmm *s, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t ahead,
-                              int64_t n_full)
+#if ASP_X86 && VBYTES == 64
+#define G_LINED 1
+#if IS_FLOAT
+#define LOAD_SOME(p, mask) ((VEC)_mm512_maskz_loadu_ps((__mmask16)(mask), p))
+#else
+#define LOAD_SOME(p, mask) ((VEC)_mm512_maskz_loadu_pd((__mmask8)(mask), p))
+#endif
+#else
+#define G_LINED 0
+#define LOAD_SOME(p, mask) LOAD(p) /* not used */
+#endif
+
+/* Vector v of the row at p, of n_full that a row cut from its beginning has. */
+ASP_INLINE VEC NAME(part)(const R *p, int64_t v, int64_t n_full, int64_t lead, int lined)
 {
-    const I *indices = s->indices;
-    const R *in = s->in, *times = s->times, alpha = (R)s->alpha, beta = (R)s->beta;
-    const R *from = (const R *)s->X + row * s->ldx, *Y = s->Y;
-    const int64_t ldy = s->ldy;
-    R *out = s->out;
-    const int64_t far = n_full > 8 ? NEAR_AHEAD : FAR_AHEAD;
-    VEC x[MOST_VECTORS];
-    for (int64_t v = 0; v < n_full; ++v) x[v] = LOAD(from + v * W);
-    for (; p + 4 <= stop; p += 4) {
-        const R *y[4];
-        VEC sum[4];
-        for (int l = 0; l < 4; ++l) y[l] = Y + (int64_t)indices[p + l] * ldy;
-        if (ahead && p + far + 4 <= last)
-            for (int l = 0; l < 4; ++l)
-                for (int64_t at = 0; at < ahead; at += 64)
-                    __builtin_prefetch((const char *)(Y + (int64_t)indices[p + far + l] * ldy) + at);
-        for (int l = 0; l < 4; ++l) sum[l] = x[0] * LOAD(y[l]);
-        for (int64_t v = 1; v < n_full; ++v)
-            for (int l = 0; l < 4; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
-        QUAD dots = NAME(fold4)(sum[0], sum[1], sum[2], sum[3]) * alpha;
-        if (in) dots += beta * LOAD4(in + p);
-        if (times) dots *= LOAD4(times + p);
-        STORE4(out + p, dots);
-    }
-    for (; p < stop; ++p) {
-        const R *y = Y + (int64_t)indices[p] * ldy;
-        VEC sum = x[0] * LOAD(y);
-        for (int64_t v = 1; v < n_full; ++v) sum += x[v] * LOAD(y + v * W);
-        R value = alpha * NAME(sum)(sum);
-        if (in) value += beta * in[p];
-        out[p] = times ? value * times[p] : value;
+    if (!lined) return LOAD(p + v * W);
+    if (v == n_full) return LOAD_SOME(p + lead - W, -1 << (W - lead));
+    if (v == n_full - 1) return LOAD_SOME(p + lead + v * W, (1 << (W - lead)) - 1);
+    return LOAD(p + lead + v * W);
+}
+
+ASP_INLINE QUAD NAME(first4)(const R *p, int n)
+{
+    QUAD q = {0};
+    if (n == 4) return LOAD4(p);
+    for (int l = 0; l < n; ++l) q[l] = p[l];
+    return q;
+}
+
+#if G_LINED && IS_FLOAT
+#define FOLD4(a, b, c, d) NAME(sums_of_4)(a, b, c, d)
+
+/* Of two vectors, lanes that stay where they are (a blend) and the others exchanged (a shuffle), added up. */
+ASP_INLINE VEC NAME(halves)(VEC a, VEC b)
+{
+    return (VEC)_mm512_mask_blend_ps(0xff00, (__m512)a, (__m512)b) +
+           (VEC)_mm512_shuffle_f32x4((__m512)a, (__m512)b, 0x4e);
+}
+
+ASP_INLINE VEC NAME(quarters)(VEC a, VEC b)
+{
+    const __m512i cross = _mm512_setr_epi32(4, 5, 6, 7, 16, 17, 18, 19, 12, 13, 14, 15, 24, 25, 26, 27);
+    return (VEC)_mm512_mask_blend_ps(0xf0f0, (__m512)a, (__m512)b) +
+           (VEC)_mm512_permutex2var_ps((__m512)a, cross, (__m512)b);
+}
+
+ASP_INLINE QUAD NAME(sums_of_4)(VEC a, VEC b, VEC c, VEC d)
+{
+    const __m512i first = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    VEC all = NAME(quarters)(NAME(halves)(a, c), NAME(halves)(b, d));
+    all += (VEC)_mm512_permute_ps((__m512)all, 0x4e);
+    all += (VEC)_mm512_permute_ps((__m512)all, 0xb1);
+    return (QUAD)_mm512_castps512_ps128(_mm512_permutexvar_ps(first, (__m512)all));
+}
+
+ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
+{
+    const __m512i first = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 0, 0, 0, 0, 0, 0, 0, 0);
+    VEC even = NAME(quarters)(NAME(halves)(v[0], v[4]), NAME(halves)(v[2], v[6]));
+    VEC odd = NAME(quarters)(NAME(halves)(v[1], v[5]), NAME(halves)(v[3], v[7]));
+    VEC all = (VEC)_mm512_mask_blend_ps(0xcccc, (__m512)even, (__m512)odd) +
+              (VEC)_mm512_shuffle_ps((__m512)even, (__m512)odd, 0x4e);
+    all += (VEC)_mm512_permute_ps((__m512)all, 0xb1);
+    return _mm512_castps512_ps256(_mm512_permutexvar_ps(first, (__m512)all));
+}
+#else
+#define FOLD4(a, b, c, d) NAME(fold4)(a, b, c, d)
+#endif
+
+/* Dot products times values, and nothing else: SDDMM. A row of few entries is short of time for questions. */
+#define IS_PLAIN(s) ((s)->times && !(s)->in && !(s)->indices_out && (s)->alpha == 1)
+
+/* The operands as local values: a store through a vector pointer could change what `s` points to. */
+typedef struct {
+    const I *indices;
+    const R *X, *Y, *in, *times;
+    R *out, alpha, beta;
+    int64_t ldx, ldy, lead, ahead_bytes, ahead;
+} NAME(row_job);
+
+/* Results at entries p .. p + n; n <= 4 and n_full are constants in every caller. */
+ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int n, int64_t n_full, int lined, int plain)
+{
+    const R *y[4];
+    VEC sum[4];
+    for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
+    for (int l = 0; l < n; ++l) sum[l] = x[0] * NAME(part)(y[l], 0, n_full, j->lead, lined);
+    for (int l = n; l < 4; ++l) sum[l] = (VEC){0};
+    G_UNROLL_ROW
+    for (int64_t v = 1; v < n_full + lined; ++v)
+        for (int l = 0; l < n; ++l) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
+    QUAD dots = FOLD4(sum[0], sum[1], sum[2], sum[3]);
+    if (!plain) dots *= j->alpha;
+    if (!plain && j->in) dots += j->beta * NAME(first4)(j->in + p, n);
+    if (plain || j->times) dots *= NAME(first4)(j->times + p, n);
+    if (n == 4) STORE4(j->out + p, dots);
+    else
+        for (int l = 0; l < n; ++l) j->out[p + l] = dots[l];
+}
+
+ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n)
+{
+    if (p > last) return;
+    for (int l = 0; l < n; ++l) {
+        const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
+        __builtin_prefetch(y);
+        for (int64_t at = 64; at < j->ahead_bytes; at += 64) __builtin_prefetch((const char *)y + at);
     }
 }
 
-ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full)
+#if G_LINED && IS_FLOAT
+/* Eight results, of short rows: their sums take hardly longer than four. */
+ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t n_full, int plain)
 {
-    const I *indptr = s->indptr, *indices = s->indices;
-    const int64_t ahead = g_bytes_ahead(s);
+    const R *y[8];
+    VEC sum[8];
+    for (int l = 0; l < 8; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
+    for (int l = 0; l < 8; ++l) sum[l] = x[0] * LOAD(y[l]);
+    for (int64_t v = 1; v < n_full; ++v)
+        for (int l = 0; l < 8; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
+    __m256 dots = NAME(sums_of_8)(sum);
+    if (!plain) dots = _mm256_mul_ps(dots, _mm256_set1_ps(j->alpha));
+    if (!plain && j->in) dots = _mm256_fmadd_ps(_mm256_set1_ps(j->beta), _mm256_loadu_ps(j->in + p), dots);
+    if (plain || j->times) dots = _mm256_mul_ps(dots, _mm256_loadu_ps(j->times + p));
+    _mm256_storeu_ps(j->out + p, dots);
+}
+#endif
+
+ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
+                              int lined, int plain)
+{
+    VEC x[MOST_VECTORS + 1];
+    G_UNROLL_ROW
+    for (int64_t v = 0; v < n_full + lined; ++v) x[v] = NAME(part)(j->X + row * j->ldx, v, n_full, j->lead, lined);
+#if G_LINED && IS_FLOAT
+    for (; n_full <= 4 && !lined && p + 8 <= stop; p += 8) {
+        NAME(ask)(j, p, last, 8);
+        NAME(eight)(j, x, p, n_full, plain);
+    }
+#endif
+    for (; p + 4 <= stop; p += 4) {
+        NAME(ask)(j, p, last, 4);
+        NAME(some)(j, x, p, 4, n_full, lined, plain);
+    }
+    switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
+    case 3: NAME(some)(j, x, p, 3, n_full, lined, plain); break;
+    case 2: NAME(some)(j, x, p, 2, n_full, lined, plain); break;
+    case 1: NAME(some)(j, x, p, 1, n_full, lined, plain); break;
+    default: break;
+    }
+}
+
+ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full, int lined,
+                              int plain)
+{
+    const I *indptr = s->indptr;
+    I *indices_out = s->indices_out;
+    const g_ahead ahead = g_rows_ahead(s);
+    const int64_t last = ahead.bytes ? end - ahead.entries - 8 : -1; /* entry from which others are asked for */
+    const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
+                             .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
+                             .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
-        if (s->indices_out) memcpy((I *)s->indices_out + p, indices + p, (size_t)(stop - p) * sizeof(I));
-        NAME(one_row)(s, row, p, stop, end, ahead, n_full);
+        if (!plain && indices_out) memcpy(indices_out + p, j.indices + p, (size_t)(stop - p) * sizeof(I));
+        NAME(one_row)(&j, row, p, stop, last, n_full, lined, plain);
         p = stop;
     }
 }
@@ -53,7 +179,8 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
 #define G_WIDTH(n)                                                                                             \
     static ASP_NOINLINE void NAME(rows_##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)             \
     {                                                                                                          \
-        NAME(all_rows)(s, row, p, end, n);                                                                     \
+        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, 0, 1);                                              \
+        else NAME(all_rows)(s, row, p, end, n, 0, 0);                                                          \
     }
 G_WIDTH(1)
 G_WIDTH(2)
@@ -62,8 +189,31 @@ G_WIDTH(8)
 G_WIDTH(16)
 #undef G_WIDTH
 
+#if G_LINED
+#define G_WIDTH(n)                                                                                             \
+    static ASP_NOINLINE void NAME(lined_##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)            \
+    {                                                                                                          \
+        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, 1, 1);                                              \
+        else NAME(all_rows)(s, row, p, end, n, 1, 0);                                                          \
+    }
+G_WIDTH(4)
+G_WIDTH(8)
+G_WIDTH(16)
+#undef G_WIDTH
+#endif
+
 static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 {
+#if G_LINED
+    if (g_lead(s) > 0) {
+        switch (s->K / W) {
+        case 4: NAME(lined_4)(s, row, p, end); return;
+        case 8: NAME(lined_8)(s, row, p, end); return;
+        case 16: NAME(lined_16)(s, row, p, end); return;
+        default: break;
+        }
+    }
+#endif
     switch (s->K / W) {
     case 1: NAME(rows_1)(s, row, p, end); return;
     case 2: NAME(rows_2)(s, row, p, end); return;
@@ -72,3 +222,7 @@ static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     default: NAME(rows_16)(s, row, p, end);
     }
 }
+#undef FOLD4
+#undef IS_PLAIN
+#undef LOAD_SOME
+#undef G_LINED

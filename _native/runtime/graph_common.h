@@ -63,9 +63,6 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end);
 int g_dots_by_row(const g_sddmm *s, int isa);
 void g_dots_of_rows(const g_sddmm *s, int isa, int64_t row, int64_t p, int64_t end);
 
-/* Bytes of each row of Y to ask for early; in dots.c. */
-int64_t g_bytes_ahead(const g_sddmm *s);
-
 /* All of them, by several threads; in sddmm.c. */
 void g_dots_shared(const g_sddmm *s, int n_threads);
 

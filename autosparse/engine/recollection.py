@@ -54,7 +54,7 @@ def _key_of(bench: Bench) -> str:
 
 def plan_key(problem: Problem) -> str:
     """Key of the plan of `problem` in the cache."""
-    return cache.PlanKey.of(problem, space=space_signature(problem.operation)).stable_hash()
+    return cache.PlanKey.of(problem, space=space_signature(problem.operation, storage=problem.storage)).stable_hash()
 
 
 def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:

@@ -94,13 +94,18 @@ def bench_of(operand: AnyOperand, slot: Slot) -> Bench:
         operation=slot.operation, pattern=operand.pattern, transposed=slot.transposed, n_dense_cols=slot.n_dense_cols,
         dtype=slot.dtype.name, threads=options.threads or runtime_api.max_threads(),
         deterministic=options.deterministic, target=target,
-        mode=operand.mode if isinstance(operand, Unfolding) else 0,
+        mode=operand.mode if isinstance(operand, Unfolding) else 0, storage=_storage_of(slot),
     )  # fmt: skip
     return Bench(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
         experience=experience_of(store, target), shelf=engine.shelf,
         structure_version=operand.structure_version,
     )  # fmt: skip
+
+
+def _storage_of(slot: Slot) -> str:
+    """What A's values may be rounded to: only products in float32 know other types."""
+    return (slot.options.storage or "") if slot.operation == "matmul" and slot.dtype.name == "float32" else ""
 
 
 def target_of(options: Options) -> Target:

@@ -126,7 +126,15 @@ def slot_for(
 def _decisive(options: Options) -> tuple[Any, ...]:
     """The options that make another problem of it; the others only say what may be spent."""
     is_off = options.effort is Effort.OFF
-    return options.threads, options.deterministic, is_off, options.cache, options.cache_dir, options.isa
+    return (
+        options.threads,
+        options.deterministic,
+        is_off,
+        options.cache,
+        options.cache_dir,
+        options.isa,
+        options.storage,
+    )
 
 
 def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:

@@ -237,7 +237,11 @@ class KernelTrial:
         if self._n_stale < self.patience:
             return False
         start_s = time.perf_counter()
-        is_current = packing.refresh(operand.data, operand.values_version)
+        try:
+            is_current = packing.refresh(operand.data, operand.values_version)
+        except PackError as err:  # the format cannot hold the new values
+            self._fail(err)
+            return False
         if is_current:
             seconds = time.perf_counter() - start_s
             self.bench.experience.observe("refresh", seconds, self.bench.problem.pattern.nnz)

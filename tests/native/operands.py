@@ -58,6 +58,11 @@ SDDMM: Final = {
     "UUC": schedule("sddmm", "k1:U,i1:U,k0:C | k=8", "k1 i1 k0 j1 j0", 16, unroll=4, parallel="k1"),
     "COO": schedule("sddmm", "i1:N,k1:Q", "i1 k1 j1 j0", 16, unroll=4, prefetch=2),
     "COO one by one": schedule("sddmm", "i1:N,k1:Q", "i1 j1 k1 j0", 8),
+    "CSR, rows ordered": schedule("sddmm", "i1:U,k1:C | rows=rcm", "i1 k1 j1 j0", 32, unroll=8, prefetch=4),
+    "CSR, rows ordered, registers": schedule("sddmm", "i1:U,k1:C | rows=first", "i1 j1 k1 j0", 16, unroll=4),
+    "DCSR, rows ordered": schedule("sddmm", "i1:C,k1:C | rows=degree", "i1 k1 j1 j0", 16, unroll=2),
+    "UCU, rows ordered": schedule("sddmm", "i1:U,k1:C,i0:U | i=4 | rows=first", "i1 k1 j1 i0 j0", 16, unroll=2),
+    "UUC, rows ordered": schedule("sddmm", "k1:U,i1:U,k0:C | k=8 | rows=rcm", "k1 i1 k0 j1 j0", 16, unroll=4),
     "searched": schedule("sddmm", "k1:C,i1:C", "i1 k1 j1 j0", 16),
 }
 """SDDMM schedules by the literature's name of their format."""

@@ -38,6 +38,9 @@ KERNELS: Final = {
         operands.schedule("sddmm", "i1:U,k1:C", "i1 j1 k1 j0", 16, unroll=4, prefetch=8), "float32", "int32", "avx2",
     ),
     "csr_sddmm_avx512": (operands.schedule("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 32), "float32", "int32", "avx512"),
+    "csr_ordered_sddmm_avx512": (
+        operands.schedule("sddmm", "i1:U,k1:C | rows=rcm", "i1 k1 j1 j0", 32, unroll=4), "float32", "int32", "avx512",
+    ),
     "bcsr_sddmm_baseline": (
         operands.schedule("sddmm", "i1:U,k1:C,i0:U,k0:U | i=2,k=2", "i1 k1 j1 i0 k0 j0", 4),
         *("float64", "int32", "baseline"),
@@ -48,6 +51,15 @@ KERNELS: Final = {
     "csf_mttkrp_baseline": (
         operands.schedule("mttkrp", "k1:C,i1:C,l1:C", "k1 i1 j1 l1 j0", 2, parallel="k1"),
         *("float64", "int64", "baseline"),
+    ),
+    "symmetric_spmv_baseline": (schedule("i1:U,k1:C | symmetric=1", "i1 k1", unroll=2), "float64", "int32", "baseline"),
+    "symmetric_spmm_avx512": (
+        schedule("i1:U,k1:C | symmetric=1", "i1 j1 k1 j0", 32), "float32", "int32", "avx512",
+    ),
+    "bfloat16_spmv_avx512": (schedule("i1:U,k1:C | values=bfloat16", "i1 k1", unroll=16), "float32", "int32", "avx512"),
+    "float16_bcsr_spmm_avx2": (
+        schedule("i1:U,k1:C,i0:U,k0:U | i=2,k=2 | values=float16", "i1 j1 k1 i0 k0 j0", 16),
+        *("float32", "int32", "avx2"),
     ),
     "csc_search_baseline": (schedule("k1:U,i1:C", "i1 k1"), "float64", "int32", "baseline"),
 }  # fmt: skip

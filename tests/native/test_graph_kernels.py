@@ -108,6 +108,23 @@ def test_sampled_dots_read_no_value_twice_and_none_beside(isa):
         assert np.all(np.isnan(sddmm.sample(pattern, X, Y)))
 
 
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
+    """Rows of Y anywhere in a cache line, nan beside them: whole rows of vectors are cut at the lines."""
+    for name in ("random", "dense"):
+        pattern = structure(name, "int32")
+        for width in (16, 32, 64, 128, 256):
+            X = np.random.default_rng(1).integers(-3, 4, (pattern.n_rows, width)).astype(dtype)
+            Y = np.random.default_rng(2).integers(-3, 4, (pattern.n_cols, width)).astype(dtype)
+            want = sddmm.reference(pattern, np.ones(pattern.nnz, dtype), X, Y)
+            for shift in range(0, 64 // X.itemsize, 3):
+                room = np.full(Y.size + 256, np.nan, dtype)
+                start = -room.ctypes.data % 64 // X.itemsize + 64 + shift
+                moved = room[start : start + Y.size].reshape(Y.shape)
+                moved[...] = Y
+                np.testing.assert_array_equal(sddmm.sample(pattern, X, moved), want)
+
+
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 5, 8, 16])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("name", PATTERNS)

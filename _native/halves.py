@@ -1,0 +1,70 @@
+"""Values of 16 bits: float32 rounded to bfloat16 or float16 for storage, and widened again, exactly, to compute with.
+
+Only on request (setting `storage`). Every value v is stored as v (1 + e) with |e| <= BOUNDS[kind], rounded to nearest,
+ties to even; values for which that cannot be had (too large, too small, not finite) are refused, so that a product of
+rows a and columns b errs by at most BOUNDS[kind] * sum |a_k b_k| beside the rounding of the sum in float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.errors import PackError
+from autosparse.formats import Format
+
+Array = NDArray[Any]  # float32, or uint16 as stored
+
+BOUNDS: Final[Mapping[str, float]] = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
+"""Largest relative error of a stored value."""
+WIDTH: Final = 2
+"""Bytes of a stored value."""
+
+
+def _to_bfloat16(values: Array) -> Array:
+    bits = values.view(np.uint32)
+    even = bits >> np.uint32(16) & np.uint32(1)
+    stored: Array = ((bits + np.uint32(0x7FFF) + even) >> np.uint32(16)).astype(np.uint16)
+    return stored
+
+
+def _from_bfloat16(stored: Array) -> Array:
+    values: Array = (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+    return values
+
+
+def _to_float16(values: Array) -> Array:
+    with np.errstate(over="ignore"):
+        return values.astype(np.float16).view(np.uint16)
+
+
+def _from_float16(stored: Array) -> Array:
+    return stored.view(np.float16).astype(np.float32)
+
+
+ROUND: Final[Mapping[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]]] = {
+    "bfloat16": (_to_bfloat16, _from_bfloat16),
+    "float16": (_to_float16, _from_float16),
+}
+"""Kind -> how values are rounded, and widened."""
+
+
+def narrowed(values: Array, fmt: Format) -> Array:
+    """`values` (float32) as `fmt` stores them, uint16. PackError where one of them would err by more than the bound."""
+    values = np.ascontiguousarray(values)
+    to_stored, from_stored = ROUND[fmt.values]
+    stored = to_stored(values)
+    with np.errstate(invalid="ignore", over="ignore"):
+        is_near = np.abs(from_stored(stored) - values) <= np.float32(BOUNDS[fmt.values]) * np.abs(values)
+    if not is_near.all():
+        worst = float(values[int(np.argmin(is_near))])
+        raise PackError.unfit(fmt, f"{worst!r} is not within {BOUNDS[fmt.values]:.3g} of any {fmt.values}, relatively")
+    return stored
+
+
+def widened(stored: Array, fmt: Format) -> Array:
+    """What `narrowed` gave, as float32."""
+    return ROUND[fmt.values][1](stored)

@@ -1,0 +1,272 @@
+/* autosparse kernel
+ * i1:U,k1:C,i0:U,k0:U | i=2,k=2 | values=float16; loops i1 j1 k1 i0 k0 j0, parallel i1
+ * float32, indices int32, avx2; unroll 1, prefetch 0
+ *
+ * C[i,j] += A[i,k] * B[k,j]    # A: i1:U,k1:C,i0:U,k0:U
+ * parallel for i1 in 0..ceil(n_i / 2):
+ *   p_i1 = 0 * ceil(n_i / 2) + i1
+ *   for j in tiles of 16 of 0..n_j:
+ *     accumulate C[i,j] (zero, check finite):
+ *       for p_k1 in k1_pos[p_i1]..: k1 = k1_crd[p_k1]
+ *         block [i0,k0,j0] lanes j0: C[i,j] += A[i,k] * B[k,j]
+ */
+#include <stddef.h>
+#include <stdint.h>
+typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
+typedef int (*asp_parallel_function)(asp_task task, void *context, int64_t n_items, int64_t min_items,
+                                     int64_t max_items, int n_threads, double serial_ns);
+typedef struct {
+    int64_t size[6];            /* extents of the indices, the sparse operand's first */
+    const void *pos[12], *crd[12]; /* by depth of the level */
+    const void *vals;
+    int64_t n_positions[12];     /* of each level; the last level's number the values */
+    int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
+    asp_parallel_function parallel; /* NULL: one thread */
+    const void *origin, *repeats; /* of structures: entry at each position, next entry at the same one */
+    void *(*take)(size_t bytes);  /* work space, and back */
+    void (*give)(void *elements, size_t bytes);
+} asp_operand;
+typedef struct {
+    const asp_operand *A;
+    uintptr_t B, C;
+    int64_t ldB, ldC, n_j, n_threads, chunk;
+} asp_call;
+typedef float f32x1;
+static inline f32x1 load_f32x1(const float *p) { return *p; }
+static inline void store_f32x1(float *p, f32x1 v) { *p = v; }
+static inline float sum_f32x1(f32x1 v) { return v; }
+typedef float f32x2 __attribute__((vector_size(8)));
+typedef float f32x2_unaligned __attribute__((vector_size(8), aligned(4), may_alias));
+static inline f32x2 load_f32x2(const float *p) { return *(const f32x2_unaligned *)p; }
+static inline void store_f32x2(float *p, f32x2 v) { *(f32x2_unaligned *)p = v; }
+static inline float sum_f32x2(f32x2 v)
+{
+    union { f32x2 whole; f32x1 half[2]; } u = {v};
+    return sum_f32x1(u.half[0] + u.half[1]);
+}
+typedef float f32x4 __attribute__((vector_size(16)));
+typedef float f32x4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+static inline f32x4 load_f32x4(const float *p) { return *(const f32x4_unaligned *)p; }
+static inline void store_f32x4(float *p, f32x4 v) { *(f32x4_unaligned *)p = v; }
+static inline float sum_f32x4(f32x4 v)
+{
+    union { f32x4 whole; f32x2 half[2]; } u = {v};
+    return sum_f32x2(u.half[0] + u.half[1]);
+}
+typedef float f32x8 __attribute__((vector_size(32)));
+typedef float f32x8_unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+static inline f32x8 load_f32x8(const float *p) { return *(const f32x8_unaligned *)p; }
+static inline void store_f32x8(float *p, f32x8 v) { *(f32x8_unaligned *)p = v; }
+static inline float sum_f32x8(f32x8 v)
+{
+    union { f32x8 whole; f32x4 half[2]; } u = {v};
+    return sum_f32x4(u.half[0] + u.half[1]);
+}
+static inline float widen_f32x1(uint16_t h)
+{
+    union { uint32_t bits; float value; } u;
+    u.bits = (uint32_t)(h & 0x7fff) << 13;
+    u.value *= 0x1p112f; 
+    u.bits |= (uint32_t)(h & 0x8000) << 16;
+    return u.value;
+}
+static inline float load_stored_f32x1(const uint16_t *p) { return widen_f32x1(*p); }
+typedef int head_f32x8 __attribute__((vector_size(32)));
+static inline head_f32x8 make_head_f32x8(int64_t n)
+{
+    return (head_f32x8){0, 1, 2, 3, 4, 5, 6, 7} < (int)n;
+}
+static inline f32x8 load_head_f32x8(const float *p, head_f32x8 m)
+{
+    return __builtin_ia32_maskloadps256((const f32x8 *)p, m);
+}
+static inline void store_head_f32x8(float *p, f32x8 v, head_f32x8 m)
+{
+    __builtin_ia32_maskstoreps256((f32x8 *)p, m, v);
+}
+static inline int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
+/* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
+ * numbers of entries and iterations. */
+static int64_t asp_boundary(const int32_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
+{
+    if (part >= n_parts)
+        return n;
+    if (chunk > 0)
+        return part * chunk;
+    if (!pos)
+        return n * part / n_parts;
+    const double wanted = ((double)(pos[n] - pos[0]) + 2.0 * (double)n) * (double)part / (double)n_parts;
+    int64_t low = 0, high = n;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if ((double)(pos[middle] - pos[0]) + 2.0 * (double)middle < wanted)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+typedef struct {
+    const asp_call *call;
+    int64_t n, n_parts;
+    const int32_t *weights;
+    int bad;
+} task_context;
+
+static void task(void *context, int64_t part, int64_t end_part)
+{
+    task_context *x = context;
+    const asp_call *call = x->call;
+    const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
+    const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
+    f32x8 check_8 = {0};
+    const asp_operand *A = call->A;
+    const int64_t n_i = A->size[0];
+    const int64_t n_k = A->size[1];
+    const int64_t ldB = call->ldB;
+    const int64_t ldC = call->ldC;
+    const int64_t n_j = call->n_j;
+    const int32_t *restrict k1_pos = A->pos[1];
+    const int32_t *restrict k1_crd = A->crd[1];
+    const uint16_t *restrict vals = A->vals;
+    const float *restrict B_ = (const float *)call->B;
+    float *restrict C_ = (float *)call->C;
+    for (int64_t i1 = begin; i1 < end; i1++) {
+        const int64_t p_i1 = i1;
+        const int64_t end_j = n_j;
+        for (int64_t j = 0; j < end_j;) {
+            if (end_j - j >= 16) {
+                {
+                    f32x8 sum_i0_0_j0_0 = (f32x8){0};
+                    f32x8 sum_i0_0_j0_8 = (f32x8){0};
+                    f32x8 sum_i0_1_j0_0 = (f32x8){0};
+                    f32x8 sum_i0_1_j0_8 = (f32x8){0};
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const f32x8 b_k0_0_j0_0 = load_f32x8(B_ + (k1 * 2) * ldB + j);
+                        sum_i0_0_j0_0 += widen_f32x1(vals[p_k1 * 4]) * b_k0_0_j0_0;
+                        const f32x8 b_k0_0_j0_8 = load_f32x8(B_ + (k1 * 2) * ldB + j + 8);
+                        sum_i0_0_j0_8 += widen_f32x1(vals[p_k1 * 4]) * b_k0_0_j0_8;
+                        sum_i0_1_j0_0 += widen_f32x1(vals[p_k1 * 4 + 2]) * b_k0_0_j0_0;
+                        sum_i0_1_j0_8 += widen_f32x1(vals[p_k1 * 4 + 2]) * b_k0_0_j0_8;
+                        const f32x8 b_k0_1_j0_0 = load_f32x8(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j);
+                        sum_i0_0_j0_0 += widen_f32x1(vals[p_k1 * 4 + 1]) * b_k0_1_j0_0;
+                        const f32x8 b_k0_1_j0_8 = load_f32x8(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j + 8);
+                        sum_i0_0_j0_8 += widen_f32x1(vals[p_k1 * 4 + 1]) * b_k0_1_j0_8;
+                        sum_i0_1_j0_0 += widen_f32x1(vals[p_k1 * 4 + 3]) * b_k0_1_j0_0;
+                        sum_i0_1_j0_8 += widen_f32x1(vals[p_k1 * 4 + 3]) * b_k0_1_j0_8;
+                    }
+                    check_8 += sum_i0_0_j0_0 * 0;
+                    store_f32x8(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0);
+                    check_8 += sum_i0_0_j0_8 * 0;
+                    store_f32x8(C_ + (i1 * 2) * ldC + j + 8, sum_i0_0_j0_8);
+                    if (i1 * 2 + 1 < n_i) {
+                        check_8 += sum_i0_1_j0_0 * 0;
+                        store_f32x8(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0);
+                    }
+                    if (i1 * 2 + 1 < n_i) {
+                        check_8 += sum_i0_1_j0_8 * 0;
+                        store_f32x8(C_ + (i1 * 2 + 1) * ldC + j + 8, sum_i0_1_j0_8);
+                    }
+                }
+                j += 16;
+            }
+            else if (end_j - j > 8) {
+                {
+                    const head_f32x8 head_8 = make_head_f32x8(end_j - j - 8);
+                    f32x8 sum_i0_0_j0_0 = (f32x8){0};
+                    f32x8 sum_i0_0_j0_8 = (f32x8){0};
+                    f32x8 sum_i0_1_j0_0 = (f32x8){0};
+                    f32x8 sum_i0_1_j0_8 = (f32x8){0};
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const f32x8 b_k0_0_j0_0 = load_f32x8(B_ + (k1 * 2) * ldB + j);
+                        sum_i0_0_j0_0 += widen_f32x1(vals[p_k1 * 4]) * b_k0_0_j0_0;
+                        const f32x8 b_k0_0_j0_8 = load_head_f32x8(B_ + (k1 * 2) * ldB + j + 8, head_8);
+                        sum_i0_0_j0_8 += widen_f32x1(vals[p_k1 * 4]) * b_k0_0_j0_8;
+                        sum_i0_1_j0_0 += widen_f32x1(vals[p_k1 * 4 + 2]) * b_k0_0_j0_0;
+                        sum_i0_1_j0_8 += widen_f32x1(vals[p_k1 * 4 + 2]) * b_k0_0_j0_8;
+                        const f32x8 b_k0_1_j0_0 = load_f32x8(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j);
+                        sum_i0_0_j0_0 += widen_f32x1(vals[p_k1 * 4 + 1]) * b_k0_1_j0_0;
+                        const f32x8 b_k0_1_j0_8 = load_head_f32x8(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j + 8, head_8);
+                        sum_i0_0_j0_8 += widen_f32x1(vals[p_k1 * 4 + 1]) * b_k0_1_j0_8;
+                        sum_i0_1_j0_0 += widen_f32x1(vals[p_k1 * 4 + 3]) * b_k0_1_j0_0;
+                        sum_i0_1_j0_8 += widen_f32x1(vals[p_k1 * 4 + 3]) * b_k0_1_j0_8;
+                    }
+                    check_8 += sum_i0_0_j0_0 * 0;
+                    store_f32x8(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0);
+                    check_8 += sum_i0_0_j0_8 * 0;
+                    store_head_f32x8(C_ + (i1 * 2) * ldC + j + 8, sum_i0_0_j0_8, head_8);
+                    if (i1 * 2 + 1 < n_i) {
+                        check_8 += sum_i0_1_j0_0 * 0;
+                        store_f32x8(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0);
+                    }
+                    if (i1 * 2 + 1 < n_i) {
+                        check_8 += sum_i0_1_j0_8 * 0;
+                        store_head_f32x8(C_ + (i1 * 2 + 1) * ldC + j + 8, sum_i0_1_j0_8, head_8);
+                    }
+                }
+                j = end_j;
+            }
+            else {
+                {
+                    const head_f32x8 head_0 = make_head_f32x8(end_j - j);
+                    f32x8 sum_i0_0_j0_0 = (f32x8){0};
+                    f32x8 sum_i0_1_j0_0 = (f32x8){0};
+                    int64_t p_k1 = k1_pos[p_i1];
+                    const int64_t end_k1 = k1_pos[p_i1 + 1];
+                    for (; p_k1 < end_k1; p_k1++) {
+                        const int64_t k1 = k1_crd[p_k1];
+                        const f32x8 b_k0_0_j0_0 = load_head_f32x8(B_ + (k1 * 2) * ldB + j, head_0);
+                        sum_i0_0_j0_0 += widen_f32x1(vals[p_k1 * 4]) * b_k0_0_j0_0;
+                        sum_i0_1_j0_0 += widen_f32x1(vals[p_k1 * 4 + 2]) * b_k0_0_j0_0;
+                        const f32x8 b_k0_1_j0_0 = load_head_f32x8(B_ + asp_min(k1 * 2 + 1, n_k - 1) * ldB + j, head_0);
+                        sum_i0_0_j0_0 += widen_f32x1(vals[p_k1 * 4 + 1]) * b_k0_1_j0_0;
+                        sum_i0_1_j0_0 += widen_f32x1(vals[p_k1 * 4 + 3]) * b_k0_1_j0_0;
+                    }
+                    check_8 += sum_i0_0_j0_0 * 0;
+                    store_head_f32x8(C_ + (i1 * 2) * ldC + j, sum_i0_0_j0_0, head_0);
+                    if (i1 * 2 + 1 < n_i) {
+                        check_8 += sum_i0_1_j0_0 * 0;
+                        store_head_f32x8(C_ + (i1 * 2 + 1) * ldC + j, sum_i0_1_j0_0, head_0);
+                    }
+                }
+                j = end_j;
+            }
+        }
+    }
+    if (sum_f32x8(check_8) != 0) /* nan: a result was not finite */
+        x->bad = 1;
+}
+
+int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)
+{
+    const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;
+    int bad = 0;
+    const int64_t n_i = A->size[0];
+    const int64_t n_k = A->size[1];
+    const int32_t *restrict k1_pos = A->pos[1];
+    float *restrict C_ = (float *)call->C;
+    const int64_t n_i1 = (n_i + 1) / 2;
+    if (n_i == 0 || n_k == 0) {
+        for (int64_t at = 0; at < n_i; at++) for (int64_t to = 0; to < n_j; to++) C_[at * ldC + to] = 0;
+        return 0;
+    }
+    {
+        task_context x = {.call = call, .n = n_i1, .weights = k1_pos};
+        x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? 16 * n_threads : 1;
+        if (!A->parallel || n_threads <= 1)
+            task(&x, 0, x.n_parts);
+        else {
+            const double serial_ns = (double)A->n_positions[3] * (0.6 + 0.04 * (double)n_j);
+            A->parallel(task, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
+        }
+        bad |= x.bad;
+    }
+    return bad;
+}
