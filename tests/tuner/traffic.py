@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from autosparse.tuner.model import CALIBRATED_LANES, LINE_BYTES, MachineRates, VectorRates
+from autosparse.tuner.model import CALIBRATED_LANES, LINE_BYTES, SCATTER_S, MachineRates, VectorRates
 from autosparse.tuner.statistics import Locality, PatternFacts
 
 from autosparse.formats import SLICED_KINDS, Format, LevelKind
@@ -61,6 +61,8 @@ class PlainTrafficModel:
             idle = 1.0 + 0.5 * one.unroll / max(1.0, self.facts.mean_row) * 0.2 if is_gathered else 1.0
             instructions_s = shape.n_blocks * entry * idle + n_rows * row
         instructions_s += (shape.n_panels - 1) * n_rows * v.panel_row
+        if one is not None and one.format.symmetric:  # each entry is also added to another row
+            instructions_s += shape.n_blocks * SCATTER_S + problem.threads * n_rows * v.panel_row
         traffic_s = self._stored_bytes(problem, one, shape) / self._rate(problem.target, self._footprint(problem))
         x_bytes = self.facts.n_cols / shape.n_panels * np.dtype(problem.dtype).itemsize
         missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
@@ -87,9 +89,9 @@ class PlainTrafficModel:
 
     def _stored_bytes(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
         """Bytes of op(A) read in one pass: one index per block, a value per cell."""
-        item = np.dtype(problem.dtype).itemsize
-        wide = 8 if problem.pattern.index_dtype == "int64" else 4
         fmt: Format | None = one.format if one else None
+        item = 2 if fmt is not None and fmt.values else np.dtype(problem.dtype).itemsize
+        wide = 8 if problem.pattern.index_dtype == "int64" else 4
         index_bytes = wide if fmt is None or fmt.is_csr else fmt.index_bits // 8
         if shape.is_sliced:  # an index per cell, not per block; one per slot along a filled diagonal
             index_bytes *= shape.r
@@ -173,4 +175,5 @@ class _Shape:
         if one.format.order[0] == "k1":
             return cls(1, 1, facts.nnz, -(-max(1, facts.n_cols) // c))
         fill = facts.fill(r, c) if r * c > 1 else 1.0
-        return cls(r, c, facts.nnz / (r * c * fill), 1)
+        n_stored = (facts.nnz + facts.n_rows) / 2 if one.format.symmetric else facts.nnz
+        return cls(r, c, n_stored / (r * c * fill), 1)
