@@ -117,7 +117,7 @@ class Store:
         self._publish(envelope)
 
     def save_later(self, kind: str, key: str, make: Callable[[], Record]) -> None:
-        """`save` what `make` gives, soon: in another thread, when somebody looks, or at exit; neither raises."""
+        """`save` what `make` gives soon: in another thread, when it is asked for, or at exit."""
         self._late[kind, key] = make
         late.write_soon(self)
 
@@ -152,10 +152,7 @@ class Store:
 
     @contextmanager
     def exclusive(self, kind: str, key: str, *, wait_s: float = 0.0) -> Iterator[bool]:
-        """Hold the lock of one record over processes and threads (not reentrant); yields whether it is held.
-
-        For work that only one of several processes should do: who gets False goes on without it.
-        """
+        """Hold the lock of one record over processes and threads (not reentrant); yields whether it is held."""
         with ExitStack() as stack:
             if self._folder is not None and self._reason is None:
                 try:

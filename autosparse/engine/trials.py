@@ -383,10 +383,7 @@ class Bench:
         return (lambda: trial.run(operand, copy.copy(next(turns)))) if trial.run(operand, self._calls[0]) else None
 
     def _wait_for_threads(self) -> None:
-        """After a stall small products stay on one thread for a while (`runtime/pool.c`), as after every compilation.
-
-        What is timed then says little about products on all threads.
-        """
+        """Until a stall is over, as after compilations (`runtime/pool.c`): small products then stay on one thread."""
         if self.n_threads() > 1 and self._patience_s > 0:
             left_s = min(runtime_api.lib.asp_pool_caution_left_ns() * 1e-9, self._patience_s)
             self._patience_s -= left_s
