@@ -60,8 +60,7 @@ class Kernel:
         """
         spec = self.spec
         # Values of a structure are arguments, those of 16 bits are widened to what the spec computes in.
-        is_told = isinstance(packed, PackedStructure) or bool(packed.fmt.values)  # ... by the spec or the format
-        dtype = spec.dtype if isinstance(packed, PackedStructure) or is_told else packed.values.dtype.name
+        dtype = spec.dtype if isinstance(packed, PackedStructure) or packed.fmt.values else packed.values.dtype.name
         found = (packed.fmt, dtype, packed.pattern.index_dtype)
         if found != (spec.schedule.format, spec.dtype, spec.index_dtype):
             raise TypeError(f"a kernel for {spec.schedule.format}, {spec.dtype}, {spec.index_dtype} got {found}")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
 from autosparse.tuner.counts import BLOCK_SIZES, NUMPY, PANEL, WINDOWS, Counter, LengthCounts, SampleCounts, Size
 
 from autosparse.pattern import Pattern
