@@ -49,8 +49,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         B, ldb, source = _strided(B)
     is_new = out is None
     if out is None:
-        n_out = rows.n_minor if transposed else rows.n_major
-        out = _empty((n_out,) if B.ndim == 1 else (n_out, n_vecs), rows.dtype)
+        out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
         enter = operand.entry
         if enter is not None and enter(B, out, get_options(), transposed):
             return out
@@ -65,8 +64,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     start_ns = perf_counter_ns()
     if trial is None or not trial.run(operand, _call(rows, B, out, transposed)):
         trial = _without(trial, operand)
-        kernel = _lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm
-        code = kernel(
+        code = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
             rows.data[0], _from_buffer(B) if source is None else source, ldb,
             _from_buffer(out) if ldc == n_vecs and out.flags.num & 1 else _void(out), ldc, n_vecs,
@@ -75,11 +73,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         if code:
             raise MemoryError(f"the product needs more memory than there is (code {code})")
     took_ns = perf_counter_ns() - start_ns
-    slot.n_calls += 1
-    slot.product_ns += took_ns
-    if trial is not None:
-        slot.n_tuned += 1
-        slot.tuned_ns += took_ns
+    slot.count(took_ns, is_tuned=trial is not None)
     slot.settle()
     if slot.product_ns >= slot.next_look_ns:
         _look(slot, operand, n_vecs, trial, took_ns)
@@ -149,11 +143,7 @@ def _serve(slot: Slot, operand: AnyOperand, call: Call) -> None:
         if code := call.by_default(slot.threads or _lib.asp_max_threads(), slot.flags):
             raise MemoryError(f"{slot.operation} needs more memory than there is (code {code})")
     took_ns = perf_counter_ns() - start_ns
-    slot.n_calls += 1
-    slot.product_ns += took_ns
-    if trial is not None:
-        slot.n_tuned += 1
-        slot.tuned_ns += took_ns
+    slot.count(took_ns, is_tuned=trial is not None)
     if slot.product_ns >= slot.next_look_ns:
         _look(slot, operand, call.n_vecs, trial, took_ns)
 

@@ -24,9 +24,9 @@ PROMISE_SHARE: Final = 0.3
 """Share of an expected saving that may be spent to get it: a promise can be wrong, and so can the expected gain."""
 REINVEST_SHARE: Final = 0.5
 """Share of time already saved that may be spent on further tuning."""
-CREDIT: Final = 20.0
+CREDIT: Final = 10.0
 """Times the rent that cheap steps may take before they have brought anything, for each share of the time expected to be
-saved: with the default overhead, 0.8 of what tuning would have saved of the products that were run."""
+saved: with the default overhead, 0.4 of what tuning would have saved of the products that were run."""
 CREDIT_RUNS: Final = 3.0
 """Products expected for each one that was run, where a result is near: the median under a prior whose tail falls as
 1 / sqrt(N), three more for each; a shorter life costs no more than the credit."""

@@ -2,9 +2,9 @@
 
     python benchmarks/loss_curves.py --matrices DIR --json benchmarks/results/loss_curves.jsonl
 
-Rounding errors grow in training: Adam divides gradients of their size by each other, and sums of several threads have no
-fixed order. So each float32 curve is told beside two yardsticks: torch.sparse trained again (same seed and threads, and
-on one thread), and torch.sparse in float64. A gap is the largest difference of two losses at the same epoch.
+Rounding errors grow in training: Adam divides gradients of their size by each other, and sums of several threads have
+no fixed order. So each float32 curve is told beside two yardsticks: torch.sparse trained again (same seed and threads,
+and on one thread), and torch.sparse in float64. A gap is the largest difference of two losses at the same epoch.
 """
 
 from __future__ import annotations
@@ -77,9 +77,7 @@ def compare(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
         for entry, (who, threads) in plan.items()
     }
     double = task.to(torch.float64)
-    exact = curve(
-        double, name, "torch.sparse", copy.deepcopy(start).double(), epochs=args.epochs, threads=args.threads
-    )
+    exact = curve(double, name, "torch.sparse", copy.deepcopy(start).double(), epochs=args.epochs, threads=args.threads)
     ours = curve(double, name, "autosparse", copy.deepcopy(start).double(), epochs=args.epochs, threads=args.threads)
     return {
         "kind": "case", "key": f"{task.name}|{name}", "model": name, "graph": task.name, "threads": args.threads,
@@ -91,7 +89,7 @@ def compare(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
-    """A row per case; gaps to torch.sparse (ours, its own), then to float64 (ours, its own), then float64 to float64."""
+    """A row per case; gaps to torch.sparse (ours, its own), to float64 (ours, its own), and of both in float64."""
     rows = [["", "ours", "override", "torch again", "torch, 1 thread", "ours to 64", "torch to 64", "both in 64"]]
     for record in found:
         near, exact = record["to_torch"], record["to_float64"]

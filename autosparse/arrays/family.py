@@ -233,7 +233,8 @@ class AutoSparseMatrix:
     def tune(self, operation: str = "matmul", **hints: Any) -> Plan:
         """Find a faster kernel now and keep it. Hints: columns, runs, effort, budget_s, transposed, dtype, progress.
 
-        `operation`: "matmul" (``A @ B``; also "spmv", "spmm"), or "sddmm" (``sddmm(A, X, Y)``), `columns` being those of B, or of X.
+        `operation`: "matmul" (``A @ B``; "spmv" and "spmm" mean the same), or "sddmm" (``sddmm(A, X, Y)``), `columns`
+        being those of B, or of X.
         ``A.tune("matmul", columns=256, runs=10_000, effort="measure", budget_s=5, progress=True)``
         """
         transposed = bool(hints.pop("transposed", False))

@@ -30,7 +30,7 @@ FIRST_IMPORT_S: Final = 0.06
 """... once per process, with loading the modules of tuning."""
 
 FIRST_ENTRY: Final = 500
-"""Products before a slot's first way past Python: it saves 2 or 3 us of each, and its module takes 2,000 such to load."""
+"""Products before a slot's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +57,14 @@ class Slot:
     entry: Entry | None = None  # the way past Python, where one was opened
     entry_due: int = field(default_factory=lambda: FIRST_ENTRY)  # n_calls from which the next may be opened
     entry_wait: int = 2
+
+    def count(self, took_ns: int, *, is_tuned: bool) -> None:
+        """One product more."""
+        self.n_calls += 1
+        self.product_ns += took_ns
+        if is_tuned:
+            self.n_tuned += 1
+            self.tuned_ns += took_ns
 
     def settle(self) -> None:
         """Count what was served past Python too."""

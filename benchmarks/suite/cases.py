@@ -28,7 +28,9 @@ def banded() -> Any:
 
 def scattered() -> Any:
     """Uniformly random, 10 entries a row, 20,000 rows."""
-    return scipy.sparse.random_array((20_000, 20_000), density=5e-4, format="csr", rng=np.random.default_rng(0))
+    return scipy.sparse.random_array(
+        (20_000, 20_000), density=5e-4, format="csr", random_state=np.random.default_rng(0)
+    )
 
 
 GENERATED: Final[dict[str, Callable[[], Any]]] = {"poisson": poisson, "banded": banded, "scattered": scattered}

@@ -46,7 +46,7 @@ void peer_free(void *state) { free(state); }
 
 def make_case(operation: str, dtype: str = "float32") -> Case:
     shape = (60, 60) if operation == "spgemm" else (60, 50)
-    m = scipy.sparse.random_array(shape, density=0.1, format="csr", rng=np.random.default_rng(3), dtype=dtype)
+    m = scipy.sparse.random_array(shape, density=0.1, format="csr", random_state=np.random.default_rng(3), dtype=dtype)
     m = m.tocsr()
     m.indices, m.indptr = m.indices.astype(np.int32), m.indptr.astype(np.int32)
     return Case.of("random", m, Operation.parse(operation), threads=1, effort="off", budget_s=1.0, seed=0)

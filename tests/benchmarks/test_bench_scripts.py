@@ -17,7 +17,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "benchmarks"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    m = scipy.sparse.random_array((300, 300), density=0.02, format="csr", rng=np.random.default_rng(0))
+    m = scipy.sparse.random_array((300, 300), density=0.02, format="csr", random_state=np.random.default_rng(0))
     scipy.sparse.save_npz(tmp_path / "small.npz", m.astype(np.float32))
     return tmp_path
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 import autosparse as asp
-from autosparse import cache
+from autosparse import cache, executor
+from autosparse.engine import slot
 from autosparse.errors import forget_warnings
 
 
@@ -18,4 +19,25 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
         cache.open_store().forget(["plan", "history", "failure"])
         forget_warnings()
+        yield
+
+
+@pytest.fixture
+def long_way(monkeypatch):
+    """How many products went the long way."""
+    calls = []
+    original = executor.matmul
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(executor, "matmul", counted)
+    return calls
+
+
+@pytest.fixture
+def untuned_with_early_entries(monkeypatch):
+    monkeypatch.setattr(slot, "FIRST_ENTRY", 2)
+    with asp.options(effort="off"):
         yield

@@ -55,7 +55,7 @@ WIDTHS = {name: {1} if name in ("slices", "diagonals") else {1, 5, 8, 32} for na
 
 
 def make(m: int = 60, n: int = 5000, *, seed: int = 0, dtype: str = "float32", fmt: str = "csr") -> Any:
-    return sps.random_array((m, n), density=0.01, rng=np.random.default_rng(seed), dtype=dtype, format=fmt)
+    return sps.random_array((m, n), density=0.01, random_state=np.random.default_rng(seed), dtype=dtype, format=fmt)
 
 
 def dense(A: Any, columns: int, *, seed: int = 1, dtype: Any = None) -> np.ndarray:

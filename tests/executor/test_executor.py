@@ -267,7 +267,7 @@ def test_estimate_chooses_without_running_anything(tmp_path) -> None:
 
 def check_estimate() -> None:
     blocks = sps.csr_array(
-        sps.kron(sps.random_array((300, 300), density=0.05, rng=np.random.default_rng(0)), np.ones((4, 4)))
+        sps.kron(sps.random_array((300, 300), density=0.05, random_state=np.random.default_rng(0)), np.ones((4, 4)))
     )
     plain = sps.csr_array(blocks.astype(np.float32))
     A = asp.csr(plain, copy=True)

@@ -49,7 +49,7 @@ def samples(problem: Any, n: int) -> list[SuperSchedule]:
 
 def matrix(dtype: str = "float32", m: int = 70, n: int = 5000) -> Any:
     rng = np.random.default_rng(0)
-    plain = sps.random_array((m, n), density=0.01, rng=rng, dtype=dtype, format="csr")
+    plain = sps.random_array((m, n), density=0.01, random_state=rng, dtype=dtype, format="csr")
     plain.data[::7] = 0  # explicit zeros stay entries
     return plain
 

@@ -235,7 +235,11 @@ def test_operations_by_width():
 def test_tuning_goes_on_without_a_model_that_can_be_used(tmp_path, broken):
     if broken is not None:
         (tmp_path / "spmv.safetensors").write_bytes(broken)
-    A = asp.csr(scipy.sparse.random_array((200, 200), density=0.05, format="csr", dtype=np.float32, rng=1))
+    A = asp.csr(
+        scipy.sparse.random_array(
+            (200, 200), density=0.05, format="csr", dtype=np.float32, random_state=np.random.default_rng(1)
+        )
+    )
     with asp.options(models=tmp_path, cache=False):
         plan = A.tune("matmul", columns=1, effort="estimate")
         assert learned_tier.find_model(get_options(), Target.host(), "spmv") is None
@@ -244,7 +248,9 @@ def test_tuning_goes_on_without_a_model_that_can_be_used(tmp_path, broken):
 
 def test_tuning_measures_what_the_model_proposes(tmp_path):
     write_model_folder(tmp_path)
-    theirs = scipy.sparse.random_array((3_000, 3_000), density=0.004, format="csr", dtype=np.float32, rng=1)
+    theirs = scipy.sparse.random_array(
+        (3_000, 3_000), density=0.004, format="csr", dtype=np.float32, random_state=np.random.default_rng(1)
+    )
     A = asp.csr(theirs.copy())
     x = np.random.default_rng(0).standard_normal(3_000).astype(np.float32)
     with asp.options(models=tmp_path, cache_dir=tmp_path / "cache", effort="measure", budget_s=20):

@@ -122,7 +122,9 @@ def test_sddmm_from_measurements_to_a_product(tmp_path, capsys):
     """collect -> train -> calibrate -> tune with the model's candidates -> product."""
     models = tiny_model(tmp_path, "sddmm32")
     assert "programs in" in capsys.readouterr().out
-    theirs = scipy.sparse.random_array((2_000, 2_000), density=0.01, format="csr", dtype=np.float32, rng=1)
+    theirs = scipy.sparse.random_array(
+        (2_000, 2_000), density=0.01, format="csr", dtype=np.float32, random_state=np.random.default_rng(1)
+    )
     S = asp.csr(theirs.copy())
     rng = np.random.default_rng(0)
     X, Y = (rng.standard_normal((2_000, 32)).astype(np.float32) for _ in range(2))

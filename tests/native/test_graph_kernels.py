@@ -30,8 +30,8 @@ def patterns():
     """(name, SciPy CSR matrix): random, empty rows at both ends, one full row, nothing at all, repeated entries."""
     rng = np.random.default_rng(7)
     for name, shape, density in (("random", (37, 41), 0.2), ("dense", (9, 23), 1.0), ("wide", (3, 500), 0.3)):
-        yield name, scipy.sparse.random_array(shape, density=density, rng=rng, format="csr")
-    sparse = scipy.sparse.random_array((50, 30), density=0.02, rng=rng, format="lil")
+        yield name, scipy.sparse.random_array(shape, density=density, random_state=rng, format="csr")
+    sparse = scipy.sparse.random_array((50, 30), density=0.02, random_state=rng, format="lil")
     sparse[17, :] = 1.0
     sparse[[0, 1, 48, 49], :] = 0.0
     yield "one full row", sparse.tocsr()

@@ -134,7 +134,7 @@ def test_only_products_in_float32_know_them() -> None:
 
 
 def test_unasked_nothing_is_rounded_and_asked_the_bound_holds() -> None:
-    A = sp.random_array((300, 400), density=0.05, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    A = sp.random_array((300, 400), density=0.05, format="csr", dtype=np.float32, random_state=np.random.default_rng(0))
     x = np.random.default_rng(1).standard_normal(400).astype(np.float32)
     M = autosparse.csr(A, copy=True)
     assert not any(one.format.values for one in space_of(M, ""))

@@ -127,7 +127,7 @@ import numpy as np, scipy.sparse as sp, autosparse as asp
 from autosparse import _native
 from autosparse._native.backend import backend_name
 assert _native.compiler_id().startswith("numba"), _native.compiler_id()
-S = sp.random_array((2000, 2000), density=0.01, rng=0, format="csr", dtype=np.float32)
+S = sp.random_array((2000, 2000), density=0.01, random_state=np.random.default_rng(0), format="csr", dtype=np.float32)
 A, B = asp.csr(S), np.ones((2000, 16), np.float32)
 for columns in (1, 16):
     A.tune("matmul", columns=columns, runs=100_000, effort="measure", budget_s=4)

@@ -31,7 +31,7 @@ MADE = (
 
 
 def matrix(shape, seed=0, density=0.15):
-    A = sp.random_array(shape, density=density, format="csr", rng=np.random.default_rng(seed))
+    A = sp.random_array(shape, density=density, format="csr", random_state=np.random.default_rng(seed))
     A.data[:] = np.random.default_rng(seed).integers(-4, 5, A.nnz)
     A.indices = A.indices.astype(np.int32)
     A.indptr = A.indptr.astype(np.int32)

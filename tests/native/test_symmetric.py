@@ -32,7 +32,7 @@ def symmetric(
     n: int, dtype: str = "float32", index_dtype: str = "int32", *, seed: int = 0
 ) -> tuple[Pattern, np.ndarray]:
     """Small integers, an empty row and an empty diagonal where there is room, rows not sorted."""
-    A = sp.random_array((n, n), density=0.2, format="coo", rng=np.random.default_rng(seed))
+    A = sp.random_array((n, n), density=0.2, format="coo", random_state=np.random.default_rng(seed))
     A.data[:] = np.random.default_rng(seed).integers(1, 4, A.nnz)
     A = sp.csr_array(A + A.T, dtype=dtype)
     A = sp.csr_array((A.data, A.indices.astype(index_dtype), A.indptr.astype(index_dtype)), shape=A.shape)

@@ -107,7 +107,7 @@ def test_few_entries_of_a_large_matrix() -> None:
 @pytest.mark.parametrize("make", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
 def test_class_and_pattern_stay_and_arrays_are_not_shared(make: str) -> None:
     rng = np.random.default_rng(2)
-    A = getattr(autosparse, make)(sps.random_array((20, 30), density=0.3, rng=rng))
+    A = getattr(autosparse, make)(sps.random_array((20, 30), density=0.3, random_state=rng))
     S = autosparse.sddmm(A, dense(rng, (20, 4), "float64"), dense(rng, (4, 30), "float64"))
     assert type(S) is type(A)
     for name in ("data", "indices", "indptr"):
@@ -136,7 +136,7 @@ def test_values_beyond_nnz_are_not_entries() -> None:
 @pytest.mark.parametrize("dtypes", ["iii", "bbb", "fii", "?ff", "f??", "eee", "ffe", "gff", "dff", "iDf", "fdf"])
 def test_other_dtypes_are_numpys(dtypes: str) -> None:
     rng = np.random.default_rng(3)
-    A = sps.csr_array(sps.random_array((9, 11), density=0.4, rng=rng))
+    A = sps.csr_array(sps.random_array((9, 11), density=0.4, random_state=rng))
     A.data = rng.integers(0, 3, A.nnz).astype(dtypes[0] if dtypes[0] != "e" else "f")
     X, Y = (rng.integers(0, 3, shape).astype(char) for shape, char in (((9, 5), dtypes[1]), ((5, 11), dtypes[2])))
     S = autosparse.sddmm(A, X, Y)
@@ -147,7 +147,7 @@ def test_other_dtypes_are_numpys(dtypes: str) -> None:
 
 def test_written_values_and_structure_are_seen() -> None:
     rng = np.random.default_rng(4)
-    A = autosparse.csr_array(sps.random_array((20, 20), density=0.3, rng=rng))
+    A = autosparse.csr_array(sps.random_array((20, 20), density=0.3, random_state=rng))
     X, Y = dense(rng, (20, 6), "float64"), dense(rng, (6, 20), "float64")
     for _ in range(3):
         assert_sampled(autosparse.sddmm(A, X, Y), A.base, X, Y)
@@ -158,7 +158,7 @@ def test_written_values_and_structure_are_seen() -> None:
 
 def test_out_takes_the_values() -> None:
     rng = np.random.default_rng(5)
-    A = autosparse.csr_array(sps.random_array((30, 20), density=0.3, rng=rng, dtype=np.float32))
+    A = autosparse.csr_array(sps.random_array((30, 20), density=0.3, random_state=rng, dtype=np.float32))
     for width in (3, 700):
         X, Y = dense(rng, (30, width), "float32"), dense(rng, (width, 20), "float32")
         values = autosparse.sddmm(A, X, Y).data

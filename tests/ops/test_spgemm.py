@@ -74,7 +74,7 @@ def test_product_is_scipys_to_the_last_bit(
 
 def blocks(rng: np.random.Generator, n_nodes: int, size: int, dtype: str, order: str) -> Any:
     """Rows that share their columns in groups of `size` (several unknowns per node); sums cancel or round."""
-    nodes = sps.random_array((n_nodes, n_nodes), density=min(1.0, 6 / n_nodes), rng=rng, format="csr")
+    nodes = sps.random_array((n_nodes, n_nodes), density=min(1.0, 6 / n_nodes), random_state=rng, format="csr")
     pattern = sps.kron(nodes, np.ones((size, size)), format="csr")
     pattern.data = rng.choice((-1, 0, 1, 0.1, 1 / 3, 1e8), pattern.nnz).astype(dtype)
     A = sps.csr_array(pattern)
@@ -116,8 +116,8 @@ def test_rows_that_share_their_columns(
 @pytest.mark.parametrize("threads", [1, 3])
 def test_rows_longer_than_a_piece_of_memory(threads: int) -> None:
     rng = np.random.default_rng(5)
-    B = sps.random_array((40, 300_000), density=0.2, rng=rng, format="csr", dtype=np.float32)
-    A = sps.random_array((9, 40), density=0.4, rng=rng, format="csr", dtype=np.float32)
+    B = sps.random_array((40, 300_000), density=0.2, random_state=rng, format="csr", dtype=np.float32)
+    A = sps.random_array((9, 40), density=0.4, random_state=rng, format="csr", dtype=np.float32)
     A = sps.csr_array(sps.vstack([A, A, A]))
     with on_several_threads(), autosparse.options(threads=threads):
         assert_identical(autosparse.csr_array(A) @ B, A @ B)
@@ -128,15 +128,15 @@ def test_small_products_on_many_threads(threads: int) -> None:
     rng = np.random.default_rng(11)
     with on_several_threads(), autosparse.options(threads=threads):
         for n in (1, 2, 7, 30, 100, 400):
-            A = sps.random_array((n, n), density=min(1.0, 5 / n), rng=rng, format="csr", dtype=np.float32)
+            A = sps.random_array((n, n), density=min(1.0, 5 / n), random_state=rng, format="csr", dtype=np.float32)
             assert_identical(autosparse.csr_array(A) @ A, A @ A)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 5])
 def test_threads_do_not_change_a_bit(threads: int) -> None:
     rng = np.random.default_rng(3)
-    A = sps.random_array((700, 900), density=0.03, rng=rng, format="csr", dtype=np.float32)
-    B = sps.random_array((900, 800), density=0.03, rng=rng, format="csr", dtype=np.float32)
+    A = sps.random_array((700, 900), density=0.03, random_state=rng, format="csr", dtype=np.float32)
+    B = sps.random_array((900, 800), density=0.03, random_state=rng, format="csr", dtype=np.float32)
     A = sps.vstack(
         [A, sps.csr_array(np.ones((1, 900), np.float32)), sps.csr_array((40, 900), dtype=np.float32)]
     ).tocsr()
@@ -152,7 +152,7 @@ def test_sums_that_cancel_are_no_entries_and_nan_is_one() -> None:
 
 
 def test_matrix_semantics_and_other_dtypes_stay_scipys() -> None:
-    A = sps.random_array((30, 30), density=0.2, rng=np.random.default_rng(0), format="csr")
+    A = sps.random_array((30, 30), density=0.2, random_state=np.random.default_rng(0), format="csr")
     M = sps.csr_matrix(A)
     product = autosparse.csr_matrix(M) * M
     assert type(product) is autosparse.csr_matrix
@@ -164,7 +164,7 @@ def test_matrix_semantics_and_other_dtypes_stay_scipys() -> None:
 
 
 def test_written_values_and_structure_are_seen() -> None:
-    A = sps.random_array((40, 40), density=0.2, rng=np.random.default_rng(1), format="csr")
+    A = sps.random_array((40, 40), density=0.2, random_state=np.random.default_rng(1), format="csr")
     ours = autosparse.csr_array(A.copy())
     ours @ ours
     ours.data *= 3

@@ -39,7 +39,7 @@ def few_schedules(operation: str, one: SuperSchedule) -> str | None:
 
 
 def make_problem(n_dense_cols: int = 32, *, n: int = 300, transposed: bool = False) -> Problem:
-    matrix = scipy.sparse.random_array((n, n + 7), density=0.05, rng=np.random.default_rng(0), format="csr")
+    matrix = scipy.sparse.random_array((n, n + 7), density=0.05, random_state=np.random.default_rng(0), format="csr")
     pattern = Pattern(n, n + 7, matrix.indptr, matrix.indices)
     return Problem(
         operation="matmul", pattern=pattern, transposed=transposed, n_dense_cols=n_dense_cols, dtype="float32",
