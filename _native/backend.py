@@ -224,7 +224,7 @@ def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = N
         return False
     key = _key(spec, compiler)
     if key in _loaded or key in _present or key in _missing:
-        return key not in _missing
+        return key in _loaded or key in _present
 
     def refuse(folder: Path) -> None:
         raise _NotBuiltError(f"{folder.name} is not built")
