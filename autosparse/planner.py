@@ -59,12 +59,14 @@ def plan(
     runs: int | None,
     effort: Effort,
     budget_s: float,
+    may_lower: bool = False,
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Decision:
     """What should run for this problem, found now within `budget_s` seconds.
 
-    With `runs`, tuning is begun only when that many products can pay for it; without, the user asked, so it is.
+    With `runs`, tuning is begun only when that many products can pay for it; without, the user asked, so it is. With
+    `may_lower` they may also be found to pay best for a less thorough tier than `effort`.
     """
     if effort is Effort.OFF or bench.problem.deterministic:
         why = "effort is off" if effort is Effort.OFF else "deterministic: one kernel, one summation order"
@@ -72,7 +74,8 @@ def plan(
     known = recall(bench)
     if known is not None and _satisfies(known, effort, budget_s):
         return adopt(bench, known)
-    effort, budget_s, refusal = _worth(bench, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
+    best, budget_s, refusal = _worth(bench, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
+    effort = best if may_lower else effort
     if refusal is not None:
         return Decision(refusal)
     if known is not None and _satisfies(known, effort, budget_s):

@@ -49,8 +49,9 @@ def tune(
 
     The same for ``M ∘ (X @ Yᵀ)`` with `columns` columns of X ("sddmm"), and for tensors ("mttkrp").
     Takes at most about `budget_s` seconds; what is not given is taken from the options. With `runs`, nothing is begun
-    that so many products would not pay back. `progress`: True draws a line on a terminal's stderr. `dtype`, when given,
-    must be the matrix's own: products in other dtypes are SciPy's. An interrupt leaves everything as it was.
+    that so many products would not pay back; where `effort` is not given, they pick the tier that they pay for best.
+    `progress`: True draws a line on a terminal's stderr. `dtype`, when given, must be the matrix's own: products in
+    other dtypes are SciPy's. An interrupt leaves everything as it was.
     """
     options = get_options()
     operation = _known(operand, operation)
@@ -69,7 +70,7 @@ def tune(
     slot.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
     bench = bench_of(operand, slot)
-    decision = planner.plan(bench, runs=runs, effort=wanted, budget_s=budget_s, progress=show)
+    decision = planner.plan(bench, runs=runs, effort=wanted, budget_s=budget_s, may_lower=effort is None, progress=show)
     if slot.driver is None:
         slot.driver = Driver(slot, operand=weakref.ref(operand))
     driver = slot.driver

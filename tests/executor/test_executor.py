@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse import cache, executor
+from autosparse import cache, executor, payoff, planner
 from autosparse.errors import OptionError
 from tests.executor.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, slot_of
 
@@ -145,6 +145,17 @@ def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed
     assert again.schedule == plan.schedule
     weaker = asp.csr(plain, copy=True).tune(columns=columns, transposed=transposed, effort="estimate")
     assert weaker.remembered  # a stronger record satisfies a weaker request
+
+
+def test_runs_lower_the_effort_of_the_options_and_none_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    efforts = []
+    search = planner._search
+    monkeypatch.setattr(planner, "_search", lambda bench, **how: efforts.append(how["effort"]) or search(bench, **how))
+    monkeypatch.setattr(payoff, "pick", lambda offered, **_: offered[0])  # an estimate pays best
+    with asp.options(effort="measure"):
+        asp.csr(make(), copy=True).tune(runs=10**6, budget_s=0.05)
+        asp.csr(make(seed=1), copy=True).tune(runs=10**6, budget_s=0.05, effort="measure")
+    assert efforts == ["estimate", "measure"]
 
 
 def test_no_budget_no_runs_no_effort_is_the_default_kernel() -> None:
