@@ -15,10 +15,11 @@ from typing import Final
 
 from autosparse import _native, payoff
 from autosparse.config import Effort
+from autosparse.engine.bench import Bench
 from autosparse.engine.facts import statistics_model
 from autosparse.engine.learned import asker_of
 from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember
-from autosparse.engine.trials import Bench, KernelTrial
+from autosparse.engine.trials import KernelTrial
 from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.plan import Plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -38,6 +39,7 @@ def tune(
     losers are dropped, the champion keeps its own.
     """
     start_s = clock()
+    usual_s: dict[int, float] = {}  # id(trial) -> the least that it took
     steps = search.steps()
     try:
         step = next(steps, None)
@@ -48,7 +50,7 @@ def tune(
                 break
             if progress is not None:
                 progress(min(1.0, 1.0 - left_s / budget_s), _describe(step))
-            seconds = None if is_too_dear else _do(step, runner=runner, clock=clock, observe=observe)
+            seconds = None if is_too_dear else _do(step, runner=runner, clock=clock, observe=observe, usual_s=usual_s)
             try:
                 step = steps.send(seconds)
             except StopIteration:
@@ -70,10 +72,16 @@ def _do(
     runner: Runner,
     clock: Callable[[], float],
     observe: Callable[[Work, float], None] | None,
+    usual_s: dict[int, float],
 ) -> float | None:
     if isinstance(step, Sample):
         run = runner(step.trial)
-        return None if run is None else timed_s(run, clock=clock)
+        if run is None:
+            return None
+        least_s = usual_s.get(id(step.trial), math.inf)
+        seconds = timed_s(run, clock=clock, usual_s=least_s)
+        usual_s[id(step.trial)] = min(least_s, seconds)
+        return seconds
     start_s = clock()
     step.do()
     seconds = clock() - start_s

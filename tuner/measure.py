@@ -8,9 +8,11 @@ default kernel stays.
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 MIN_SAMPLE_S = 200e-6
 """A sample shorter than this is dominated by the clock and the call: it is made of several runs."""
@@ -129,17 +131,28 @@ def spread(samples_s: Sequence[float]) -> float:
     return (high - low) / middle if middle > 0 else 0.0
 
 
-def timed_s(run: Callable[[], object], *, clock: Callable[[], float], min_sample_s: float = MIN_SAMPLE_S) -> float:
+DISTURBED: Final = 3.0
+"""A run that takes so many times the usual one was stopped in the middle: a thread waited for its core."""
+
+
+def timed_s(
+    run: Callable[[], object],
+    *,
+    clock: Callable[[], float],
+    min_sample_s: float = MIN_SAMPLE_S,
+    usual_s: float = math.inf,
+) -> float:
     """Seconds of one `run`: warmed up and repeated when short, so that the clock does not decide.
 
-    The warm-up run brings this entrant's operands back into the caches that the one before it filled with its own.
+    The warm-up run brings this entrant's operands back into the caches that the one before it filled with its own. A
+    long run needs none and counts at once, unless it is disturbed, judged by `usual_s`, the least seen so far.
     """
     start = clock()
     run()
     first_s = clock() - start
-    if first_s >= 10 * min_sample_s:
+    if first_s >= 10 * min_sample_s and first_s < DISTURBED * usual_s:
         return first_s
-    n_runs = max(1, min(100, int(min_sample_s / max(first_s, 1e-7))))
+    n_runs = max(1, min(100, int(min_sample_s / max(min(first_s, usual_s), 1e-7))))
     start = clock()
     for _ in range(n_runs):
         run()

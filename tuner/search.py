@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from autosparse.tuner import spaces
+from autosparse.tuner.candidates import Queue
 from autosparse.tuner.measure import Race
 from autosparse.tuner.model import CostModel, Proposer
 from autosparse.tuner.prices import Prices
-from autosparse.tuner.search_style import BLOCKING, LIVE, SearchStyle, diverse
+from autosparse.tuner.search_style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
@@ -33,10 +34,6 @@ ESTIMATE_MARGIN: Final = 0.20
 """A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
-BUILT_TOLERANCE: Final = 0.05
-"""A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""
-MOST_ASKED: Final = 6
-"""Candidates whose kernels are looked for."""
 N_NAMED: Final = 10
 """Of the candidates, the best predicted ones, tried or not, are named in the plan."""
 UNKNOWN_EXCESS: Final = 0.5
@@ -65,10 +62,7 @@ class Search:
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
     default_s: float | None = None
     finished: bool = field(init=False, default=False)
-    _predicted: dict[int, float] = field(init=False, default_factory=dict)  # id(schedule) -> ratio to the default
-    _queue: list[SuperSchedule] = field(init=False, default_factory=list)
-    _proposed: list[SuperSchedule] = field(init=False, default_factory=list)
-
+    _queue: Queue = field(init=False, default_factory=Queue)
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
 
     def __post_init__(self) -> None:
@@ -82,7 +76,9 @@ class Search:
         price_s = self.prices.price_s("rank")
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
         yield from self._ask_learned()
-        self._prefer_built()
+        if self.is_built is not None:
+            hopeless = 1.0 - ESTIMATE_MARGIN if self.effort is Effort.ESTIMATE else self.style.hopeless
+            self._queue.prefer_built(self.is_built, hopeless=hopeless)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
@@ -92,60 +88,32 @@ class Search:
 
     def _work(
         self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
-        on_credit: bool = False,
+        on_credit: bool = False, is_optional: bool = False,
     ) -> Work:  # fmt: skip
         path_s = max(price_s, path_s)
-        return Work(kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, on_credit=on_credit)
+        return Work(
+            kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, on_credit=on_credit,
+            is_optional=is_optional,
+        )  # fmt: skip
 
     def _rank(self) -> None:
-        """Order the space by predicted time, and keep the best of every format near the front."""
-        entrants = spaces.entrants(self.problem, self.supports)
-        default_s, *times = self.model().rank(self.problem, entrants.schedules)
-        schedules = [one for one in entrants.schedules if one is not None]
-        ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
-        order = sorted(range(len(schedules)), key=ratios.__getitem__)
-        self._predicted = {id(schedules[at]): ratios[at] for at in order}  # the space keeps them alive
-        self._queue = [schedules[at] for at in diverse(order, entrants.format_of, n_per_format=2)]
-        if self.start is not None:
-            self._queue = [self.start, *(one for one in self._queue if one != self.start)]
+        self._queue.rank(self.problem, self.model(), self.supports, start=self.start)
 
     def _ask_learned(self) -> Steps:
         """Proposals of the learned model, before those of the statistics; skipped when they cost too much."""
-        if self.propose is not None:
+        if (propose := self.propose) is not None:
             yield Work(
-                kind="features", price_s=self.propose.price_s, path_price_s=self.propose.price_s,
-                do=self._take_proposals, is_optional=True,
+                kind="features", price_s=propose.price_s, path_price_s=propose.price_s,
+                do=lambda: self._queue.take_proposals(propose()), is_optional=True,
             )  # fmt: skip
-
-    def _take_proposals(self) -> None:
-        assert self.propose is not None
-        proposals = list(self.propose())
-        self._proposed = [one.schedule for one in proposals]
-        self._predicted |= {id(one.schedule): one.ratio for one in proposals}
-        start = self._queue[:1] if self.start is not None else []
-        rest = [one for one in self._queue[len(start) :] if one not in self._proposed]
-        self._queue = [*start, *self._proposed, *rest]
-
-    def _prefer_built(self) -> None:
-        """To the front: a kernel that needs no compiler and is nearly as good as the best predicted one."""
-        if self.is_built is None or not self._queue or self._queue[0] is self.start:
-            return
-        best = self.predicted_ratio(self._queue[0]) or 1.0
-        if best > (1.0 - ESTIMATE_MARGIN if self.effort is Effort.ESTIMATE else self.style.hopeless):
-            return
-        limit = (1.0 + BUILT_TOLERANCE) * best
-        near = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= limit][:MOST_ASKED]
-        if (ready := next((one for one in near if self.is_built(one)), None)) is not None:
-            self._queue.remove(ready)
-            self._queue.insert(0, ready)
-
-    def best_predicted_ratio(self) -> float | None:
-        """The smallest predicted ratio to the default kernel; None before the model was asked."""
-        return min(self._predicted.values(), default=None)
 
     def predicted_ratio(self, schedule: SuperSchedule | None) -> float | None:
         """Predicted time over the default kernel's; None when the model was not asked."""
-        return 1.0 if schedule is None else self._predicted.get(id(schedule))
+        return self._queue.ratio_of(schedule)
+
+    def best_predicted_ratio(self) -> float | None:
+        """The smallest predicted ratio to the default kernel; None before the model was asked."""
+        return self._queue.best_ratio()
 
     def _take_estimate(self) -> Steps:
         """The best predicted schedule, unmeasured, when the model is sure enough; orders of rows are only measured."""
@@ -165,7 +133,7 @@ class Search:
         hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
-            n_taken = max(n_taken, len(self._proposed) + N_BESIDE_LEARNED)
+            n_taken = max(n_taken, self._queue.n_proposed + N_BESIDE_LEARNED)
         yield from self._groups(iter(hopeful[:n_taken]))
         # The winner's neighbours differ from it in what models know least about: prefetch, unroll, partition.
         nearest = [one for one in self._around_champion() if not self._tried(one)]
@@ -234,10 +202,18 @@ class Search:
         path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in heat)
         wanted, self._unbuilt = self._unbuilt, []
         if self.build_all is not None and len(wanted) > 1:
-            build_all, price_s = self.build_all, sum(build_s[id(trial)] for trial in wanted)
-            yield self._work("build", price_s, lambda: build_all(wanted), path_s=path_s, what=f"{len(wanted)} kernels")
-        else:
-            for trial in wanted:
+            price_s, together = sum(build_s[id(trial)] for trial in wanted), list(wanted)
+
+            def build_all(build: Callable[[Sequence[Trial]], None] = self.build_all) -> None:
+                wanted.clear()
+                build(together)
+
+            yield self._work(
+                "build", price_s, build_all, path_s=path_s, what=f"{len(wanted)} kernels", is_optional=True
+            )
+        if wanted:  # alone, or what there is does not pay for all of them: then for these
+            self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in heat}]
+            for trial in heat:
                 what = _name(trial)
                 price_s = build_s[id(trial)]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
@@ -330,7 +306,7 @@ class Search:
     def candidates(self) -> tuple[Candidate, ...]:
         """Everything tried, fastest first."""
         found = [self._candidate(trial) for trial in (self.default, *self.trials)]
-        n_left = max(len(self._proposed), N_NAMED - len(self.trials))
+        n_left = max(self._queue.n_proposed, N_NAMED - len(self.trials))
         untried = itertools.islice((one for one in self._queue if not self._tried(one)), n_left)
         found += [
             Candidate(schedule=one, predicted_s=self._predicted_s(one), predicted_ratio=self.predicted_ratio(one))
@@ -351,7 +327,7 @@ class Search:
             pack_s=trial.pack_s,
             packed_bytes=trial.packed_bytes,
             failed=trial.failed,
-            predicted_ratio=self.predicted_ratio(trial.schedule) if self._predicted else None,
+            predicted_ratio=self.predicted_ratio(trial.schedule) if self._queue.is_ranked else None,
         )
 
     def plan(self, *, tune_s: float) -> Plan:

@@ -12,10 +12,10 @@ import numpy as np
 from autosparse import planner
 from autosparse.config import Effort, get_options, parse_setting
 from autosparse.engine import facts, recollection
+from autosparse.engine.bench import Bench
 from autosparse.engine.driver import Driver
 from autosparse.engine.setup import bench_of, deliberation_of, target_of
 from autosparse.engine.slot import HasDtype, Slot, slot_for
-from autosparse.engine.trials import Bench
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operand import Operand

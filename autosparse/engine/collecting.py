@@ -16,10 +16,11 @@ from autosparse._native.c_build import code_digest
 from autosparse._version import __version__
 from autosparse.config import get_options, options
 from autosparse.engine import facts
+from autosparse.engine.bench import Bench
 from autosparse.engine.experience import experience_of
 from autosparse.engine.setup import target_of
 from autosparse.engine.shelf import Shelf
-from autosparse.engine.trials import Bench, KernelTrial
+from autosparse.engine.trials import KernelTrial
 from autosparse.errors import BuildError
 from autosparse.formats import Format
 from autosparse.operand import DATA, INDICES, INDPTR, Operand

@@ -109,7 +109,7 @@ def arm(operand: Operand, slot: Slot, *, n_dims: int, n_vecs: int) -> None:
     if old is not None and old.is_for(rows, trial, n_dims, n_vecs):
         operand.entry = old.run
         return
-    if slot.n_calls < slot.entry_due or (trial is not None and not _may_serve(trial, operand, rows)):
+    if slot.n_calls < slot.entry_due or (trial is not None and not may_serve(trial, operand, rows)):
         return
     if old is not None:
         old.settle(slot)
@@ -126,7 +126,7 @@ def _is_live(rows: NativeRows) -> bool:
     return all(isinstance(one, runtime_api.ffi.CData) for one in (rows.indptr, rows.indices, rows.data))
 
 
-def _may_serve(trial: KernelTrial, operand: Operand, rows: NativeRows) -> bool:
+def may_serve(trial: KernelTrial, operand: Operand, rows: NativeRows) -> bool:
     """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
     if trial.failed is not None or not hasattr(trial.bound, "enter"):  # a `BoundKernel`, whose module need not be here
         return False

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
+from autosparse.engine.bench import Bench
 from autosparse.engine.facts import COUNTER
-from autosparse.engine.trials import Bench
 from autosparse.errors import RecordError
 from autosparse.log import event
 from autosparse.pattern import Pattern

@@ -6,7 +6,7 @@ import hashlib
 
 from autosparse import cache, payoff
 from autosparse.config import Effort
-from autosparse.engine.trials import Bench
+from autosparse.engine.bench import Bench
 from autosparse.errors import RecordError
 from autosparse.ops import OPS
 from autosparse.plan import Plan

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
+from autosparse.engine.bench import Bench
 from autosparse.engine.driver import Driver
 from autosparse.engine.experience import before_flush, experience_of
 from autosparse.engine.recollection import history_key
 from autosparse.engine.slot import ENGINES, Slot, engine_of
-from autosparse.engine.trials import Bench
 from autosparse.planner import Deliberation
 from autosparse.problem import Problem
 from autosparse.target import Target

@@ -12,9 +12,12 @@ from autosparse.tuner import spaces
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.generators import generate
 
+import autosparse
+from autosparse.engine import bench as benches
 from autosparse.engine import specs, trials
 from autosparse.engine.calls import MatmulCall
 from autosparse.engine.collecting import bench_for
+from tests.executor.forcing import force, make, schedule_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -36,6 +39,26 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, monkeypatch)
                 run()
     # Each place twice, so that a warm-up and the run that is timed meet the same one; the next sample begins elsewhere.
     assert places == [0, 0, 16, 16, 0, 16, 16, 0, 0, 16]
+
+
+def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
+    """... where those of the user will; the guard of a copy of shared arrays costs time and is timed."""
+    guarded = []
+    run = trials.KernelTrial.run
+    monkeypatch.setattr(trials.KernelTrial, "run", lambda *args: guarded.append(1) or run(*args))
+    for is_shared in (False, True):
+        A = make(200, 300)
+        kept = A.data if is_shared else None
+        array = autosparse.csr(A)
+        del A
+        with autosparse.options(effort="off"):
+            trial = force(array, schedule_of("slices", 1))
+            timed = trial.bench.runner(trial)
+            guarded.clear()
+            for _ in range(3):
+                timed()
+        assert len(guarded) == (3 if is_shared else 0)
+        del kept
 
 
 def test_both_places_hold_finite_values():
@@ -62,11 +85,11 @@ def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
     with bench_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as bench:
         monkeypatch.setattr(trials.runtime_api, "lib", Busy())
         monkeypatch.setattr(trials.time, "sleep", slept.append)
-        monkeypatch.setattr(trials.Bench, "n_threads", lambda _: 2)
+        monkeypatch.setattr(benches.Bench, "n_threads", lambda _: 2)
         for _ in range(4):
             bench.bench._wait_for_threads()
         monkeypatch.undo()
-    assert slept == pytest.approx([0.4, trials.PATIENCE_S - 0.4])
+    assert slept == pytest.approx([0.4, benches.PATIENCE_S - 0.4])
 
 
 def test_spaces_keep_no_bench_and_no_pattern_alive():

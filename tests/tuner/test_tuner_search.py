@@ -161,6 +161,42 @@ def test_short_runs_are_repeated_and_averaged() -> None:
     assert n_runs == 1  # a long product is not run again for the sake of the clock
 
 
+def test_a_run_whose_thread_waited_for_its_core_does_not_count() -> None:
+    clock, stalls = FakeClock(), iter([8e-3])
+    seconds = timed_s(lambda: clock.spend(next(stalls, 2e-5)), clock=clock, usual_s=1.8e-5)
+    assert seconds == pytest.approx(2e-5)
+    assert timed_s(lambda: clock.spend(8e-3), clock=clock, usual_s=7e-3) == pytest.approx(8e-3)
+
+
+def test_stalls_of_the_default_kernel_make_no_other_one_fast() -> None:
+    """Products of 20 us, a third of the default kernel's samples with a time slice in them."""
+    clock, n = FakeClock(), 0
+    factory = FakeFactory(clock, lambda one: 2.1e-5 if one else 2e-5)
+
+    def stalled(trial: FakeTrial) -> Callable[[], object] | None:
+        nonlocal n
+        run, n = factory.run_of(trial), n + 1
+        if trial.schedule is not None or n % 3:
+            return run
+        stalls = iter([4e-3])
+        return lambda: clock.spend(next(stalls, 2e-5))
+
+    plan = tune(make_search(factory, make_problem()), runner=stalled, budget_s=100, clock=clock)
+    assert plan.schedule is None
+    assert plan.default_s == pytest.approx(2e-5, rel=0.1)
+
+
+def test_a_budget_too_small_for_all_kernels_of_a_heat_builds_one() -> None:
+    clock = FakeClock()
+    factory = FakeFactory(clock, lambda one: 5e-4 if one else 1e-3)
+    search = make_search(factory, make_problem())
+    built: list[int] = []
+    search.build_all = lambda trials: built.append(len(trials))
+    plan = tune(search, runner=factory.run_of, budget_s=0.035, clock=clock)  # a kernel takes 0.01 s
+    assert not built
+    assert plan.schedule is not None
+
+
 # -- search and driver ------------------------------------------------------------------------------------------
 
 

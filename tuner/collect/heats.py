@@ -30,7 +30,7 @@ QUIET_LOAD: Final = 0.25
 
 
 class Workbench(Protocol):
-    """Where schedules of one problem become kernels that run: `autosparse.engine.trials.Bench`, or arithmetic."""
+    """Where schedules of one problem become kernels that run: `autosparse.engine.bench.Bench`, or arithmetic."""
 
     @property
     def problem(self) -> Problem:
