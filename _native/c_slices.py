@@ -11,6 +11,7 @@ from typing import Final
 from autosparse._native import ir
 from autosparse._native.block import lanes_of
 from autosparse._native.c_block import Used
+from autosparse._native.c_lookups import four_helper, has_lookup, lookup
 from autosparse._native.c_types import C_VALUES, vector_type
 from autosparse._native.c_writer import Writer
 from autosparse._native.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
@@ -151,14 +152,19 @@ def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
 def slice_helpers(spec: KernelSpec, lanes: int) -> str:
     """``B[at[0]], B[at[1]], ...`` as lanes for columns of 16 and of 32 bits, and its inverse for rows below n."""
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
-    has_gather = (spec.dtype, lanes) in _GATHER and lanes <= spec.max_lanes
-    has_scatter = has_gather and (spec.dtype, lanes) in _SCATTER
+    is_register = (spec.dtype, lanes) in _GATHER and lanes <= spec.max_lanes
+    has_scatter = spec.gathers and is_register and (spec.dtype, lanes) in _SCATTER
     each = f"    return ({name}){{{', '.join(f'B[at[{lane}]]' for lane in range(lanes))}}};"
-    gather = {bits: _GATHER[spec.dtype, lanes][bits] if has_gather else each for bits in (16, 32)}
+    gather = dict.fromkeys((16, 32), each)
+    if has_lookup(spec, lanes):
+        gather = {bits: f"    return ({name}){lookup(spec, lanes, bits)};" for bits in gather}
+    elif is_register:
+        gather = {bits: _GATHER[spec.dtype, lanes][bits] for bits in gather}
+    fours = "".join(four_helper(spec, bits) for bits in gather) if has_lookup(spec, lanes) else ""
     scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
     return f"""\
-{"#include <immintrin.h>" if has_gather else ""}
-static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
+{"#include <immintrin.h>" if is_register else ""}
+{fours}static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
 {{
 {gather[16]}
 }}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
+from autosparse._native.c_lookups import four_helper, has_lookup, lookup
 from autosparse._native.spec import IndexExpression, KernelSpec
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
@@ -274,19 +275,42 @@ def gather_helpers(spec: KernelSpec, lanes: int) -> str:
     if not masked_gather(spec, lanes):
         lanes_text = ", ".join(f"B[crd[{lane}]]" for lane in range(lanes))
         head = f"static inline {name} gather_{name}(const {value} *B, const {crd} *crd)"
+        if has_lookup(spec, lanes):
+            bits = spec.coordinate_bits
+            text = f"    return ({name}){lookup(spec, lanes, bits, 'crd')};"
+            return f"#include <immintrin.h>\n{four_helper(spec, bits)}{head}\n{{\n{text}\n}}\n"
         return f"{head}\n{{\n    return ({name}){{{lanes_text}}};\n}}\n"
-    text = _AVX512_GATHER[spec.dtype, spec.coordinate_bits]
+    text, fours = _AVX512_GATHER[spec.dtype, spec.coordinate_bits], ""
+    if has_lookup(spec, lanes):
+        text, fours = _avx512_lookup(spec, lanes), four_helper(spec, spec.coordinate_bits)
     if spec.schedule.format.values:
         text = text.replace("_mm512_maskz_loadu_ps(m, vals)", _WIDENED_GATHER)
     return f"""\
 #include <immintrin.h>
-/* The first n entries of a fiber, n <= {lanes}: products of the others are zero, and none of them is read. */
+{fours}/* The first n entries of a fiber, n <= {lanes}: products of the others are zero, and none of them is read. */
 static inline {name} product_{name}(const {stored_type(spec)} *vals, const {crd} *crd, const {value} *B, int64_t n)
 {{
     const __mmask{max(8, lanes)} m = (__mmask{max(8, lanes)})(n >= {lanes} ? {hex((1 << lanes) - 1)}u : (1u << n) - 1u);
 {text}
 }}
 """
+
+
+def _avx512_lookup(spec: KernelSpec, lanes: int) -> str:
+    """The body of products with a load for each element: where there are fewer, places of the others are zero."""
+    bits, crd = spec.coordinate_bits, C_INDICES[spec.coordinate_bits]
+    vector, letter = ("__m512", "s") if spec.dtype == "float32" else ("__m512d", "d")
+    places = f"_mm{'' if lanes * bits == 128 else lanes * bits}"
+    return f"""\
+    {vector} b;
+    if (n >= {lanes}) {{
+        b = {lookup(spec, lanes, bits, "crd")};
+    }} else {{
+        {crd} at[{lanes}];
+        {places}_storeu_si{lanes * bits}((void *)at, {places}_maskz_loadu_epi{bits}(m, crd));
+        b = _mm512_maskz_mov_p{letter}(m, {lookup(spec, lanes, bits)});
+    }}
+    return ({vector_type(spec, lanes)})_mm512_mul_p{letter}(_mm512_maskz_loadu_p{letter}(m, vals), b);"""
 
 
 def masked_gather(spec: KernelSpec, lanes: int) -> bool:

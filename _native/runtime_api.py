@@ -74,6 +74,11 @@ def max_threads() -> int:
     return max(threads, 1)
 
 
+def gathers() -> bool:
+    """Whether gather instructions are faster on this CPU than a load for each element (measured once per process)."""
+    return not available or bool(lib.asp_gathers())
+
+
 def _leading(array: NDArray[Any]) -> int:
     """Elements from one row to the next (of a vector: from one element to the next)."""
     if array.size == 0:

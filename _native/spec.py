@@ -134,7 +134,8 @@ class KernelSpec:
     """One kernel: operation, schedule, value and index types, instruction set. Shared by all patterns and sizes.
 
     `index_dtype` is the type of the user's index arrays; positions have it too, coordinates of packed formats have
-    ``schedule.format.index_bits``. `deterministic` asks for one summation order whatever the thread count.
+    ``schedule.format.index_bits``. `deterministic` asks for one summation order whatever the thread count. `gathers`
+    says whether gather instructions are faster here than a load for each element; results are the same bits.
     """
 
     operation: str
@@ -143,6 +144,7 @@ class KernelSpec:
     index_dtype: str
     isa: str
     deterministic: bool = False
+    gathers: bool = True
 
     @property
     def value_bytes(self) -> int:
@@ -184,5 +186,7 @@ class KernelSpec:
         facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]
         if is_private(self.schedule):  # else the order of sums is the same anyway
             facts.append(self.deterministic)
+        if not self.gathers:
+            facts.append("loads")
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -43,6 +43,7 @@ typedef void (*asp_kernel)(const asp_args *args, int64_t begin, int64_t end);
 
 typedef struct {
     asp_kernel spmv;    /* C[i] = A[i] B, one dense column, unit strides */
+    asp_kernel spmv_by_loads; /* the same bits without gather instructions */
     asp_kernel spmm;    /* C[i, :] = A[i] B */
     asp_kernel scatter; /* C += A[rows]^T B[rows]; C is not cleared */
 } asp_kernels;

@@ -24,10 +24,18 @@
 #undef RBYTES
 #undef RTAG
 
-#define ROW(tag, itag) \
-    {ASP_GLUE(ISA, tag, itag, spmv), ASP_GLUE(ISA, tag, itag, spmm), ASP_GLUE(ISA, tag, itag, scatter)}
+/* Complex kernels and portable ones have no gathers. */
+#ifdef ISA_BY_LOADS
+#define BY_LOADS(tag, itag) ASP_GLUE(ISA_BY_LOADS, tag, itag, spmv)
+#else
+#define BY_LOADS(tag, itag) ASP_GLUE(ISA, tag, itag, spmv)
+#endif
+#define KERNELS(tag, itag, by_loads) \
+    {ASP_GLUE(ISA, tag, itag, spmv), by_loads, ASP_GLUE(ISA, tag, itag, spmm), ASP_GLUE(ISA, tag, itag, scatter)}
+#define ROW(tag, itag) KERNELS(tag, itag, BY_LOADS(tag, itag))
+#define COMPLEX_ROW(tag, itag) KERNELS(tag, itag, ASP_GLUE(ISA, tag, itag, spmv))
 #define KERNEL_TABLE                                                                                 \
     {                                                                                                \
-        {ROW(f32, i32), ROW(f32, i64)}, {ROW(f64, i32), ROW(f64, i64)}, {ROW(c64, i32), ROW(c64, i64)}, \
-            {ROW(c128, i32), ROW(c128, i64)},                                                        \
+        {ROW(f32, i32), ROW(f32, i64)}, {ROW(f64, i32), ROW(f64, i64)}, {COMPLEX_ROW(c64, i32), COMPLEX_ROW(c64, i64)}, \
+            {COMPLEX_ROW(c128, i32), COMPLEX_ROW(c128, i64)},                                                        \
     }

@@ -16,7 +16,10 @@
 /* asp_lane_masks + 8 - n: n lanes of 4 bytes set, then none. */
 static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
+#include "lookups.h"
+
 #define ISA asp_avx2
+#define ISA_BY_LOADS asp_avx2_by_loads
 #define VEC_HEADER "vec_avx2.h"
 #define SPMV_HEADER "spmv_avx2.h"
 #define SPMV_PLAIN spmv_plain

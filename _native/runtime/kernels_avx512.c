@@ -14,7 +14,10 @@
 #endif
 
 
+#include "lookups.h"
+
 #define ISA asp_avx512
+#define ISA_BY_LOADS asp_avx512_by_loads
 #define VEC_HEADER "vec_avx512.h"
 #define SPMV_HEADER "spmv_avx512.h"
 #define SPMV_PLAIN spmv_plain

@@ -3,7 +3,18 @@
 #define TILE_MOST TILE_MOST_REAL
 #define TILE_CASES TILE_CASES_REAL
 #define SCATTER_CASES TILE_CASES
+#define GATHERS 1
 #include SPMV_HEADER
+#undef GATHERS
+#ifdef ISA_BY_LOADS
+#pragma push_macro("ISA")
+#undef ISA
+#define ISA ISA_BY_LOADS
+#define GATHERS 0
+#include SPMV_HEADER
+#undef GATHERS
+#pragma pop_macro("ISA")
+#endif
 #include "spmm_body.h"
 #include "scatter_body.h"
 #undef WORDS

@@ -18,7 +18,7 @@ enum { TILE_VECTORS = 16 };             /* of the widest tile */
 
 typedef struct {
     asp_args args;
-    const asp_kernels *kernels;
+    asp_kernel kernel;
     int dtype, itype;
     int64_t total; /* rows + nonzeros */
     /* segments of giant rows */
@@ -47,8 +47,7 @@ static void rows_task(void *context, int64_t begin, int64_t end)
     const asp_args *args = &job->args;
     const int64_t first = first_row(job, begin), last = first_row(job, end);
     if (first >= last) return;
-    if (args->n_vecs == 1) job->kernels->spmv(args, first, last);
-    else job->kernels->spmm(args, first, last);
+    job->kernel(args, first, last);
 }
 
 /* Sum segment by segment: each is a matrix of one row for the kernel. */
@@ -73,8 +72,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
         one.ldc = args->n_vecs;
         one.accumulate = one.stream = 0;
         one.giant_length = INT64_MAX;
-        if (args->n_vecs == 1) job->kernels->spmv(&one, 0, 1);
-        else job->kernels->spmm(&one, 0, 1);
+        job->kernel(&one, 0, 1);
     }
 }
 
@@ -195,7 +193,9 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
     if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
     if (n_rows == 0 || n_vecs == 0) return ASP_OK;
     const int64_t element_bytes = asp_element_bytes(dtype);
-    product job = {.kernels = asp_kernels_for(dtype, itype, n_vecs * element_bytes), .dtype = dtype, .itype = itype};
+    const asp_kernels *kernels = asp_kernels_for(dtype, itype, n_vecs * element_bytes);
+    product job = {.dtype = dtype, .itype = itype};
+    job.kernel = n_vecs > 1 ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     asp_args *args = &job.args;
     *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
                        .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,

@@ -18,3 +18,6 @@ int asp_best_isa(void);
 const char *asp_isa_name(void);
 /* Use at most this one from now on (-1: the best again); returns the one in force. */
 int asp_force_isa(int isa);
+/* Whether SpMV kernels use gather instructions: measured at the first call, or as forced (-1: as measured again). */
+int asp_gathers(void);
+int asp_force_gathers(int gathers);

@@ -1,4 +1,4 @@
-/* y[i] = A[i] x with AVX2 gathers; sixteen short rows at a time, as in spmv_avx512.h: products of the whole run to a
+/* y[i] = A[i] x with AVX2 gathers, or a load for each element (lookups.h); sixteen short rows at a time, as in spmv_avx512.h: products of the whole run to a
  * buffer, then each row's part under a mask, so that row ends are not branches. */
 #include "spmv_base.h" /* spmv_plain: for more columns than a 32-bit gather reaches */
 
@@ -11,7 +11,7 @@
                                                        _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)))
 #define INDEX(p) _mm256_inserti128_si256(_mm256_castsi128_si256(INDEX_HALF(p)), INDEX_HALF((p) + 4), 1)
 #endif
-#define GATHER(p) _mm256_i32gather_ps(x, INDEX(p), 4)
+#define INSTRUCTION(p) _mm256_i32gather_ps(x, INDEX(p), 4)
 #define MULTIPLY _mm256_mul_ps
 #define ADD _mm256_add_ps
 #else
@@ -22,9 +22,14 @@
     _mm256_castsi256_si128(_mm256_permutevar8x32_epi32(_mm256_loadu_si256((const __m256i *)(p)), \
                                                        _mm256_setr_epi32(0, 2, 4, 6, 0, 2, 4, 6)))
 #endif
-#define GATHER(p) _mm256_i32gather_pd(x, INDEX(p), 8)
+#define INSTRUCTION(p) _mm256_i32gather_pd(x, INDEX(p), 8)
 #define MULTIPLY _mm256_mul_pd
 #define ADD _mm256_add_pd
+#endif
+#if GATHERS
+#define GATHER(p) INSTRUCTION(p)
+#else
+#define GATHER(p) LOOKUP(p, x)
 #endif
 
 ASP_INLINE R NAME(total)(V a)
@@ -97,5 +102,6 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *d
 #undef INDEX
 #undef INDEX_HALF
 #undef GATHER
+#undef INSTRUCTION
 #undef MULTIPLY
 #undef ADD

@@ -1,10 +1,22 @@
 /* float32: sums of sixteen rows, and of one long row. */
 
-/* Products of VL (8) nonzeros, and of fewer than that under a mask. */
-#define PRODUCT8(k) _mm256_mul_ps(_mm256_loadu_ps(data + (k)), _mm256_i32gather_ps(x, INDEX8(indices + (k)), 4))
-#define PRODUCT8_MASKED(m, k)                                                                                    \
-    _mm256_mul_ps(_mm256_maskz_loadu_ps(m, data + (k)),                                                          \
-                  _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), m, INDEX8_MASKED(m, indices + (k)), x, 4))
+/* Elements of x of eight nonzeros, and of fewer than that under a mask; products of both. */
+#if GATHERS
+#define X8(k) _mm256_i32gather_ps(x, INDEX8(indices + (k)), 4)
+#define X8_MASKED(m, k) _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), m, INDEX8_MASKED(m, indices + (k)), x, 4)
+#else
+#define X8(k) LOOKUP(indices + (k), x)
+#define X8_MASKED(m, k) NAME(lookup_first)(m, INDEX8_MASKED(m, indices + (k)), x)
+ASP_INLINE __m256 NAME(lookup_first)(__mmask8 m, __m256i at, const float *x)
+{
+    int32_t places[8] __attribute__((aligned(32)));
+    if (!m) return _mm256_setzero_ps(); /* x may be empty */
+    _mm256_store_si256((__m256i *)places, at);
+    return _mm256_maskz_mov_ps(m, asp_lookup_f32_i32(places, x));
+}
+#endif
+#define PRODUCT8(k) _mm256_mul_ps(_mm256_loadu_ps(data + (k)), X8(k))
+#define PRODUCT8_MASKED(m, k) _mm256_mul_ps(_mm256_maskz_loadu_ps(m, data + (k)), X8_MASKED(m, k))
 
 /* Quarters (128 bits) [a0 + a1, a2 + a3, b0 + b1, b2 + b3]. */
 ASP_INLINE __m512 NAME(fold)(__m512 a, __m512 b)
@@ -21,12 +33,19 @@ ASP_INLINE __m512 NAME(fold_quarters)(__m512 a, __m512 b, __m512 c, __m512 d)
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), sums);
 }
 
+/* The sum of each pair of lanes: those of a, then those of b. */
+ASP_INLINE __m512 NAME(fold_pairs)(__m512 a, __m512 b)
+{
+    const __m512 sums = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
+    return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15), sums);
+}
+
 static float NAME(one_row)(int64_t k, int64_t stop, const I *indices, const float *data, const float *x)
 {
     __m256 a = _mm256_setzero_ps(), b = a;
     for (; k + 16 <= stop; k += 16) {
-        a = _mm256_fmadd_ps(_mm256_loadu_ps(data + k), _mm256_i32gather_ps(x, INDEX8(indices + k), 4), a);
-        b = _mm256_fmadd_ps(_mm256_loadu_ps(data + k + 8), _mm256_i32gather_ps(x, INDEX8(indices + k + 8), 4), b);
+        a = _mm256_fmadd_ps(_mm256_loadu_ps(data + k), X8(k), a);
+        b = _mm256_fmadd_ps(_mm256_loadu_ps(data + k + 8), X8(k + 8), b);
     }
     if (k + 8 <= stop) {
         a = _mm256_add_ps(a, PRODUCT8(k));
@@ -51,6 +70,7 @@ ASP_INLINE void NAME(products)(float *buffer, int64_t start, int64_t stop, const
 }
 
 /* Eight rows of at most two nonzeros, spread two lanes to a row. */
+#if GATHERS
 #define ROWS_OF_2(first)                                                                                         \
     NAME(pairs)(indices + indptr[first], data + indptr[first], x,                                                \
                 _mm512_cmplt_epi32_mask(_mm512_and_epi32(lane, _mm512_set1_epi32(1)),                            \
@@ -62,6 +82,7 @@ ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *
     const __m512 xs = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m, INDEX16_SPREAD(m, indices), x, 4);
     return _mm512_mul_ps(_mm512_maskz_expandloadu_ps(m, data), xs);
 }
+#endif
 
 /* Lanes in use when every 2^shift lanes hold a row, rows from `first` on. */
 #define LANES(shift, first)                                                                                      \
@@ -86,16 +107,18 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const floa
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i length = LENGTHS(indptr);
+    const int are_pairs = !_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2));
     __m512 sums;
-    if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2))) {
-        const __m512 a = ROWS_OF_2(0), b = ROWS_OF_2(8);
-        sums = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
-        sums = _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15), sums);
-    } else {
+#if GATHERS
+    if (are_pairs) sums = NAME(fold_pairs)(ROWS_OF_2(0), ROWS_OF_2(8));
+    else
+#endif
+    {
         float buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
         const int64_t start = indptr[0];
         NAME(products)(buffer, indptr[0], indptr[16], indices, data, x);
-        if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(4)))
+        if (are_pairs) sums = NAME(fold_pairs)(SPREAD(1, 0), SPREAD(1, 8));
+        else if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(4)))
             sums = NAME(fold_quarters)(SPREAD(2, 0), SPREAD(2, 4), SPREAD(2, 8), SPREAD(2, 12));
         else if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(8)))
             sums = NAME(fold_quarters)(NAME(fold)(SPREAD(3, 0), SPREAD(3, 2)), NAME(fold)(SPREAD(3, 4), SPREAD(3, 6)),
@@ -106,6 +129,8 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const floa
     _mm512_storeu_ps(y, add ? _mm512_add_ps(_mm512_loadu_ps(y), sums) : sums);
 }
 
+#undef X8
+#undef X8_MASKED
 #undef PRODUCT8
 #undef PRODUCT8_MASKED
 #undef ROWS_OF_2

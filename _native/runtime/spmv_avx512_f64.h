@@ -1,9 +1,23 @@
 /* float64: sums of sixteen rows, and of one long row. */
 
-#define PRODUCT8(k) _mm512_mul_pd(_mm512_loadu_pd(data + (k)), _mm512_i32gather_pd(INDEX8(indices + (k)), x, 8))
-#define PRODUCT8_MASKED(m, k)                                                                                    \
-    _mm512_mul_pd(_mm512_maskz_loadu_pd(m, data + (k)),                                                          \
-                  _mm512_mask_i32gather_pd(_mm512_setzero_pd(), m, INDEX8_MASKED(m, indices + (k)), x, 8))
+/* Elements of x of eight nonzeros, and of fewer than that under a mask; products of both. */
+#if GATHERS
+#define X8(k) _mm512_i32gather_pd(INDEX8(indices + (k)), x, 8)
+#define X8_MASKED(m, k) _mm512_mask_i32gather_pd(_mm512_setzero_pd(), m, INDEX8_MASKED(m, indices + (k)), x, 8)
+#else
+#define JOIN(low, high) _mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1)
+#define X8(k) JOIN(LOOKUP(indices + (k), x), LOOKUP(indices + (k) + 4, x))
+#define X8_MASKED(m, k) NAME(lookup_first)(m, INDEX8_MASKED(m, indices + (k)), x)
+ASP_INLINE __m512d NAME(lookup_first)(__mmask8 m, __m256i at, const double *x)
+{
+    int32_t places[8] __attribute__((aligned(32)));
+    if (!m) return _mm512_setzero_pd(); /* x may be empty */
+    _mm256_store_si256((__m256i *)places, at);
+    return _mm512_maskz_mov_pd(m, JOIN(asp_lookup_f64_i32(places, x), asp_lookup_f64_i32(places + 4, x)));
+}
+#endif
+#define PRODUCT8(k) _mm512_mul_pd(_mm512_loadu_pd(data + (k)), X8(k))
+#define PRODUCT8_MASKED(m, k) _mm512_mul_pd(_mm512_maskz_loadu_pd(m, data + (k)), X8_MASKED(m, k))
 
 /* Quarters (128 bits) [a0 + a1, a2 + a3, b0 + b1, b2 + b3]. */
 ASP_INLINE __m512d NAME(fold)(__m512d a, __m512d b)
@@ -22,8 +36,8 @@ static double NAME(one_row)(int64_t k, int64_t stop, const I *indices, const dou
 {
     __m512d a = _mm512_setzero_pd(), b = a;
     for (; k + 16 <= stop; k += 16) {
-        a = _mm512_fmadd_pd(_mm512_loadu_pd(data + k), _mm512_i32gather_pd(INDEX8(indices + k), x, 8), a);
-        b = _mm512_fmadd_pd(_mm512_loadu_pd(data + k + 8), _mm512_i32gather_pd(INDEX8(indices + k + 8), x, 8), b);
+        a = _mm512_fmadd_pd(_mm512_loadu_pd(data + k), X8(k), a);
+        b = _mm512_fmadd_pd(_mm512_loadu_pd(data + k + 8), X8(k + 8), b);
     }
     if (k + 8 <= stop) {
         a = _mm512_add_pd(a, PRODUCT8(k));
@@ -85,6 +99,9 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
     _mm512_storeu_pd(y + 8, add ? _mm512_add_pd(_mm512_loadu_pd(y + 8), high) : high);
 }
 
+#undef X8
+#undef X8_MASKED
+#undef JOIN
 #undef PRODUCT8
 #undef PRODUCT8_MASKED
 #undef LANES

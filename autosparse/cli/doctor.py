@@ -81,6 +81,7 @@ def _runtime() -> Iterator[Finding]:
     if runtime_api.available:
         yield Finding("C runtime", "built")
         yield Finding("threads", str(get_options().threads or runtime_api.max_threads()))
+        yield Finding("entries of x", "gathered" if runtime_api.gathers() else "loaded one by one (faster here)")
         return
     yield Finding(
         "C runtime",

@@ -174,8 +174,8 @@ def statistics_model(problem: Problem) -> CostModel:
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:
     """Make the kernels of `schedules` now, so that no compiler runs while times are taken; how many there are."""
     settings = get_options()
-    isa = target_of(settings).isa
-    specs = [_native.KernelSpec(op.operation, one, dtype, "int32", isa, False) for one in schedules]
+    isa, gathers = target_of(settings).isa, runtime_api.gathers()
+    specs = [_native.KernelSpec(op.operation, one, dtype, "int32", isa, gathers=gathers) for one in schedules]
     distinct = {spec.key(): spec for spec in specs}
     kernels = _native.build_many(list(distinct.values()), store=cache.open_store(settings), compiler=settings.compiler)
     return sum(not isinstance(kernel, BuildError) for kernel in kernels)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from autosparse import _native
+from autosparse._native import runtime_api
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
@@ -16,7 +17,8 @@ _specs: dict[tuple[Any, ...], Any] = {}  # by the address of a schedule, which t
 
 def spec_of(problem: Problem, schedule: SuperSchedule) -> Any:
     """The KernelSpec of `schedule` for `problem`."""
-    facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic)
+    gathers = runtime_api.gathers()
+    facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic, gathers)
     name = (id(schedule), *facts)
     known = _specs.get(name)
     if known is not None and known.schedule is schedule:

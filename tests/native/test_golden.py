@@ -18,6 +18,9 @@ from tests.native.cases import schedule
 FOLDER: Final = Path(__file__).resolve().parent.parent / "golden" / "kernels"
 KERNELS: Final = {
     "csr_spmv_avx512": (schedule("i1:U,k1:C", "i1 k1", unroll=16), "float32", "int32", "avx512"),
+    "csr_spmv_by_loads_avx512": (
+        schedule("i1:U,k1:C | bits=16", "i1 k1", unroll=16), "float32", "int32", "avx512", False, False,
+    ),
     "csr_spmv_baseline": (schedule("i1:U,k1:C", "i1 k1", unroll=4), "float64", "int64", "baseline"),
     "csr_spmm_avx2": (schedule("i1:U,k1:C", "i1 j1 k1 j0", 32, prefetch=8), "float32", "int32", "avx2"),
     "bcsr_spmm_avx512": (
@@ -32,6 +35,10 @@ KERNELS: Final = {
     "sell_spmv_avx512": (
         schedule("i1:U,k1:D,i0:U | i=16 | sigma=512 | bits=16", "i1 k1 i0", unroll=2, prefetch=16),
         *("float32", "int32", "avx512"),
+    ),
+    "sell_spmv_by_loads_avx2": (
+        schedule("i1:U,k1:D,i0:U | i=8 | sigma=512 | bits=16", "i1 k1 i0", unroll=2),
+        *("float64", "int64", "avx2", False, False),
     ),
     "sell_spmv_baseline": (schedule("i1:U,k1:S,i0:U | i=4", "i1 k1 i0", unroll=2), "float64", "int64", "baseline"),
     "csr_sddmm_avx2": (

@@ -1,0 +1,94 @@
+"""A load for each element of x gives the same bits as gather instructions: in default kernels and in generated ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse._native.c_emit import emit
+
+from autosparse import _native
+from autosparse.schedule import SuperSchedule
+from autosparse.target import VECTOR_BYTES, Target
+from tests.native import cases
+from tests.native.runtime_cases import INDEX_DTYPES, forced, isas, needs_runtime, patterns, spoken, values
+from tests.native.test_slices import SLICED
+
+PATTERNS = patterns()
+GATHERING = tuple(
+    made
+    for made in (
+        *cases.SPMV,
+        *(cases.schedule("i1:U,k1:C | bits=16", "i1 k1", unroll=unroll) for unroll in (4, 8, 16, 32)),
+        *SLICED,
+    )
+    if not made.dense_split("j")
+)
+
+
+@contextmanager
+def gathers(wanted: bool) -> Iterator[None]:
+    runtime_api.lib.asp_force_gathers(wanted)
+    try:
+        yield
+    finally:
+        runtime_api.lib.asp_force_gathers(-1)
+
+
+@needs_runtime
+@pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("name", PATTERNS)
+def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, index_dtype: str) -> None:
+    A, csr = spoken(PATTERNS[name], dtype, index_dtype)
+    x = values(np.random.default_rng(2), A.shape[1], dtype)
+    if x.size:
+        x[0] = np.inf  # places of lanes that are not used are zero: nothing may come of what lies there
+    before = values(np.random.default_rng(3), A.shape[0], dtype)
+    for threads in (1, 3):
+        for flags in (0, runtime_api.FLAG_ACCUMULATE):
+            results = []
+            for wanted in (False, True):
+                with forced(isa), gathers(wanted):
+                    out = before.copy()
+                    results.append(runtime_api.matmul(csr, A.shape, x, out, threads=threads, flags=flags))
+            np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("isa", [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes])
+@pytest.mark.parametrize("made", GATHERING, ids=cases.label)
+def test_generated_kernels_compute_the_same_bits(made: SuperSchedule, isa: str) -> None:
+    rng = np.random.default_rng(5)
+    for dtype, index_dtype in (("float32", "int32"), ("float64", "int64")):
+        taken = cases.sample(50, 41, rng.integers(0, 40, 50), seed=6, dtype=dtype, index_dtype=index_dtype)
+        taken = dataclasses.replace(taken, data=rng.standard_normal(len(taken.data)).astype(dtype))
+        if not cases.fits(made, taken, transposed=False):
+            continue
+        packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
+        B = rng.standard_normal((41, 1)).astype(dtype)
+        specs = [
+            dataclasses.replace(cases.spec(made, dtype, index_dtype, isa), gathers=wanted) for wanted in (False, True)
+        ]
+        assert specs[0].key() != specs[1].key()
+        np.testing.assert_array_equal(*(cases.run(one, packed, B, 2)[0] for one in specs))
+
+
+@needs_runtime
+def test_what_is_faster_here_is_measured_once() -> None:
+    assert len({runtime_api.gathers() for _ in range(5)}) == 1
+    with gathers(True):
+        assert runtime_api.gathers()
+    with gathers(False):
+        assert not runtime_api.gathers()
+
+
+def test_lookups_are_used_where_gathers_are_not() -> None:
+    made = cases.schedule("i1:U,k1:C", "i1 k1", unroll=16)
+    of = _native.KernelSpec("matmul", made, "float32", "int32", "avx512")
+    assert "i32gather" in emit(of)
+    assert "gather_ps" not in emit(dataclasses.replace(of, gathers=False))
