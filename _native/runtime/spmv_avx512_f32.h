@@ -70,17 +70,32 @@ ASP_INLINE void NAME(products)(float *buffer, int64_t start, int64_t stop, const
 }
 
 /* Eight rows of at most two nonzeros, spread two lanes to a row. */
-#if GATHERS
 #define ROWS_OF_2(first)                                                                                         \
     NAME(pairs)(indices + indptr[first], data + indptr[first], x,                                                \
                 _mm512_cmplt_epi32_mask(_mm512_and_epi32(lane, _mm512_set1_epi32(1)),                            \
                                         _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_srli_epi32(lane, 1),    \
                                                                                   _mm512_set1_epi32(first)),     \
                                                                  length)))
+#if GATHERS
 ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *x, __mmask16 m)
 {
     const __m512 xs = _mm512_mask_i32gather_ps(_mm512_setzero_ps(), m, INDEX16_SPREAD(m, indices), x, 4);
     return _mm512_mul_ps(_mm512_maskz_expandloadu_ps(m, data), xs);
+}
+#else
+/* Products of n nonzeros, n <= 16, then zeros. Not by way of a buffer: what was stored in parts is slow to load whole.
+ * (For longer rows the branches cost more than that.) */
+ASP_INLINE __m512 NAME(few)(int64_t n, const I *indices, const float *data, const float *x)
+{
+    const __mmask8 rest = (__mmask8)((1u << (n > 8 ? n - 8 : n)) - 1);
+    if (n <= 8) return _mm512_insertf32x8(_mm512_setzero_ps(), PRODUCT8_MASKED(rest, 0), 0);
+    const __m256 low = PRODUCT8(0), high = n == 16 ? PRODUCT8(8) : PRODUCT8_MASKED(rest, 8);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+}
+
+ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *x, __mmask16 m)
+{
+    return _mm512_maskz_expand_ps(m, NAME(few)(__builtin_popcount(m), indices, data, x));
 }
 #endif
 
@@ -89,7 +104,7 @@ ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *
     _mm512_cmplt_epi32_mask(_mm512_and_epi32(lane, _mm512_set1_epi32((1 << (shift)) - 1)),                       \
                             _mm512_permutexvar_epi32(                                                            \
                                 _mm512_add_epi32(_mm512_srli_epi32(lane, shift), _mm512_set1_epi32(first)), length))
-#define SPREAD(shift, first) _mm512_maskz_expandloadu_ps(LANES(shift, first), buffer + (indptr[first] - start))
+#define SPREAD(shift, first) _mm512_maskz_expand_ps(LANES(shift, first), _mm512_loadu_ps(buffer + (indptr[first] - start)))
 
 ASP_INLINE __m512 NAME(any_row)(const float *products, int64_t k, int64_t stop)
 {
@@ -107,18 +122,22 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const floa
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i length = LENGTHS(indptr);
-    const int are_pairs = !_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2));
     __m512 sums;
-#if GATHERS
-    if (are_pairs) sums = NAME(fold_pairs)(ROWS_OF_2(0), ROWS_OF_2(8));
-    else
+#if !GATHERS
+    const __mmask16 used = _mm512_test_epi32_mask(length, length);
+    const int64_t n_products = indptr[16] - indptr[0];
+    if (n_products == __builtin_popcount(used)) { /* rows of at most one: nothing to add but what makes -0 a sum */
+        sums = NAME(few)(n_products, indices + indptr[0], data + indptr[0], x);
+        sums = _mm512_add_ps(_mm512_maskz_expand_ps(used, sums), _mm512_setzero_ps());
+    } else
 #endif
-    {
+    if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2))) {
+        sums = NAME(fold_pairs)(ROWS_OF_2(0), ROWS_OF_2(8));
+    } else {
         float buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
         const int64_t start = indptr[0];
         NAME(products)(buffer, indptr[0], indptr[16], indices, data, x);
-        if (are_pairs) sums = NAME(fold_pairs)(SPREAD(1, 0), SPREAD(1, 8));
-        else if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(4)))
+        if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(4)))
             sums = NAME(fold_quarters)(SPREAD(2, 0), SPREAD(2, 4), SPREAD(2, 8), SPREAD(2, 12));
         else if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(8)))
             sums = NAME(fold_quarters)(NAME(fold)(SPREAD(3, 0), SPREAD(3, 2)), NAME(fold)(SPREAD(3, 4), SPREAD(3, 6)),

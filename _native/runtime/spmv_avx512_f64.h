@@ -63,7 +63,7 @@ ASP_INLINE void NAME(products)(double *buffer, int64_t start, int64_t stop, cons
     ((__mmask8)_mm512_cmplt_epi32_mask(                                                                          \
         _mm512_and_epi32(lane, _mm512_set1_epi32((1 << (shift)) - 1)),                                           \
         _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_srli_epi32(lane, shift), _mm512_set1_epi32(first)), length)))
-#define SPREAD(shift, first) _mm512_maskz_expandloadu_pd(LANES(shift, first), buffer + (indptr[first] - start))
+#define SPREAD(shift, first) _mm512_maskz_expand_pd(LANES(shift, first), _mm512_loadu_pd(buffer + (indptr[first] - start)))
 
 ASP_INLINE __m512d NAME(any_row)(const double *products, int64_t k, int64_t stop)
 {
@@ -73,6 +73,15 @@ ASP_INLINE __m512d NAME(any_row)(const double *products, int64_t k, int64_t stop
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     return _mm512_add_pd(sum, _mm512_maskz_loadu_pd(rest, products + k));
 }
+#if !GATHERS
+/* Rows of at most one nonzero, as `used` says: their products, the first at k. Adding zero is what makes -0 a sum. */
+ASP_INLINE __m512d NAME(singles)(__mmask8 used, int64_t k, const I *indices, const double *data, const double *x)
+{
+    const __m512d few = used == 0xff ? PRODUCT8(k) : PRODUCT8_MASKED((__mmask8)((1u << __builtin_popcount(used)) - 1), k);
+    return _mm512_add_pd(_mm512_maskz_expand_pd(used, few), _mm512_setzero_pd());
+}
+#endif
+
 #define ANY_ROW(i) NAME(any_row)(buffer, indptr[i] - start, indptr[(i) + 1] - start)
 #define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
 
@@ -84,6 +93,16 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
     double buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
     const int64_t start = indptr[0];
     __m512d low, high;
+#if !GATHERS
+    const __mmask16 used = _mm512_test_epi32_mask(length, length);
+    if (indptr[16] - start == __builtin_popcount(used)) {
+        low = NAME(singles)((__mmask8)used, start, indices, data, x);
+        high = NAME(singles)((__mmask8)(used >> 8), indptr[8], indices, data, x);
+        _mm512_storeu_pd(y, add ? _mm512_add_pd(_mm512_loadu_pd(y), low) : low);
+        _mm512_storeu_pd(y + 8, add ? _mm512_add_pd(_mm512_loadu_pd(y + 8), high) : high);
+        return;
+    }
+#endif
     NAME(products)(buffer, indptr[0], indptr[16], indices, data, x);
     if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2))) {
         low = NAME(fold_quarters)(SPREAD(1, 0), SPREAD(1, 4));
