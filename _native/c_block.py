@@ -175,8 +175,8 @@ class BlockShape:
 def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
     """All multiply-adds of the block into accumulator copy `copy`; of jammed entries into those of each."""
     sparse, sampled = shape.block.expression.sparse, shape.block.expression.sampled
+    loaded: dict[tuple[str, ...], str] = {}
     for number, summed in enumerate(shape.cells(output=False)):
-        loaded: dict[tuple[str, ...], str] = {}
         for one in shape.entries():
             for cell in one.cells(output=True):
                 both = {**summed, **cell}

@@ -89,6 +89,9 @@ MTTKRP: Final = {
         "mttkrp", "k1:U,i1:C,l1:C", "k1 i1 j1 l1 j0", 16, parallel="k1", partition="dynamic", chunk=2
     ),
     "blocked": schedule("mttkrp", "i1:U,k1:C,l1:C,i0:U,l0:U | i=2,l=2", "i1 j1 k1 l1 i0 l0 j0", 16),
+    "blocked in both summed modes": schedule(
+        "mttkrp", "i1:U,k1:C,l1:C,l0:U,k0:U | k=3,l=2", "i1 j1 k1 l1 l0 k0 j0", 16
+    ),
     "COO": schedule("mttkrp", "i1:N,k1:Q,l1:Q", "i1 j1 k1 l1 j0", 16, parallel="i1"),
     "CSF, flat": schedule("mttkrp", "i1:U,k1:N,l1:Q", "i1 j1 k1 l1 j0", 16, unroll=2, prefetch=3),
     "CSF, flat, one column": schedule("mttkrp", "i1:U,k1:N,l1:Q", "i1 k1 l1", unroll=4),

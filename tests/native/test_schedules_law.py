@@ -7,6 +7,7 @@ that every order of summation gives the same number. ``--full`` runs more than 2
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -65,7 +66,8 @@ def drawn(name: str, n_kernels: int, seed: int) -> Iterator[Run]:
     def spec_of(made: SuperSchedule, at: int) -> _native.KernelSpec:
         dtype, index_dtype = TYPES[at % 2]
         isa = isas[-1] if at % 4 else isas[at // 4 % len(isas)]
-        return operands.spec(made, dtype, index_dtype, isa, deterministic=at % 8 == 1)
+        of = operands.spec(made, dtype, index_dtype, isa, deterministic=at % 8 == 1)
+        return dataclasses.replace(of, gathers=at % 3 > 0)
 
     def suits(operation: str, made: SuperSchedule) -> str | None:
         reason = _native.supports(operation, made)
@@ -231,9 +233,7 @@ def check(name: str, n_kernels: int, seed: int) -> int:
 
 
 def _with_index(spec: _native.KernelSpec, index_dtype: str | None) -> _native.KernelSpec:
-    return operands.spec(
-        spec.schedule, spec.dtype, index_dtype or spec.index_dtype, spec.isa, deterministic=spec.deterministic
-    )
+    return dataclasses.replace(spec, index_dtype=index_dtype or spec.index_dtype)
 
 
 @pytest.mark.parametrize("name", SPACES)
