@@ -30,7 +30,7 @@
 #ifdef __clang__
 #define ASP_UNROLL _Pragma("clang loop unroll(full)")
 #else
-#define ASP_UNROLL _Pragma("GCC unroll 16")
+#define ASP_UNROLL _Pragma("GCC unroll 32")
 #endif
 
 /* The value is made here and kept in a register: the compiler may neither move it nor fold it into its uses. */

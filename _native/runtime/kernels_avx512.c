@@ -24,6 +24,8 @@
 #define REST_CASES CASES_15 /* fewer reals than a vector holds */
 #define TILE_MOST_REAL 16
 #define TILE_CASES_REAL CASES_16
+#define SHIFT_LEAST 3 /* vectors of a shifted tile */
+#define SHIFT_CASES SHIFTS_17
 #define TILE_MOST_COMPLEX 8
 #define TILE_CASES_COMPLEX CASES_8
 #include "kernels_all.h"

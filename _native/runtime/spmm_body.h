@@ -11,6 +11,24 @@
 #define SETS(nv) ((nv) == 1 ? 4 : (nv) <= 4 ? 2 : 1)
 #endif
 
+/* How a tile's vectors lie: all whole; the last one in part; whole ones that are stored to C past the caches across its
+ * boundaries; or the first one and the last one in part, because vectors are cut where B's cache lines end. NumPy's
+ * arrays begin 16 bytes into a line: each load of a whole vector would lie in two lines, and L1 be asked twice. */
+#ifndef ASP_TILE_KINDS
+#define ASP_TILE_KINDS
+enum { WHOLE, MASKED, JOINED, SHIFTED };
+#endif
+
+typedef struct {
+    VM front, back; /* lanes of the first vector that are columns, of the last one */
+} NAME(masks);
+
+/* Vector v of `nv` in a row of B or C at `b`. */
+#define LOAD_PART(b, v)                                                              \
+    (kind == SHIFTED && (v) == 0 ? v_loadm(b, masks.front)                           \
+     : (kind == SHIFTED || kind == MASKED) && (v) == nv - 1 ? v_loadm((b) + (v) * VL, masks.back) \
+                                                            : v_load((b) + (v) * VL))
+
 /* Where row `index` of B begins. The address is made once: as part of each load's it would cost an operation each. */
 ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
 {
@@ -22,17 +40,18 @@ ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
 /* sum += a row of B times a number. */
 #if WORDS == 2
 #define SUMS sum, imaginary
-ASP_INLINE void NAME(add_entry)(const int nv, const int masked, const R *b, const R *a, VM mask, V *sum, V *imaginary)
+ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, const R *a, NAME(masks) masks, V *sum,
+                                V *imaginary)
 {
     const V real = v_set1(a[0]);
 #else
 #define SUMS sum
-ASP_INLINE void NAME(add_entry)(const int nv, const int masked, const R *b, V real, VM mask, V *sum)
+ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, V real, NAME(masks) masks, V *sum)
 {
 #endif
     ASP_UNROLL for (int v = 0; v < nv; v++)
     {
-        const V x = masked && v == nv - 1 ? v_loadm(b + v * VL, mask) : v_load(b + v * VL);
+        const V x = LOAD_PART(b, v);
         sum[v] = v_fma(real, x, sum[v]);
 #if WORDS == 2
         imaginary[v] = v_fma(v_set1(a[1]), x, imaginary[v]);
@@ -49,16 +68,17 @@ ASP_INLINE void NAME(fetch_row)(const int nv, const R *b)
 /* sum += A[i] B for the nonzeros [k, stop) of one row; rows of B named `ahead` nonzeros later are fetched meanwhile
  * (0: none). Of several sets of sums the first is what the others were added to. */
 #if WORDS == 2
-ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const I *indices, const R *data,
-                              int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, VM mask, V *sum,
-                              V *imaginary)
+ASP_INLINE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
+                              int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, NAME(masks) masks,
+                              V *sum, V *imaginary)
 #else
-ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, const I *indices, const R *data,
-                              int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, VM mask, V *sum)
+ASP_INLINE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
+                              int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, NAME(masks) masks,
+                              V *sum)
 #endif
 {
 #if WORDS == 1
-    const int sets = SETS(nv);
+    const int sets = kind == SHIFTED ? SETS(nv - 1) : SETS(nv); /* the same sums wherever B begins */
     for (; sets > 1 && k + sets <= stop; k += sets) {
         V a[4];
         /* All values first: each right before its use is slower by a third. */
@@ -70,16 +90,16 @@ ASP_INLINE void NAME(add_row)(const int nv, const int masked, const int fetch, c
         ASP_UNROLL for (int s = 0; s < sets; s++)
         {
             if (fetch) NAME(fetch_row)(nv, B + indices[k + s + ahead] * ldb);
-            NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k + s], ldb), a[s], mask, sum + s * nv);
+            NAME(add_entry)(nv, kind, NAME(row_of)(B, indices[k + s], ldb), a[s], masks, sum + s * nv);
         }
     }
 #endif
     for (; k < stop; k++) {
         if (fetch) NAME(fetch_row)(nv, B + indices[k + ahead] * ldb);
 #if WORDS == 2
-        NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k], ldb), data + 2 * k, mask, SUMS);
+        NAME(add_entry)(nv, kind, NAME(row_of)(B, indices[k], ldb), data + 2 * k, masks, SUMS);
 #else
-        NAME(add_entry)(nv, masked, NAME(row_of)(B, indices[k], ldb), v_set1(data[k]), mask, SUMS);
+        NAME(add_entry)(nv, kind, NAME(row_of)(B, indices[k], ldb), v_set1(data[k]), masks, SUMS);
 #endif
     }
 #if WORDS == 1
@@ -114,46 +134,74 @@ ASP_INLINE void NAME(stream_joined)(const int nv, NAME(joined) *out, R *c, const
 }
 #endif
 
-enum { NAME(MASKED) = 1, NAME(JOINED) = 2 };
-
-/* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless masked). */
-ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, int64_t begin, int64_t end, int64_t j,
-                           int lanes)
+#if WORDS == 1 && defined(V_SHIFTS)
+/* Rows of C past the caches whose vectors are cut as those of B: where rows follow each other, the end of one and the
+ * beginning of the next are one line. */
+ASP_INLINE void NAME(end_shifted)(NAME(joined) *out, R *c, NAME(masks) masks)
 {
-    const int masked = kind == NAME(MASKED);
+    if (out->is_waiting) v_storem(c, masks.back, out->waiting);
+    out->is_waiting = 0;
+}
+
+ASP_INLINE void NAME(stream_shifted)(const int nv, NAME(joined) *out, R *c, NAME(masks) masks, const V *sum)
+{
+    if (out->is_waiting) v_stream(c, v_blend(masks.front, out->waiting, sum[0]));
+    else v_storem(c, masks.front, sum[0]);
+    ASP_UNROLL for (int v = 1; v < nv - 1; v++) v_stream(c + v * VL, sum[v]);
+    out->waiting = sum[nv - 1];
+    out->is_waiting = 1;
+    if (!out->follows) NAME(end_shifted)(out, c + (nv - 1) * VL, masks);
+}
+#endif
+
+/* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless in part), its first
+ * one lacks `lead` of them (0 unless shifted; j is what the first lane would be). */
+ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, int64_t begin, int64_t end, int64_t j,
+                           int lanes, int lead)
+{
     /* Copies: a store to C could change what args points at, as far as the compiler knows. */
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;
     const int accumulate = args->accumulate;
 #if WORDS == 1
-    const int stream = args->stream && !masked && (uintptr_t)((const R *)args->C + j) % sizeof(V) == 0;
+    const int stream = args->stream && kind == WHOLE && (uintptr_t)((const R *)args->C + j) % sizeof(V) == 0;
 #endif
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
-    const VM mask = v_mask(lanes);
-    (void)mask;
+    NAME(masks) masks;
+    masks.back = v_mask(lanes);
+#ifdef V_SHIFTS
+    masks.front = (VM)~v_mask(lead);
+#else
+    (void)lead;
+#endif
+    (void)masks;
 #if WORDS == 1
-    NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == nv * VL};
+    const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
+    NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width};
     out.joint = v_joint(out.late);
 #endif
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = indptr[i], stop = indptr[i + 1];
         if (stop - k > giant) {
-            if (j == 0) asp_note_giant(args, i);
+            if (j <= 0) asp_note_giant(args, i);
 #if WORDS == 1
-            if (kind == NAME(JOINED)) NAME(end_joined)(&out, C + i * ldc);
+            if (kind == JOINED) NAME(end_joined)(&out, C + i * ldc);
+#ifdef V_SHIFTS
+            if (kind == SHIFTED) NAME(end_shifted)(&out, C + i * ldc, masks);
+#endif
 #endif
             continue;
         }
-        V sum[TILE_MOST];
-        ASP_UNROLL for (int v = 0; v < TILE_MOST; v++) sum[v] = v_zero();
+        V sum[TILE_MOST + 1];
+        ASP_UNROLL for (int v = 0; v < TILE_MOST + 1; v++) sum[v] = v_zero();
 #if WORDS == 2
         V imaginary[TILE_MOST];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
-        if (prefetch && stop <= prefetch_end) NAME(add_row)(nv, masked, 1, indices, data, prefetch, k, stop, B, ldb, mask, SUMS);
-        else NAME(add_row)(nv, masked, 0, indices, data, 0, k, stop, B, ldb, mask, SUMS);
+        if (prefetch && stop <= prefetch_end) NAME(add_row)(nv, kind, 1, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+        else NAME(add_row)(nv, kind, 0, indices, data, 0, k, stop, B, ldb, masks, SUMS);
         R *c = C + i * ldc;
 #if WORDS == 2
         NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, accumulate);
@@ -161,38 +209,71 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
         if (accumulate) {
             const V one = v_set1(1);
             ASP_UNROLL for (int v = 0; v < nv; v++)
-                sum[v] = v_fma(one, masked && v == nv - 1 ? v_loadm(c + v * VL, mask) : v_load(c + v * VL), sum[v]);
+                sum[v] = v_fma(one, LOAD_PART(c, v), sum[v]);
         }
-        if (kind == NAME(JOINED)) {
+        if (kind == JOINED) {
             NAME(stream_joined)(nv, &out, c, sum);
             continue;
         }
+#ifdef V_SHIFTS
+        if (kind == SHIFTED && args->stream) {
+            NAME(stream_shifted)(nv, &out, c, masks, sum);
+            continue;
+        }
+#endif
         if (stream) {
             ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
             continue;
         }
         ASP_UNROLL for (int v = 0; v < nv; v++)
         {
-            if (masked && v == nv - 1) v_storem(c + v * VL, mask, sum[v]);
+            if (kind == SHIFTED && v == 0) v_storem(c, masks.front, sum[0]);
+            else if ((kind == SHIFTED || kind == MASKED) && v == nv - 1) v_storem(c + v * VL, masks.back, sum[v]);
             else v_store(c + v * VL, sum[v]);
         }
 #endif
     }
 #if WORDS == 1
-    if (kind == NAME(JOINED)) NAME(end_joined)(&out, C + end * ldc);
+    if (kind == JOINED) NAME(end_joined)(&out, C + end * ldc);
+#ifdef V_SHIFTS
+    if (kind == SHIFTED) NAME(end_shifted)(&out, C + end * ldc, masks);
+#endif
 #endif
 }
 
-#define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes
+#define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes, int lead
 #define KIND(nv, name, kind) \
-    static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, args, begin, end, j, lanes); }
-#if WORDS == 1
-#define CASE(nv) KIND(nv, whole, 0) KIND(nv, masked, NAME(MASKED)) KIND(nv, joined, NAME(JOINED))
+    static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, args, begin, end, j, lanes, lead); }
+#if WORDS == 2
+#define CASE(nv) KIND(nv, whole, WHOLE) KIND(nv, masked, MASKED)
 #else
-#define CASE(nv) KIND(nv, whole, 0) KIND(nv, masked, NAME(MASKED))
+#define CASE(nv) KIND(nv, whole, WHOLE) KIND(nv, masked, MASKED) KIND(nv, joined, JOINED)
 #endif
 TILE_CASES(CASE)
 #undef CASE
+#if WORDS == 1 && defined(V_SHIFTS)
+#define CASE(nv) KIND(nv, shifted, SHIFTED)
+SHIFT_CASES(CASE)
+#undef CASE
+
+/* The product with vectors cut at B's cache lines, whose rows all begin `lead` reals into one. */
+static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end, int lead)
+{
+    static void (*const tiles[])(TILE_ARGUMENTS) = {
+#define CASE(nv) NAME(shifted_##nv),
+        SHIFT_CASES(CASE)
+#undef CASE
+    };
+    enum { MOST = SHIFT_LEAST + (int)(sizeof tiles / sizeof *tiles) - 1 };
+    int64_t first = 0;
+    for (int64_t left = args->n_vecs / VL + 1; left > 0;) { /* vectors */
+        const int64_t passes = (left + MOST - 1) / MOST, nv = (left + passes - 1) / passes;
+        tiles[nv - SHIFT_LEAST](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
+        first += nv;
+        left -= nv;
+    }
+}
+#endif
 #undef KIND
 
 static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
@@ -203,19 +284,30 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #else
 #define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv)},
 #endif
-    static const tile tiles[][1 + NAME(JOINED)] = {TILE_CASES(CASE)};
+    static const tile tiles[][1 + JOINED] = {TILE_CASES(CASE)};
 #undef CASE
     const int64_t width = args->n_vecs * WORDS, late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
-    const int whole = args->stream && late && v_can_join(late) ? NAME(JOINED) : 0;
+#if WORDS == 1 && defined(V_SHIFTS)
+    const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
+    const int is_alike = lead == late && args->ldc % VL == 0; /* C's lines end where B's do */
+    if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
+        NAME(spmm_shifted)(args, begin, end, (int)lead);
+        if (args->stream) ASP_STREAM_END();
+        return;
+    }
+#endif
+    const int whole = args->stream && late && v_can_join(late) ? JOINED : WHOLE;
     for (int64_t j = 0; j < width;) {
         const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
-        tiles[nv - 1][lanes < VL ? NAME(MASKED) : whole](args, begin, end, j, lanes);
+        tiles[nv - 1][lanes < VL ? MASKED : whole](args, begin, end, j, lanes, 0);
         j += covered;
     }
     if (args->stream) ASP_STREAM_END();
 }
+#undef TILE_ARGUMENTS
+#undef LOAD_PART
 #undef SUMS
 #undef SETS

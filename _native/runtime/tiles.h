@@ -7,3 +7,4 @@
 #define CASES_12(X) CASES_8(X) X(9) X(10) X(11) X(12)
 #define CASES_15(X) CASES_12(X) X(13) X(14) X(15)
 #define CASES_16(X) CASES_15(X) X(16)
+#define SHIFTS_17(X) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15) X(16) X(17)

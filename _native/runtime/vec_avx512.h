@@ -2,6 +2,7 @@
 #include "vec_undef.h"
 
 #define v_can_join(lanes) 1
+#define V_SHIFTS
 
 #define VL (64 / RBYTES)
 
@@ -21,6 +22,7 @@
 #define v_joint(lanes) \
     _mm512_add_epi32(_mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi32(VL - (lanes)))
 #define v_join(a, joint, b) _mm512_permutex2var_ps(a, joint, b)
+#define v_blend(m, a, b) _mm512_mask_blend_ps(m, a, b)
 #else
 #define V __m512d
 #define VM __mmask8
@@ -37,4 +39,5 @@
 #define v_joint(lanes) \
     _mm512_add_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi64(VL - (lanes)))
 #define v_join(a, joint, b) _mm512_permutex2var_pd(a, joint, b)
+#define v_blend(m, a, b) _mm512_mask_blend_pd(m, a, b)
 #endif

@@ -16,3 +16,5 @@
 #undef v_can_join
 #undef v_joint
 #undef v_join
+#undef v_blend
+#undef V_SHIFTS
