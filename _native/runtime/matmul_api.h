@@ -20,4 +20,6 @@ const char *asp_isa_name(void);
 int asp_force_isa(int isa);
 /* Whether SpMV kernels use gather instructions: measured at the first call, or as forced (-1: as measured again). */
 int asp_gathers(void);
+/* Whether a B that is read often is copied to cache lines (-1: as the processor prefers). */
+void asp_force_copies(int copies);
 int asp_force_gathers(int gathers);

@@ -12,6 +12,15 @@ from tests.native.runtime_cases import DTYPES, assert_product, forced, isas, nee
 
 pytestmark = needs_runtime
 
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["copies", "no copies"])
+def copies(request):
+    """Copies wherever some processor prefers them, and hardly any."""
+    runtime_api.lib.asp_force_copies(request.param)
+    yield
+    runtime_api.lib.asp_force_copies(-1)
+
+
 READS = 90  # of each row of B: more than the number from which on a copy pays
 
 
