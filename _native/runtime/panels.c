@@ -22,8 +22,8 @@ static struct {
 static _Atomic int forced_copies = -1;
 
 /* Whether threads that read what another one has just written wait long for it. A copy that two threads share made
- * products 1.4 to 4 times as slow on an AMD EPYC (Zen 5), whose last cache is half as fast as a core's own anyway; and
- * 1.3 to 2 times as fast on Intel's servers. */
+ * most products 1.2 to 4 times as slow on an AMD EPYC (Zen 5), whose last cache is half as fast as a core's own anyway
+ * (docs/adr/0019-vectors-cut-at-lines.md); and 1.3 to 2 times as fast on Intel's servers. */
 static int copies_are_dear(void)
 {
     const int wish = atomic_load_explicit(&forced_copies, memory_order_relaxed);

@@ -15,7 +15,10 @@ NATIVE = REPOSITORY / "_native"
 TESTS = (
     "test_assembly.py",
     "test_graph_kernels.py",
+    "test_lookups.py",
     "test_runtime_matmul.py",
+    "test_runtime_panels.py",
+    "test_runtime_shifts.py",
     "test_runtime_structure.py",
     "test_runtime_pool.py",
     "test_runtime_memory.py",
