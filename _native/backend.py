@@ -1,4 +1,4 @@
-"""From a KernelSpec to a Kernel: loaded already, found in the cache, or lowered, emitted and compiled."""
+"""From a KernelSpec to a Kernel: part of the runtime, loaded already, found in the cache, or emitted and compiled."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from autosparse._native.c_build import FLAGS, ISA_FLAGS, Compilations, Compiler,
 from autosparse._native.c_emit import emit
 from autosparse._native.kernel import Kernel
 from autosparse._native.lower import lower, supports
+from autosparse._native.ready import ready_kernel
 from autosparse._native.spec import KernelSpec
 
 from autosparse import config
@@ -158,6 +159,8 @@ def build(
     backend = BACKENDS[backend_name(compiler)]()
     if not runtime_api.available:
         raise BuildError("the compiled runtime is missing: reinstall autosparse with a C compiler", key=spec.key())
+    if (ready := ready_kernel(spec)) is not None:
+        return ready
     key = backend.key(spec, compiler)
     kernel = _loaded.get(key)
     if kernel is not None:
@@ -178,6 +181,8 @@ def loaded(spec: KernelSpec, *, compiler: str | None = None) -> Kernel | None:
     """The kernel of `spec` where this process has it mapped already."""
     if not runtime_api.available:
         return None
+    if (ready := ready_kernel(spec)) is not None:
+        return ready
     kernel = _loaded.get(_key(spec, compiler))
     return kernel if kernel is None or kernel.spec == spec else _with_spec(kernel, spec)
 
@@ -222,6 +227,8 @@ def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = N
     """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
     if not runtime_api.available:
         return False
+    if ready_kernel(spec) is not None:
+        return True
     key = _key(spec, compiler)
     if key in _loaded or key in _present or key in _missing:
         return key in _loaded or key in _present

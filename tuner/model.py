@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
+from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.statistics import Locality, PatternFacts
 from autosparse.tuner.traits import Traits
 from numpy.typing import NDArray
@@ -136,8 +137,9 @@ class TrafficModel:
 
     def _wide_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Reading op(A) once per column tile, multiply-adds, gathering rows of B, writing C."""
-        # The default kernel takes as many columns in a pass as its registers hold.
-        tile = np.clip(np.where(traits.tile > 0, traits.tile, 16 * setting.lanes), 1, setting.n_columns)
+        # The runtime's kernels take as many columns in a pass as their registers hold.
+        is_free = (traits.tile == 0) | (traits.tile == WHOLE_ROW)
+        tile = np.clip(np.where(is_free, 16 * setting.lanes, traits.tile), 1, setting.n_columns)
         n_passes = -(-setting.n_columns // tile)
         stored_bytes = n_passes * self._stored_bytes(setting, traits, shape)
         stored_s = stored_bytes / self._rate(setting, self._footprint(setting))

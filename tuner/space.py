@@ -18,7 +18,7 @@ import numpy as np
 from autosparse.tuner.statistics import seems_symmetric
 from autosparse.tuner.template import Supports
 
-from autosparse.formats import Format
+from autosparse.formats import MAX_SPLIT, Format
 from autosparse.problem import Problem
 from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
 
@@ -48,7 +48,7 @@ FAMILIES: Final[Mapping[str, Family]] = {
         Family("csr", "i1:U,k1:C", (), ("i1", "j1", "k1"), "i1", ({},)),
         Family(
             "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "j1", "k1", "i0"), "i1",
-            ({"r": 2}, {"r": 4}, {"r": 8}, {"r": 16}),
+            ({"r": 2}, {"r": 3}, {"r": 4}, {"r": 8}, {"r": 16}),  # 3: elasticity, three rows of one pattern per node
         ),
         Family(
             "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "j1", "k1", "i0", "k0"), "i1", _BLOCKS,
@@ -71,7 +71,7 @@ ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
         Family("csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "j1", "k1"), "i1", _ROW_ORDERS),
         Family(
             "ucu-ordered", "i1:U,k1:C,i0:U", ("i={r}", "rows={order}"), ("i1", "j1", "k1", "i0"), "i1",
-            ({"r": 2, "order": "first"}, {"r": 4, "order": "first"}),
+            tuple({"r": r, "order": order} for r, order in itertools.product((2, 3, 4), ("first", "rcm"))),
         ),
     )
 }  # fmt: skip
@@ -87,6 +87,8 @@ SLOT_PREFETCH: Final = (0, 16, 32, 64)
 """Slots of a slice ahead, one or two cache lines each: short enough to need a longer way than rows of B."""
 UNROLL: Final = (1, 2, 4, 8, 16, 32)
 TILES: Final = (8, 16, 32, 64, 128, 256)
+WHOLE_ROW: Final = MAX_SPLIT
+"""A tile as wide as any result: the runtime's own kernel for rows in an order, which cuts it as its registers allow."""
 CHUNKS: Final = (8, 32, 128, 512)
 MAX_TILE_VECTORS: Final = 16
 """Vector registers that one row of a column tile may take: more would spill."""
@@ -106,6 +108,7 @@ class Outline:
     n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
     is_far: bool  # B is larger than a core's own cache
     is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
+    is_ready: bool = False  # the runtime has a kernel for rows in an order: 32-bit indices
 
     @classmethod
     def of(cls, problem: Problem) -> Outline:
@@ -122,7 +125,8 @@ class Outline:
             and seems_symmetric(problem.matrix)
         )
         most = above[0] if above else 2 * steps[-1]
-        return cls(problem.operation, lanes, tiles(problem), most, is_far, is_symmetric)
+        is_ready = is_far and problem.pattern.index_dtype == "int32"
+        return cls(problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready)
 
 
 def tiles(problem: Problem) -> tuple[int, ...]:
@@ -189,6 +193,9 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
         for bits in _index_bits(SYMMETRIC_FAMILY, {}, 0, outline.n_inner):
             for unroll in (1, 2, 4) if is_whole else (1, 4):
                 yield member(outline.operation, SYMMETRIC_FAMILY, {}, index_bits=bits, unroll=unroll)
+    if ordered and outline.is_ready:
+        row = ORDERED_FAMILIES["csr-ordered"]
+        yield from (member(outline.operation, row, size, tile=WHOLE_ROW) for size in row.sizes)
     for family, row in (*FAMILIES.items(), *ordered.items()):
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
             if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
@@ -243,11 +250,13 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
     """Schedules one step away from `one` in a single axis that can be lowered: the moves of a full search."""
     moves: list[dict[str, object]] = []
+    tile = one.dense_split("j")
+    if tile == WHOLE_ROW:  # code of the runtime, not of axes
+        return
     prefetch = SLOT_PREFETCH if one.format.is_sliced else PREFETCH
     for field, ladder in (("unroll", UNROLL), ("prefetch", prefetch), ("chunk", CHUNKS)):
         moves += [{field: value} for value in _adjacent(ladder, getattr(one, field))]
     moves += [{"partition": value} for value in ("nnz", "dynamic") if value != one.partition]
-    tile = one.dense_split("j")
     if tile:
         moves += [{"dense_splits": (("j", value),)} for value in _adjacent(tuple(reversed(tiles(problem))), tile)]
     for move in moves:

@@ -25,6 +25,7 @@ typedef struct {
     int64_t n_rows, n_cols, nnz, n_vecs;
     const void *indptr, *indices, *data, *B;
     void *C;
+    const int32_t *places; /* spmm only: of A's row i the row of C; NULL: row i */
     int64_t ldb, ldc;
     int accumulate;
     int prefetch;         /* nonzeros ahead whose row of B (or C) is fetched; 0: none */

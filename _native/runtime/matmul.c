@@ -7,6 +7,7 @@
  */
 #include "matmul.h"
 
+#include "kernel_api.h"
 #include "matmul_api.h"
 #include "panels.h"
 #include "pool_api.h"
@@ -69,6 +70,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
         one.n_rows = 1;
         one.indptr = job->itype == ASP_I32 ? (const void *)narrow : wide;
         one.C = job->partial + segment * row_bytes;
+        one.places = NULL;
         one.ldc = args->n_vecs;
         one.accumulate = one.stream = 0;
         one.giant_length = INT64_MAX;
@@ -78,7 +80,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
 
 #define ADD_PARTIALS(R)                                                                  \
     do {                                                                                 \
-        R *c = (R *)args->C + row * args->ldc * words;                                   \
+        R *c = (R *)args->C + (args->places ? args->places[row] : row) * args->ldc * words;                                 \
         const R *p = (const R *)job->partial + job->first_segment[giant] * width;        \
         if (!args->accumulate) memset(c, 0, (size_t)width * sizeof(R));                  \
         for (int64_t s = job->first_segment[giant]; s < job->first_segment[giant + 1]; s++, p += width) \
@@ -185,6 +187,29 @@ static int multiply_panels(product *job, int n_threads)
     return status;
 }
 
+/* The product that `args` describes: all but ways and giants. */
+static int product_of(int dtype, int itype, asp_args args, int n_threads)
+{
+    product job = {.args = args, .dtype = dtype, .itype = itype};
+    const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
+    const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
+    const int is_wide = args.n_vecs > 1 || args.places != NULL;
+    job.kernel = is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
+    job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
+    job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
+    if (is_wide) return multiply_panels(&job, n_threads);
+    asp_column x = {NULL, NULL}, y = {NULL, NULL};
+    int status = asp_column_in(&x, args.B, n_cols, args.ldb, element_bytes);
+    if (status == ASP_OK) status = asp_column_in(&y, args.C, n_rows, args.ldc, element_bytes);
+    job.args.B = x.elements;
+    job.args.C = y.elements;
+    job.args.ldb = job.args.ldc = 1;
+    if (status == ASP_OK) status = multiply(&job, n_threads);
+    asp_column_out(&y, args.C, n_rows, args.ldc, element_bytes);
+    free(x.owned);
+    return status;
+}
+
 int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
                int flags)
@@ -192,25 +217,31 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
     if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
     if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
     if (n_rows == 0 || n_vecs == 0) return ASP_OK;
-    const int64_t element_bytes = asp_element_bytes(dtype);
-    const asp_kernels *kernels = asp_kernels_for(dtype, itype, n_vecs * element_bytes);
-    product job = {.dtype = dtype, .itype = itype};
-    job.kernel = n_vecs > 1 ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
-    asp_args *args = &job.args;
-    *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
-                       .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
-                       .accumulate = flags & ASP_FLAG_ACCUMULATE};
-    args->nnz = asp_index_at(itype, indptr, n_rows);
-    job.total = n_rows + args->nnz - asp_index_at(itype, indptr, 0);
-    if (n_vecs > 1) return multiply_panels(&job, n_threads);
-    asp_column x = {NULL, NULL}, y = {NULL, NULL};
-    int status = asp_column_in(&x, B, n_cols, ldb, element_bytes);
-    if (status == ASP_OK) status = asp_column_in(&y, C, n_rows, ldc, element_bytes);
-    args->B = x.elements;
-    args->C = y.elements;
-    args->ldb = args->ldc = 1;
-    if (status == ASP_OK) status = multiply(&job, n_threads);
-    asp_column_out(&y, C, n_rows, ldc, element_bytes);
-    free(x.owned);
-    return status;
+    const asp_args args = {.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
+                           .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
+                           .accumulate = flags & ASP_FLAG_ACCUMULATE};
+    return product_of(dtype, itype, args, n_threads);
 }
+
+/* As a generated kernel: places of rows are where those find them (`_native/slices.py`: SIDES). */
+static int ordered(int dtype, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, int64_t n_vecs,
+                   int64_t n_threads)
+{
+    if (A->size[0] == 0 || n_vecs == 0) return ASP_OK;
+    const asp_args args = {.n_rows = A->size[0], .n_cols = A->size[1], .n_vecs = n_vecs, .indptr = A->pos[1],
+                           .indices = A->crd[1], .data = A->vals, .B = (const void *)B, .C = (void *)C, .ldb = ldb,
+                           .ldc = ldc, .places = A->crd[5]};
+    return product_of(dtype, ASP_I32, args, (int)n_threads);
+}
+
+#define ORDERED(name, dtype)                                                                                        \
+    static int name(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, int64_t n_vecs,       \
+                    int64_t n_threads, int64_t chunk)                                                               \
+    {                                                                                                               \
+        (void)chunk;                                                                                                \
+        return ordered(dtype, A, B, ldb, C, ldc, n_vecs, n_threads);                                                \
+    }
+ORDERED(ordered_f32, ASP_F32)
+ORDERED(ordered_f64, ASP_F64)
+
+uintptr_t asp_ordered_kernel(int dtype) { return (uintptr_t)(dtype == ASP_F32 ? ordered_f32 : ordered_f64); }

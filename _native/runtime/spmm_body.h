@@ -169,6 +169,7 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
+    const int32_t *const places = args->places;
     NAME(masks) masks;
     masks.back = v_mask(lanes);
 #ifdef V_SHIFTS
@@ -179,17 +180,18 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
     (void)masks;
 #if WORDS == 1
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
-    NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width};
+    NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
 #endif
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = indptr[i], stop = indptr[i + 1];
+        R *const c = C + (places ? places[i] : i) * ldc;
         if (stop - k > giant) {
             if (j <= 0) asp_note_giant(args, i);
 #if WORDS == 1
-            if (kind == JOINED) NAME(end_joined)(&out, C + i * ldc);
+            if (kind == JOINED) NAME(end_joined)(&out, c);
 #ifdef V_SHIFTS
-            if (kind == SHIFTED) NAME(end_shifted)(&out, C + i * ldc, masks);
+            if (kind == SHIFTED) NAME(end_shifted)(&out, c, masks);
 #endif
 #endif
             continue;
@@ -202,7 +204,6 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
 #endif
         if (prefetch && stop <= prefetch_end) NAME(add_row)(nv, kind, 1, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else NAME(add_row)(nv, kind, 0, indices, data, 0, k, stop, B, ldb, masks, SUMS);
-        R *c = C + i * ldc;
 #if WORDS == 2
         NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, accumulate);
 #else

@@ -137,8 +137,9 @@ def _line(row: Epoch) -> str:
 def _finish(trainer: Trainer, observe: Any, out: Path) -> None:
     """Ranking of the best weights on both kinds of unseen groups, and the picture of the curve."""
     from autosparse.tuner.training.curves import RANKING, WEIGHTS
+    from autosparse.tuner.training.data import UNSEEN
 
-    found = {split: trainer.rank(split, observe) for split in ("validation", "held_out")}
+    found = {split: trainer.rank(split, observe) for split in UNSEEN}
     facts = {
         "run": trainer.identity,
         "epoch": trainer.best.epoch,
@@ -166,13 +167,14 @@ def _compare(runs: list[Path], out: Path) -> int:
     """Curves of several runs in one picture and one table."""
     from autosparse.tuner.ranking import Ranking
     from autosparse.tuner.training.curves import CURVE, RANKING, read_curve
+    from autosparse.tuner.training.data import UNSEEN
 
     missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
     if missing:
         raise CommandError(f"no finished run in {', '.join(missing)}", cure="folders that `train --out` wrote")
     curves = {run.name: read_curve(run / CURVE) for run in runs}
-    for split in ("validation", "held_out"):
-        found = {run.name: json.loads((run / RANKING).read_text(encoding="utf-8"))[split] for run in runs}
+    for split in UNSEEN:
+        found = {run.name: json.loads((run / RANKING).read_text(encoding="utf-8")).get(split) for run in runs}
         rankings = {name: Ranking.from_json(facts) for name, facts in found.items() if facts}
         if rankings:
             print(f"{split.replace('_', ' ')} groups\n{_table(rankings)}")

@@ -16,6 +16,7 @@ TESTS = (
     "test_assembly.py",
     "test_graph_kernels.py",
     "test_lookups.py",
+    "test_ready.py",
     "test_runtime_matmul.py",
     "test_runtime_panels.py",
     "test_runtime_shifts.py",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from autosparse.tuner.model import CALIBRATED_LANES, LINE_BYTES, SCATTER_S, MachineRates, VectorRates
+from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.statistics import Locality, PatternFacts
 
 from autosparse.formats import SLICED_KINDS, Format, LevelKind
@@ -84,7 +85,9 @@ class PlainTrafficModel:
     def _tile(self, problem: Problem, one: SuperSchedule | None) -> int:
         """Columns computed in one pass; the default kernel takes as many as its registers hold."""
         lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
-        tile = (one.dense_split("j") if one else 0) or 16 * lanes
+        tile = one.dense_split("j") if one else 0
+        if tile in (0, WHOLE_ROW):
+            tile = 16 * lanes
         return max(1, min(tile, problem.n_dense_cols))
 
     def _stored_bytes(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:

@@ -18,7 +18,7 @@ from autosparse.tuner.ranking import Ranking
 from autosparse.tuner.scorers import BOOSTED, REFERENCES, pick_references
 from autosparse.tuner.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
-from autosparse.tuner.training.data import Case, DataSet
+from autosparse.tuner.training.data import UNSEEN, Case, DataSet
 from autosparse.tuner.training.meaning import Meaning, write_model
 from numpy.typing import NDArray
 
@@ -46,7 +46,7 @@ class BoostedRun:
         settings = dataclasses.replace(self.settings, fewest=max(1, min(self.settings.fewest, len(y) // 50)))
         fitted = fit(x, y, n_sketch=SKETCH_WIDTHS[self.data.dimension], settings=settings)
         curve = self._curve(fitted, (x, y), sketches, start_s)
-        ranked = {split: self._rank(fitted, self.data.of(split), sketches) for split in ("validation", "held_out")}
+        ranked = {split: self._rank(fitted, self.data.of(split), sketches) for split in UNSEEN}
         known = {split: ranking for split, ranking in ranked.items() if ranking is not None}
         identity = {"extractor": BOOSTED, **asdict(self.settings), "op": self.data.op, "data": self.data.digest}
         about = {**identity, "machines": list(self.data.machines), "n_train": len(train)}

@@ -28,6 +28,9 @@ VALIDATION_OF: Final = 5
 SPACES: Final = ("own", "waco", "both")
 FEWEST: Final = 2
 """Schedules that a case must have: one has no rank."""
+LARGE_NNZ: Final = 100_000
+UNSEEN: Final = ("validation", "held_out", "held_out_large")
+"""What rankings are reported of; "held_out_large": the real held-out patterns of LARGE_NNZ nonzeros or more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +42,12 @@ class Case:
     ratios: NDArray[np.float32] = field(repr=False)
     censored: NDArray[np.bool_] = field(repr=False)  # at least so long
     default_s: float
+    nnz: int = 0
+
+    @property
+    def is_large(self) -> bool:
+        """A real pattern of at least LARGE_NNZ nonzeros: what products are worth tuning for."""
+        return self.recipe.kind == "real" and self.nnz >= LARGE_NNZ
 
     @property
     def split(self) -> str:
@@ -75,8 +84,9 @@ class DataSet:
         return found.hexdigest()
 
     def of(self, split: str) -> list[Case]:
-        """The cases of "train", "validation" or "held_out"."""
-        return [case for case in self.cases if case.split == split]
+        """The cases of "train", "validation", "held_out" or "held_out_large" (part of the one before)."""
+        group = split.removesuffix("_large")
+        return [case for case in self.cases if case.split == group and (group == split or case.is_large)]
 
 
 def read_data(folder: Path, op: str, *, spaces: str = "both") -> DataSet:
@@ -138,4 +148,4 @@ def _case(one: Measurements, codes: Mapping[str, NDArray[np.int16]]) -> Case | N
         return None
     rows = np.stack([codes[one.schedules[at]] for at in kept])
     default_s = float(np.nanmedian(one.heats["default_s"]))
-    return Case(one.recipe, rows, ratios[kept], status[kept] == CENSORED, default_s)
+    return Case(one.recipe, rows, ratios[kept], status[kept] == CENSORED, default_s, int(one.facts["nnz"]))

@@ -1,0 +1,120 @@
+"""The runtime's own kernel for rows in an order: which specs it serves, and that it computes what they say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse._native.interpreter import interpret
+from autosparse._native.ready import ready_kernel
+
+from autosparse import _native, config
+from autosparse.formats import MAX_SPLIT, ROW_ORDERS
+from autosparse.pattern import Pattern
+from tests.native import cases
+from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
+
+pytestmark = needs_runtime
+
+WHOLE = {name: cases.schedule(f"i1:U,k1:C | rows={name}", "i1 j1 k1 j0", MAX_SPLIT) for name in ROW_ORDERS}
+COLUMNS = (1, 2, 16, 31, 32, 130, 256, 400)
+
+
+def operand(pattern, dtype, made, *, transposed=False):
+    """(A with whole numbers, packed)."""
+    A = sp.csr_matrix(pattern, dtype=dtype)
+    A.data[:] = np.random.default_rng(1).integers(-3, 4, A.nnz)
+    A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)
+    packed = _native.pack(Pattern(*A.shape, A.indptr, A.indices), A.data, made.format, transposed=transposed)
+    return A, packed
+
+
+def product(of, packed, B, *, late=0, threads=2):
+    """C, whose memory begins `late` bytes behind a cache line and is not written outside."""
+    kernel = ready_kernel(of)
+    assert kernel is not None
+    shape = (packed.sizes["i"], B.shape[1])
+    n_bytes = shape[0] * shape[1] * B.itemsize
+    room = np.full(n_bytes + 256, 255, np.uint8)  # nan
+    start = -room.ctypes.data % 64 + 64 + late
+    out = room[start : start + n_bytes].view(B.dtype).reshape(shape)
+    assert kernel.bind(packed).run(B.ctypes.data, B.shape[1], out.ctypes.data, B.shape[1], B.shape[1], threads)
+    assert (room[:start] == 255).all()
+    assert (room[start + n_bytes :] == 255).all()
+    return out
+
+
+@pytest.mark.parametrize("name", patterns())
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("isa", isas())
+def test_it_computes_what_the_schedule_says(isa, dtype, name):
+    for order, made in WHOLE.items():
+        A, packed = operand(patterns()[name], dtype, made)
+        for at, columns in enumerate(COLUMNS):
+            B = np.random.default_rng(at).integers(-3, 4, (A.shape[1], columns)).astype(dtype)
+            with forced(isa):
+                got = product(cases.spec(made, dtype, isa=isa), packed, B, late=B.itemsize * at, threads=1 + at % 3)
+            np.testing.assert_array_equal(got, A @ B, err_msg=f"{order}, {columns} columns")
+
+
+@pytest.mark.parametrize("order", ROW_ORDERS)
+def test_the_interpreter_agrees(order):
+    A, packed = operand(sp.random(37, 51, density=0.1, random_state=2, format="csr"), "float32", WHOLE[order])
+    B = np.random.default_rng(3).integers(-3, 4, (51, 19)).astype(np.float32)
+    of = cases.spec(WHOLE[order])
+    np.testing.assert_array_equal(interpret(of, packed, B, 2), A @ B)
+    np.testing.assert_array_equal(product(of, packed, B), A @ B)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_transposed_operands(transposed):
+    made = WHOLE["first"]
+    pattern = sp.random(60, 45, density=0.1, random_state=4, format="csr")
+    A, packed = operand(pattern, "float64", made, transposed=transposed)
+    op = A.T if transposed else A
+    B = np.random.default_rng(5).integers(-3, 4, (op.shape[1], 24)).astype(np.float64)
+    np.testing.assert_array_equal(product(cases.spec(made, "float64"), packed, B), op @ B)
+
+
+@pytest.mark.parametrize("late", [0, 16, 40])
+@pytest.mark.parametrize("columns", [32, 256, 300])
+@pytest.mark.parametrize("isa", isas())
+def test_large_results_are_stored_past_the_caches(isa, columns, late):
+    """Rows of the result that do not follow each other share cache lines, and one is left to several threads."""
+    rng = np.random.default_rng(6)
+    n_rows = 9_000_000 // columns
+    lengths = rng.integers(0, 4, n_rows)
+    lengths[[5, n_rows // 2]] = 20_000
+    indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    pattern = sp.csr_matrix((np.ones(indptr[-1]), rng.integers(0, 900, indptr[-1], np.int32), indptr), (n_rows, 900))
+    A, packed = operand(pattern, "float32", WHOLE["degree"])
+    B = rng.integers(-3, 4, (900, columns)).astype(np.float32)
+    with forced(isa):
+        got = product(cases.spec(WHOLE["degree"], isa=isa), packed, B, late=late)
+    np.testing.assert_array_equal(got, A @ B)
+
+
+def test_bits_do_not_depend_on_the_number_of_threads():
+    A, packed = operand(sp.random(3000, 2000, density=0.02, random_state=7, format="csr"), "float32", WHOLE["rcm"])
+    A.data[:] = packed.values[:] = np.random.default_rng(8).standard_normal(A.nnz)
+    B = np.random.default_rng(9).standard_normal((2000, 64)).astype(np.float32)
+    one, *others = (product(cases.spec(WHOLE["rcm"]), packed, B, threads=n).copy() for n in (1, 2, 3, 5))
+    assert all(np.array_equal(one, other) for other in others)
+
+
+def test_it_is_there_without_a_compiler_and_serves_nothing_else(tmp_path):
+    of = cases.spec(WHOLE["rcm"])
+    with config.options(cache_dir=tmp_path):
+        store = cases.cache.open_store()
+        assert _native.is_built(of, store=store, compiler="no such compiler")
+        assert _native.build(of, store=store, compiler="no such compiler").address == ready_kernel(of).address
+    others = (
+        cases.spec(WHOLE["rcm"], index_dtype="int64"),
+        cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", MAX_SPLIT)),
+        cases.spec(cases.schedule("i1:U,k1:C | rows=rcm", "i1 j1 k1 j0", 32)),
+        cases.spec(cases.schedule("i1:U,k1:C | rows=rcm | bits=16", "i1 j1 k1 j0", MAX_SPLIT)),
+        cases.spec(cases.schedule("i1:U,k1:C | rows=rcm", "i1 j1 k1 j0", MAX_SPLIT, prefetch=4)),
+        cases.spec(cases.schedule("i1:U,k1:C | rows=rcm", "i1 k1")),
+        cases.spec(cases.schedule("i1:U,k1:C,i0:U | i=2 | rows=rcm", "i1 j1 k1 i0 j0", MAX_SPLIT)),
+    )
+    assert all(ready_kernel(other) is None for other in others)
