@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.learned_fine_tune import Example
-from autosparse.tuner.ranking import known_order
+from autosparse.tuner.ranking import pooled_pairs
 from autosparse.tuner.trees import Trees, trees_of
 from numpy.typing import NDArray
 
@@ -104,11 +103,11 @@ def more_trees(
     settings = BoostSettings(n_trees=epochs, leaves=15, fewest=20, seed=seed)
     fitted = fit(x, left_over, n_sketch=old.n_sketch, settings=settings)
     base = [_on(old, one) for one in unseen]
-    before = best = _ordered(base, unseen)
+    before = best = _pairs_in_order(base, unseen)
     n_kept = 0
     stages = [fitted.staged(features_of(one.pattern, one.programs), every=1) for one in unseen]
     for stage in zip(*stages, strict=True):
-        now = _ordered([costs + more for costs, (_, more) in zip(base, stage, strict=True)], unseen)
+        now = _pairs_in_order([costs + more for costs, (_, more) in zip(base, stage, strict=True)], unseen)
         if now > best:
             best, n_kept = now, stage[0][0]
     if n_kept:
@@ -125,14 +124,8 @@ def _on(trees: Trees, one: Example) -> NDArray[np.float64]:
     return trees.on(one.pattern).predict(one.programs).astype(np.float64)
 
 
-def _ordered(costs: Sequence[NDArray[np.floating[Any]]], examples: Sequence[Example]) -> float:
-    """Share of the known pairs that are predicted in order."""
-    right = total = 0
-    for mine, one in itertools.zip_longest(costs, examples):
-        slower, faster = np.nonzero(known_order(one.ratios, one.censored) > 0)
-        right += int(np.count_nonzero(mine[slower] > mine[faster]))
-        total += len(slower)
-    return right / max(1, total)
+def _pairs_in_order(costs: Sequence[NDArray[np.floating[Any]]], examples: Sequence[Example]) -> float:
+    return pooled_pairs((mine, one.ratios, one.censored) for mine, one in zip(costs, examples, strict=True))
 
 
 def _regressor() -> Any:  # Any: the optional class

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.ranking import known_order
+from autosparse.tuner.ranking import known_order, pooled_pairs
 from numpy.typing import NDArray
 
 from autosparse.errors import MissingExtraError
@@ -54,7 +54,7 @@ def fine_tuned(
     optimizer = torch.optim.Adam(layers.values(), lr=RATE)
     unseen = [one for one in examples if one.validates] or list(examples)
     seen = [one for one in examples if not one.validates] or list(examples)
-    before = best = _ordered(torch, layers, unseen)
+    before = best = _pairs_in_order(torch, layers, unseen)
     kept = {name: value.clone() for name, value in start.items()}
     for epoch in range(epochs):
         for at in np.random.default_rng([seed, epoch]).permutation(len(seen)).tolist():
@@ -63,7 +63,7 @@ def fine_tuned(
             loss = _loss(torch, layers, seen[at]) + PULL * pull
             loss.backward()
             optimizer.step()
-        now = _ordered(torch, layers, unseen)
+        now = _pairs_in_order(torch, layers, unseen)
         if now > best:
             best, kept = now, {name: value.detach().clone() for name, value in layers.items()}
     return {**tensors, **{name: value.numpy() for name, value in kept.items()}}, before, best
@@ -78,30 +78,17 @@ def _costs(torch: Any, layers: dict[str, Any], one: Example) -> Any:
     return x.squeeze(1)
 
 
-def _pairs(one: Example) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """(slower, faster) of every pair whose order is known."""
-    slower, faster = np.nonzero(known_order(one.ratios, one.censored) > 0)
-    return slower, faster
-
-
 def _loss(torch: Any, layers: dict[str, Any], one: Example) -> Any:
-    slower, faster = _pairs(one)
+    slower, faster = np.nonzero(known_order(one.ratios, one.censored) > 0)
     costs = _costs(torch, layers, one)
     if not len(slower):
         return costs.sum() * 0.0
     return torch.relu(1.0 - (costs[slower] - costs[faster])).mean()
 
 
-def _ordered(torch: Any, layers: dict[str, Any], examples: Sequence[Example]) -> float:
-    """Share of the known pairs that are predicted in order."""
-    right = total = 0
+def _pairs_in_order(torch: Any, layers: dict[str, Any], examples: Sequence[Example]) -> float:
     with torch.no_grad():
-        for one in examples:
-            slower, faster = _pairs(one)
-            costs = _costs(torch, layers, one).numpy()
-            right += int(np.count_nonzero(costs[slower] > costs[faster]))
-            total += len(slower)
-    return right / max(1, total)
+        return pooled_pairs((_costs(torch, layers, one).numpy(), one.ratios, one.censored) for one in examples)
 
 
 def _torch() -> Any:  # Any: the optional module

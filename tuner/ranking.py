@@ -7,7 +7,7 @@ do not count.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -35,6 +35,16 @@ def ordered_pairs(costs: Floats, ratios: Floats, censored: Flags) -> float:
     known, predicted = _pairs(costs, ratios, censored)
     agreement = (known * predicted)[known != 0]
     return float((1 + agreement).mean() / 2) if agreement.size else float("nan")
+
+
+def pooled_pairs(scored: Iterable[tuple[Floats, Floats, Flags]]) -> float:
+    """Share of the known pairs of all (costs, ratios, censored) that are predicted in order; ties of costs are not."""
+    right = total = 0
+    for costs, ratios, censored in scored:
+        slower, faster = np.nonzero(known_order(ratios, censored) > 0)
+        right += int(np.count_nonzero(costs[slower] > costs[faster]))
+        total += len(slower)
+    return right / max(1, total)
 
 
 def kendall_tau(costs: Floats, ratios: Floats, censored: Flags) -> float:

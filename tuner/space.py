@@ -88,10 +88,12 @@ SLOT_PREFETCH: Final = (0, 16, 32, 64)
 UNROLL: Final = (1, 2, 4, 8, 16, 32)
 TILES: Final = (8, 16, 32, 64, 128, 256)
 WHOLE_ROW: Final = MAX_SPLIT
-"""A tile as wide as any result: the runtime's own kernel for rows in an order, which cuts it as its registers allow."""
+"""A tile as wide as any result: the runtime's own kernels, which cut it as their registers allow."""
 CHUNKS: Final = (8, 32, 128, 512)
 MAX_TILE_VECTORS: Final = 16
 """Vector registers that one row of a column tile may take: more would spill."""
+MAX_BLOCK_VECTORS: Final = 24
+"""The same of a block's rows together where there are 32 registers (AVX-512): three rows of 128 columns."""
 FAR_CACHES: Final = 8
 """A of at least as many second-level caches: reading half of it may pay for adding to rows that are not at hand."""
 MAX_NARROW: Final = 1 << 16
@@ -108,7 +110,8 @@ class Outline:
     n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
     is_far: bool  # B is larger than a core's own cache
     is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
-    is_ready: bool = False  # the runtime has a kernel for rows in an order: 32-bit indices
+    is_ready: bool = False  # the runtime has kernels for a B that is far: 32-bit indices
+    has_many_registers: bool = False  # 32 instead of 16
 
     @classmethod
     def of(cls, problem: Problem) -> Outline:
@@ -126,7 +129,10 @@ class Outline:
         )
         most = above[0] if above else 2 * steps[-1]
         is_ready = is_far and problem.pattern.index_dtype == "int32"
-        return cls(problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready)
+        return cls(
+            problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready,
+            has_many_registers=problem.target.isa == "avx512",
+        )  # fmt: skip
 
 
 def tiles(problem: Problem) -> tuple[int, ...]:
@@ -194,8 +200,7 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
             for unroll in (1, 2, 4) if is_whole else (1, 4):
                 yield member(outline.operation, SYMMETRIC_FAMILY, {}, index_bits=bits, unroll=unroll)
     if ordered and outline.is_ready:
-        row = ORDERED_FAMILIES["csr-ordered"]
-        yield from (member(outline.operation, row, size, tile=WHOLE_ROW) for size in row.sizes)
+        yield from _ready(outline.operation, is_whole=is_whole)
     for family, row in (*FAMILIES.items(), *ordered.items()):
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
             if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
@@ -207,12 +212,21 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
                     )
 
 
+def _ready(operation: str, *, is_whole: bool) -> Iterator[SuperSchedule]:
+    """What the runtime computes by itself: CSR as it is, rows of B fetched ahead, and rows in an order."""
+    for row in (ORDERED_FAMILIES["csr-ordered"], FAMILIES["csr"]):
+        for size, prefetch in itertools.product(row.sizes, (0, 4, 8) if is_whole else (0, 4)):
+            if size or prefetch:  # without both it is the default kernel
+                yield member(operation, row, size, tile=WHOLE_ROW, prefetch=prefetch)
+
+
 def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
     """Whether these sizes fit the problem's: no rule of any backend, but a waste of time to try otherwise."""
     if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
         return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
     n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
-    return bool(size.get("k", 0) < outline.n_inner and n_registers <= MAX_TILE_VECTORS)
+    most = MAX_BLOCK_VECTORS if outline.has_many_registers else MAX_TILE_VECTORS
+    return bool(size.get("k", 0) < outline.n_inner and n_registers <= most)
 
 
 def _index_bits(family: Family, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
@@ -275,7 +289,7 @@ def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
 
 def space_signature() -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did."""
-    axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, FAR_CACHES)
+    axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, MAX_BLOCK_VECTORS, FAR_CACHES)
     text = repr(
         (SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values(), SYMMETRIC_FAMILY))), *axes)
     )

@@ -29,6 +29,7 @@ typedef struct {
     int64_t ldb, ldc;
     int accumulate;
     int prefetch;         /* nonzeros ahead whose row of B (or C) is fetched; 0: none */
+    int asked;            /* prefetch is the caller's */
     int stream;           /* store C past the caches */
     int64_t giant_length; /* rows longer than this are left out and noted in giants */
     asp_giants *giants;

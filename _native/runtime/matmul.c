@@ -139,7 +139,7 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
     const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
     args->stream = !args->accumulate && args->n_rows * row_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows &&
                    (args->ldc * element_bytes) % 64 == 0 && (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
+    if (!args->asked) args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
 }
 
 static int multiply(product *job, int n_threads)
@@ -191,6 +191,7 @@ static int multiply_panels(product *job, int n_threads)
 static int product_of(int dtype, int itype, asp_args args, int n_threads)
 {
     product job = {.args = args, .dtype = dtype, .itype = itype};
+    job.args.asked = args.prefetch > 0;
     const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
     const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
     const int is_wide = args.n_vecs > 1 || args.places != NULL;
@@ -223,25 +224,37 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
     return product_of(dtype, itype, args, n_threads);
 }
 
-/* As a generated kernel: places of rows are where those find them (`_native/slices.py`: SIDES). */
-static int ordered(int dtype, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, int64_t n_vecs,
-                   int64_t n_threads)
+/* As a generated kernel: places of rows are where those find them (`_native/slices.py`: SIDES), or NULL. */
+static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc,
+                 int64_t n_vecs, int64_t n_threads)
 {
     if (A->size[0] == 0 || n_vecs == 0) return ASP_OK;
     const asp_args args = {.n_rows = A->size[0], .n_cols = A->size[1], .n_vecs = n_vecs, .indptr = A->pos[1],
                            .indices = A->crd[1], .data = A->vals, .B = (const void *)B, .C = (void *)C, .ldb = ldb,
-                           .ldc = ldc, .places = A->crd[5]};
+                           .ldc = ldc, .places = A->crd[5], .prefetch = prefetch};
     return product_of(dtype, ASP_I32, args, (int)n_threads);
 }
 
-#define ORDERED(name, dtype)                                                                                        \
-    static int name(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, int64_t n_vecs,       \
-                    int64_t n_threads, int64_t chunk)                                                               \
-    {                                                                                                               \
-        (void)chunk;                                                                                                \
-        return ordered(dtype, A, B, ldb, C, ldc, n_vecs, n_threads);                                                \
+#define READY(dtype, ahead)                                                                                     \
+    static int ready_##dtype##_##ahead(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, \
+                                       int64_t n_vecs, int64_t n_threads, int64_t chunk)                        \
+    {                                                                                                           \
+        (void)chunk;                                                                                            \
+        return ready(dtype, ahead, A, B, ldb, C, ldc, n_vecs, n_threads);                                       \
     }
-ORDERED(ordered_f32, ASP_F32)
-ORDERED(ordered_f64, ASP_F64)
+READY(ASP_F32, 0)
+READY(ASP_F32, 4)
+READY(ASP_F32, 8)
+READY(ASP_F64, 0)
+READY(ASP_F64, 4)
+READY(ASP_F64, 8)
 
-uintptr_t asp_ordered_kernel(int dtype) { return (uintptr_t)(dtype == ASP_F32 ? ordered_f32 : ordered_f64); }
+uintptr_t asp_ready_kernel(int dtype, int prefetch)
+{
+    switch (prefetch) {
+    case 0: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_0 : ready_ASP_F64_0);
+    case 4: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_4 : ready_ASP_F64_4);
+    case 8: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_8 : ready_ASP_F64_8);
+    default: return 0;
+    }
+}

@@ -11,9 +11,10 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
 int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                  const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
                  int flags);
-/* Address of a kernel as asp_run_kernel calls them: A in CSR with 32-bit indices whose rows are in an order of their own
- * (crd[5]: the row of C of each), by the loops of asp_csr_mm; for dtype 0 and 1. */
-uintptr_t asp_ordered_kernel(int dtype);
+/* Address of a kernel as asp_run_kernel calls them: the loops of asp_csr_mm on a CSR operand with 32-bit indices, whose
+ * rows may be in an order of their own (crd[5]: the row of C of each). dtype 0 or 1; rows of B are fetched `prefetch`
+ * nonzeros ahead (4, 8; 0: where it is known to pay). 0 when there is no such kernel. */
+uintptr_t asp_ready_kernel(int dtype, int prefetch);
 
 /* Instruction sets: 0 portable or baseline x86-64, 1 AVX2 + FMA, 2 AVX-512. */
 int asp_isa(void);

@@ -1,12 +1,14 @@
-"""The runtime's own kernel for rows in an order: which specs it serves, and that it computes what they say."""
+"""The runtime's own kernels: which specs they serve, and that they compute what those say."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native.interpreter import interpret
-from autosparse._native.ready import ready_kernel
+from autosparse._native.ready import PREFETCH, ready_kernel
 
 from autosparse import _native, config
 from autosparse.formats import MAX_SPLIT, ROW_ORDERS
@@ -17,6 +19,8 @@ from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 pytestmark = needs_runtime
 
 WHOLE = {name: cases.schedule(f"i1:U,k1:C | rows={name}", "i1 j1 k1 j0", MAX_SPLIT) for name in ROW_ORDERS}
+AHEAD = {f"{n} ahead": cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", MAX_SPLIT, prefetch=n) for n in PREFETCH}
+BOTH = {f"rcm, {n} ahead": dataclasses.replace(WHOLE["rcm"], prefetch=n) for n in PREFETCH if n}
 COLUMNS = (1, 2, 16, 31, 32, 130, 256, 400)
 
 
@@ -48,7 +52,7 @@ def product(of, packed, B, *, late=0, threads=2):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("isa", isas())
 def test_it_computes_what_the_schedule_says(isa, dtype, name):
-    for order, made in WHOLE.items():
+    for order, made in (WHOLE | AHEAD | BOTH).items():
         A, packed = operand(patterns()[name], dtype, made)
         for at, columns in enumerate(COLUMNS):
             B = np.random.default_rng(at).integers(-3, 4, (A.shape[1], columns)).astype(dtype)
@@ -110,10 +114,11 @@ def test_it_is_there_without_a_compiler_and_serves_nothing_else(tmp_path):
         assert _native.build(of, store=store, compiler="no such compiler").address == ready_kernel(of).address
     others = (
         cases.spec(WHOLE["rcm"], index_dtype="int64"),
-        cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", MAX_SPLIT)),
+        cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", MAX_SPLIT, prefetch=3)),
         cases.spec(cases.schedule("i1:U,k1:C | rows=rcm", "i1 j1 k1 j0", 32)),
         cases.spec(cases.schedule("i1:U,k1:C | rows=rcm | bits=16", "i1 j1 k1 j0", MAX_SPLIT)),
-        cases.spec(cases.schedule("i1:U,k1:C | rows=rcm", "i1 j1 k1 j0", MAX_SPLIT, prefetch=4)),
+        cases.spec(cases.schedule("i1:U,k1:C | rows=rcm", "i1 j1 k1 j0", MAX_SPLIT, unroll=2)),
+        cases.spec(cases.schedule("i1:U,k1:C", "i1 k1 j1 j0", MAX_SPLIT)),
         cases.spec(cases.schedule("i1:U,k1:C | rows=rcm", "i1 k1")),
         cases.spec(cases.schedule("i1:U,k1:C,i0:U | i=2 | rows=rcm", "i1 j1 k1 i0 j0", MAX_SPLIT)),
     )
