@@ -30,6 +30,7 @@ class BoostSettings:
     fewest: int = 30  # rows in a leaf; less where there are few rows in all
     share: float = 0.5  # of the features that a split may choose from
     ridge: float = 5.0
+    focus: float = 1.0  # a schedule f times as slow as the best one of its pattern weighs f ** -focus
     seed: int = 0
 
 
@@ -47,8 +48,18 @@ class Boosted:
                 yield n, predicted
 
 
-def fit(x: Floats, y: NDArray[np.floating[Any]], *, n_sketch: int, settings: BoostSettings) -> Boosted:
-    """Trees that predict y (n,) from x (n, features), by least squares; MissingExtraError without scikit-learn."""
+def fit(
+    x: Floats,
+    y: NDArray[np.floating[Any]],
+    *,
+    n_sketch: int,
+    settings: BoostSettings,
+    weights: NDArray[np.floating[Any]] | None = None,
+) -> Boosted:
+    """Trees that predict y (n,) from x (n, features) by least squares; MissingExtraError without scikit-learn.
+
+    `weights` (n,): how much each row counts; None: alike.
+    """
     model = _regressor()(
         max_iter=settings.n_trees,
         learning_rate=settings.rate,
@@ -58,7 +69,7 @@ def fit(x: Floats, y: NDArray[np.floating[Any]], *, n_sketch: int, settings: Boo
         l2_regularization=settings.ridge,
         early_stopping=False,
         random_state=settings.seed,
-    ).fit(x, y)
+    ).fit(x, y, sample_weight=weights)
     return Boosted(_exported(model, n_sketch), model)
 
 
@@ -80,6 +91,12 @@ def _exported(model: Any, n_sketch: int) -> Trees:
 def targets(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """What is learned of times over the default kernel's."""
     return np.clip(np.log(np.asarray(ratios, np.float64)), *CLIPPED)
+
+
+def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[np.float64]:
+    """How much the schedules of one pattern count: which of the fast ones is fastest matters, not which slow one."""
+    y = targets(ratios)
+    return np.exp(-settings.focus * (y - y.min()))
 
 
 def features_of(pattern: Floats, programs: NDArray[Any]) -> Floats:

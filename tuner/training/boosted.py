@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.boosting import Boosted, BoostSettings, features_of, fit, targets
+from autosparse.tuner.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.ranking import Ranking
 from autosparse.tuner.scorers import BOOSTED, REFERENCES, pick_references
@@ -44,7 +44,9 @@ class BoostedRun:
         train = self.data.of("train")
         x, y = self._table(train, sketches)
         settings = dataclasses.replace(self.settings, fewest=max(1, min(self.settings.fewest, len(y) // 50)))
-        fitted = fit(x, y, n_sketch=SKETCH_WIDTHS[self.data.dimension], settings=settings)
+        weights = np.concatenate([weights_of(case.ratios, settings) for case in train])
+        n_sketch = SKETCH_WIDTHS[self.data.dimension]
+        fitted = fit(x, y, n_sketch=n_sketch, settings=settings, weights=weights)
         curve = self._curve(fitted, (x, y), sketches, start_s)
         ranked = {split: self._rank(fitted, self.data.of(split), sketches) for split in UNSEEN}
         known = {split: ranking for split, ranking in ranked.items() if ranking is not None}
