@@ -161,3 +161,26 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
         A.tune("matmul", columns=1, budget_s=20)
         x = np.random.default_rng(0).standard_normal(found.shape[1]).astype(np.float32)
         np.testing.assert_allclose(A @ x, A.base @ x, rtol=1e-4, atol=1e-4)
+
+
+def test_fast_schedules_weigh_more():
+    boosting = pytest.importorskip("autosparse.tuner.boosting")
+    ratios = np.array([0.5, 1.0, 2.0, 0.5, 1e9])
+    weights = boosting.weights_of(ratios, boosting.BoostSettings(focus=1.0))
+    np.testing.assert_allclose(weights[:4], [1.0, 0.5, 0.25, 1.0])
+    assert 0 < weights[4] < weights[2], "hopeless schedules count, but hardly"
+    np.testing.assert_array_equal(boosting.weights_of(ratios, boosting.BoostSettings(focus=0.0)), np.ones(5))
+
+
+def test_weights_decide_what_is_learned_where_not_everything_can_be():
+    pytest.importorskip("sklearn")
+    boosting = pytest.importorskip("autosparse.tuner.boosting")
+    x, y = np.zeros((200, N_SKETCH + N_COLUMNS), np.float32), np.repeat([0.0, 1.0], 100)
+
+    def learned(weights: np.ndarray | None) -> float:
+        chosen = boosting.BoostSettings(n_trees=20, fewest=1, ridge=0.0)
+        trees = boosting.fit(x, y, n_sketch=N_SKETCH, settings=chosen, weights=weights).trees
+        return float(trees.on(x[0, :N_SKETCH]).predict(np.zeros((1, N_COLUMNS), np.int16))[0])
+
+    assert learned(None) == pytest.approx(0.5, abs=0.02)
+    assert learned(np.repeat([9.0, 1.0], 100)) == pytest.approx(0.1, abs=0.02)
