@@ -96,7 +96,8 @@ def targets(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
 def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[np.float64]:
     """How much the schedules of one pattern count: which of the fast ones is fastest matters, not which slow one."""
     y = targets(ratios)
-    return np.exp(-settings.focus * (y - y.min()))
+    weights: NDArray[np.float64] = np.exp(-settings.focus * (y - y.min()))
+    return weights
 
 
 def features_of(pattern: Floats, programs: NDArray[Any]) -> Floats:
