@@ -74,7 +74,7 @@ def _make_builder() -> FFI:
     compile_flags, link_flags = _flags()
     root = Path.cwd().resolve()
     sources = sorted(FOLDER.glob("*.c"))
-    included = [*headers, FOLDER / "entry_python.h"]  # only the module itself knows of Python
+    included = [*headers, *sorted(FOLDER.glob("*_python.h"))]  # only the module itself knows of Python
     builder.set_source(
         MODULE,
         "#include <stdint.h>\n#include <stddef.h>\n" + "".join(f'#include "{header.name}"\n' for header in included),

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
-from autosparse.torch import coo, direct, native, products, theirs
+from autosparse.torch import coo, direct, few, native, products, theirs
 from autosparse.torch.cells import SMALL_PRODUCT
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
 from autosparse.torch.theirs import has_few, is_tiny, originals
@@ -156,9 +156,11 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm."""
-    result = direct.multiply(a, b)
+    result = few.matrix(a, b, None, 0, 1, None)
     if result is None:
-        result = theirs.mm(keys, a, b) if is_tiny(a, b) else multiply(a, b)
+        result = direct.multiply(a, b)
+    if result is None:
+        result = theirs.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
     if result is None:
         result = originals[_home(a, b) + "mm"].call_boxed(keys, a, b)
     return result
@@ -166,6 +168,8 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     """aten::mm.out."""
+    if few.matrix(a, b, None, 0, 1, out) is not None:
+        return out
     result, plain = None, out.layout is torch.strided
     if plain and (result := direct.multiply(a, b)) is None and not is_tiny(a, b):
         result = multiply(a, b)
@@ -193,6 +197,8 @@ def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """aten::addmm: beta · base + alpha · a b."""
+    if (sum_of_few := few.matrix(a, b, base, beta, alpha, None)) is not None:
+        return sum_of_few
     if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
         return theirs.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
@@ -212,6 +218,8 @@ def addmm_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmm.out."""
+    if few.matrix(a, b, base, beta, alpha, out) is not None:
+        return out
     ours = out.layout is torch.strided and not (is_tiny(a, b) and out is not b)
     result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
@@ -224,7 +232,7 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
     """``a @ x`` for a vector x; None: not ours."""
     if x.dim() != 1 or a.dim() != 2:
         return None
-    if (result := direct.multiply(a, x)) is not None:
+    if (result := direct.multiply(a, x, n_dims=1)) is not None:
         return result
     if a.dtype not in SERVED or not _is_plain(x, a.dtype, 1) or a.shape[1] != x.shape[0]:
         return None
@@ -234,7 +242,9 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """aten::mv; PyTorch's own is an addmv.out with beta 0."""
-    result = _times_vector(a, x)
+    result = few.vector(a, x, None, 0, 1, None)
+    if result is None:
+        result = _times_vector(a, x)
     if result is None:
         result = originals["mv"].call_boxed(keys, a, x)
     return result
@@ -251,6 +261,8 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x."""
+    if few.vector(a, x, base, beta, alpha, out) is not None:
+        return out
     if has_few(a) and out is not x:  # theirs would read what it has written
         return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
@@ -311,6 +323,8 @@ def sampled_addmm_out(
 
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
     """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
+    if reduce == "sum" and (product := few.matrix(a, b, None, 0, 1, None)) is not None:
+        return product, torch.empty(0, dtype=torch.int64)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:
         result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(keys, a, b, reduce)

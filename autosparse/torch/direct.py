@@ -50,25 +50,27 @@ def _is_plain(X: torch.Tensor, dtype: torch.dtype) -> bool:
     return X.dtype is dtype and X.layout is _STRIDED and X.is_cpu and not X.is_neg()
 
 
-def multiply(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
-    """A B for B (k,) or (k, m), or A dense and B by columns; None: not small, or not plain."""
+def multiply(A: torch.Tensor, B: torch.Tensor, *, n_dims: int = 2) -> torch.Tensor | None:
+    """A B for B (k, m), or (k,) with `n_dims` 1, or A dense and B by columns; None: not small, or not plain."""
     dtype, layout = B.dtype, A.layout
     if layout is not _CSR and layout is not _CSC:
         return _multiply_rows(A, B) if layout is _STRIDED and B.layout is _CSC else None
     if A.dtype is not dtype or (code := _CODES.get(dtype)) is None or not _is_plain(B, dtype):
         return None
     shape, steps = B.shape, B.stride()
-    if len(shape) == 2:
+    if len(shape) != n_dims:
+        return None
+    if n_dims == 2:
         m, has_rows = shape[1], steps[1] == 1 and steps[0] >= shape[1]
     else:
-        m, has_rows = 1, len(shape) == 1 and steps[0] > 0
+        m, has_rows = 1, steps[0] > 0
     if not has_rows or (rows := _rows_of(A)) is None:
         return None
     crow, col, values, by_columns = rows
     n, k = A.shape
     if shape[0] != k or col.shape[0] * m >= SMALL_PRODUCT:
         return None
-    out = native.empty((n, m) if len(shape) == 2 else (n,), dtype)
+    out = native.empty((n, m) if n_dims == 2 else (n,), dtype)
     status = lib.asp_csr_mm_at(
         by_columns, code, INDEX_CODES[col.dtype], k if by_columns else n, n if by_columns else k, crow.data_ptr(),
         col.data_ptr(), values.data_ptr(), B.data_ptr(), steps[0], out.data_ptr(), m, native.threads(), native.flags(),

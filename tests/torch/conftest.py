@@ -1,4 +1,4 @@
-"""What every test of torch shares: our kernels also serve products that would be left to PyTorch's."""
+"""What every test of torch shares: our kernels also serve products that are few, or would be left to PyTorch's."""
 
 from __future__ import annotations
 
@@ -14,6 +14,22 @@ def tiny_product(monkeypatch):
     return lambda n: monkeypatch.setattr(theirs, "TINY_PRODUCT", n)
 
 
+@pytest.fixture
+def builtin(monkeypatch):
+    """The builtins for few multiplications, as they are without these fixtures; whether they are asked."""
+    pytest.importorskip("torch")
+    from autosparse.torch import few
+
+    made = few.matrix, few.vector
+
+    def ask(*, yes: bool) -> None:
+        for name, one in zip(("matrix", "vector"), made, strict=True):
+            monkeypatch.setattr(few, name, one if yes else few.none)
+
+    return ask
+
+
 @pytest.fixture(autouse=True)
-def nothing_is_tiny(tiny_product):
+def nothing_is_tiny(tiny_product, builtin):
     tiny_product(0)
+    builtin(yes=False)

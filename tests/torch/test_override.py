@@ -315,9 +315,11 @@ def test_deterministic_mode_gives_the_same_bits():
 
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo, torch.sparse_csc], ids=str)
 @pytest.mark.parametrize("dtype", VALUES, ids=str)
-def test_products_left_to_pytorch_are_pytorchs(layout, dtype, tiny_product):
+@pytest.mark.parametrize("is_asked", [False, True], ids=["PyTorch", "builtin"])
+def test_few_multiplications_are_as_pytorchs(layout, dtype, is_asked, tiny_product, builtin):
     """Tiny products: same answers, same errors, and operands that are written while they are read."""
     tiny_product(1 << 13)
+    builtin(yes=is_asked)
     D = dense(9, 9, dtype=dtype)
     A = D.to_sparse() if layout is torch.sparse_coo else compressed(D, layout)
     B, x, scales = numbers(9, 4, dtype=dtype), numbers(9, dtype=dtype), {"beta": 0.5, "alpha": -2.0}

@@ -89,7 +89,8 @@ def test_comparison_with_pytorchs_own_tests_tells_right_from_wrong(tmp_path):
     )
     text = run_script(script, file)
     assert "override: 2 tests, 1 passed, 1 failed" in text
-    assert "multiply 1" in text
+    assert "override: matrix 1" in text
+    assert "the long way: multiply 1" in text
     assert "0 tests differ" in text
     assert "1 tests differ" in run_script(script, file, "--control")
 

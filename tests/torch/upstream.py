@@ -6,8 +6,10 @@
 
 The file comes from a checkout of PyTorch that fits the installed version (with `expecttest` installed), or is a port of
 it to another device that runs on the CPU, such as test/xpu/test_sparse_csr_xpu.py of intel/torch-xpu-ops. It is run
-twice, each time in a process of its own. `--control` makes our products wrong by 1 in the last element: tests that
-fail then are those that look at our answers. Exit status 0: equal (with --control: some fail).
+three times, each in a process of its own: by PyTorch, under the override, and under the override without the builtin
+for few multiplications, which the tests' small matrices would else all take. `--control` makes our products wrong by 1
+in the last element: tests that fail then are those that look at our answers. Exit status 0: equal (with --control:
+some fail).
 """
 
 from __future__ import annotations
@@ -25,8 +27,9 @@ PRODUCTS = "(addmm or addmv or matmul or mm or mv or sampled or autograd or mul 
 MODE, OUT = "AUTOSPARSE_UPSTREAM_MODE", "AUTOSPARSE_UPSTREAM_OUT"
 KERNELS = {
     "native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",), "direct": ("multiply", "sample"),
+    "few": ("matrix", "vector"),
 }  # fmt: skip
-WRONG = ("mm", "sddmm", "multiply", "sample")  # what --control spoils
+WRONG = ("mm", "sddmm", "multiply", "sample", "matrix", "vector")  # what --control spoils
 
 
 class Outcomes:
@@ -37,10 +40,13 @@ class Outcomes:
         self.outcomes: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
         if mode != "stock":
+            import autosparse.torch.few
             import autosparse.torch.theirs
 
             self._count(spoil=mode == "control")
             autosparse.torch.theirs.TINY_PRODUCT = 0  # the tests' matrices are small: ours shall be looked at
+            if mode == "long way":
+                autosparse.torch.few.matrix = autosparse.torch.few.vector = autosparse.torch.few.none
             autosparse.torch.install()
 
     def _count(self, *, spoil: bool) -> None:
@@ -111,19 +117,22 @@ def main() -> int:
     selection = "not Triton" if args.all else PRODUCTS
     file = args.file.resolve()
     stock = run(file, "stock", selection)
-    ours = run(file, "control" if args.control else "override", selection)
-    for name, found in (("stock", stock), ("with wrong products" if args.control else "override", ours)):
-        counts = Counter(found["outcomes"].values())
-        print(f"{name}: {len(found['outcomes'])} tests, " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
-    print("calls of our kernels: " + ", ".join(f"{name} {n}" for name, n in sorted(ours["calls"].items())))
-    names = stock["outcomes"].keys() | ours["outcomes"].keys()
-    differ = sorted(n for n in names if stock["outcomes"].get(n) != ours["outcomes"].get(n))
-    print(f"{len(differ)} tests differ" + (":" if differ and not args.control else ""))
-    if args.control:
-        return int(not differ)
-    for name in differ:
-        print(f"  {name}: {stock['outcomes'].get(name)} -> {ours['outcomes'].get(name)}")
-    return int(bool(differ))
+    modes = {"with wrong products": "control"} if args.control else {"override": "override", "the long way": "long way"}
+    found = {name: run(file, mode, selection) for name, mode in modes.items()}
+    for name, one in ({"stock": stock} | found).items():
+        counts = Counter(one["outcomes"].values())
+        print(f"{name}: {len(one['outcomes'])} tests, " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
+    differ = set()
+    for name, one in found.items():
+        print(f"calls of our kernels, {name}: " + ", ".join(f"{kind} {n}" for kind, n in sorted(one["calls"].items())))
+        for test in sorted(stock["outcomes"].keys() | one["outcomes"].keys()):
+            pair = stock["outcomes"].get(test), one["outcomes"].get(test)
+            if pair[0] != pair[1]:
+                differ.add(test)
+                if not args.control:
+                    print(f"  {test}: {pair[0]} -> {pair[1]}")
+    print(f"{len(differ)} tests differ")
+    return int(bool(differ) is not args.control)
 
 
 if __name__ == "__main__":

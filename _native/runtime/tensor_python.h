@@ -1,0 +1,296 @@
+/* `asp_tensor_maker` of tensor_api.h, compiled with the extension's own module like entry_python.h. */
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct tensor_dense {
+    char *data;
+    int64_t n_dims, sizes[2], strides[2]; /* what is missing: 1 and 0 */
+    int32_t dtype;
+} tensor_dense;
+
+typedef struct tensor_entries {
+    const char *starts, *indices, *values; /* starts NULL: indices are rows and columns */
+    int64_t n, k, nnz, index_step, pair_step;
+    int by_columns;
+    int32_t dtype, index_dtype;
+} tensor_entries;
+
+/* The at::Tensor of an object; NULL of an object that is not a tensor, or of a class of somebody's. */
+static char *tensor_of(const asp_tensors *about, PyObject *object)
+{
+    const void *type = (const void *)Py_TYPE(object);
+    return type == about->types[0] || type == about->types[1] ? (char *)object + about->tensor_at : NULL;
+}
+
+static int tensor_is_plain(const asp_tensors *about, char *tensor)
+{
+    uint64_t keys;
+    memcpy(&keys, *(char **)tensor + about->keys_at, sizeof keys);
+    return !(keys & about->refused);
+}
+
+/* 0 unless the tensor is dense memory on the CPU, of at most most_dims dimensions (1 or 2). */
+static int tensor_look(const asp_tensors *about, char *tensor, int64_t most_dims, tensor_dense *seen)
+{
+    int32_t layout, device;
+    int64_t *sizes, *strides;
+    void *data;
+    if (!tensor || about->get_layout(tensor, &layout) || layout != about->strided ||
+        about->get_device_type(tensor, &device) || device != about->cpu || !tensor_is_plain(about, tensor) ||
+        about->get_dtype(tensor, &seen->dtype) || about->get_dim(tensor, &seen->n_dims) || seen->n_dims > most_dims ||
+        about->get_sizes(tensor, &sizes) || about->get_strides(tensor, &strides) || about->get_data_ptr(tensor, &data))
+        return 0;
+    seen->data = data;
+    for (int64_t at = 0; at < 2; ++at) {
+        seen->sizes[at] = at < seen->n_dims ? sizes[at] : 1;
+        seen->strides[at] = at < seen->n_dims ? strides[at] : 0;
+    }
+    return 1;
+}
+
+static int tensor_has_no_gaps(const tensor_dense *seen)
+{
+    return seen->n_dims == 1 && (seen->strides[0] == 1 || seen->sizes[0] <= 1);
+}
+
+static int tensor_values(const asp_tensors *about, char *tensor, tensor_entries *A)
+{
+    tensor_dense values;
+    if (!tensor_look(about, tensor, 1, &values) || !tensor_has_no_gaps(&values) || values.sizes[0] != A->nnz ||
+        (values.dtype != about->float32 && values.dtype != about->float64))
+        return 0;
+    A->values = values.data;
+    A->dtype = values.dtype;
+    return 1;
+}
+
+static int tensor_compressed(const asp_tensors *about, char *members, int64_t n_major, tensor_entries *A)
+{
+    tensor_dense starts, indices;
+    if (!tensor_look(about, members, 1, &starts) || !tensor_look(about, members + sizeof(void *), 1, &indices) ||
+        !tensor_has_no_gaps(&starts) || !tensor_has_no_gaps(&indices) || starts.dtype != indices.dtype ||
+        (indices.dtype != about->int32 && indices.dtype != about->int64) || starts.sizes[0] != n_major + 1)
+        return 0;
+    A->starts = starts.data;
+    A->indices = indices.data;
+    A->index_dtype = indices.dtype;
+    A->nnz = indices.sizes[0];
+    return tensor_values(about, members + 2 * sizeof(void *), A);
+}
+
+static int tensor_coordinates(const asp_tensors *about, char *members, tensor_entries *A)
+{
+    tensor_dense indices;
+    if (!tensor_look(about, members, 2, &indices) || indices.n_dims != 2 || indices.sizes[0] != 2 ||
+        indices.dtype != about->int64)
+        return 0;
+    A->starts = NULL;
+    A->indices = indices.data;
+    A->pair_step = indices.strides[0];
+    A->index_step = indices.strides[1];
+    A->nnz = indices.sizes[1];
+    return tensor_values(about, members + sizeof(void *), A);
+}
+
+static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries *A)
+{
+    int32_t layout;
+    int64_t n_dims, *sizes;
+    if (!tensor || about->get_layout(tensor, &layout) || about->get_dim(tensor, &n_dims) || n_dims != 2 ||
+        about->get_sizes(tensor, &sizes))
+        return 0;
+    char *members = *(char **)tensor;
+    A->n = sizes[0];
+    A->k = sizes[1];
+    A->by_columns = layout == about->csc;
+    if (layout == about->csr || layout == about->csc)
+        return tensor_compressed(about, members + about->compressed_at, A->by_columns ? A->k : A->n, A);
+    return layout == about->coo && tensor_coordinates(about, members + about->coordinates_at, A);
+}
+
+#define TENSOR_SCATTER(T)                                                                    \
+    for (int64_t p = 0; p < A->nnz; ++p) {                                                   \
+        const int64_t i = indices[p * A->index_step], k = indices[p * A->index_step + A->pair_step]; \
+        if (i < 0 || i >= A->n || k < 0 || k >= A->k) return 0;                              \
+        const T value = ((const T *)A->values)[p], *from = (const T *)B + k * ldb;           \
+        for (int64_t j = 0; j < m; ++j) ((T *)C)[i * m + j] += value * from[j];              \
+    }
+
+/* C = A B for rows of B ldb apart and C without gaps; 0: there was an index without a place. */
+static int tensor_product(const asp_tensors *about, const tensor_entries *A, const char *B, int64_t ldb, int64_t m, char *C)
+{
+    const int is_double = A->dtype == about->float64;
+    if (A->starts)
+        return !asp_csr_mm_at(A->by_columns, is_double, A->index_dtype == about->int64, A->by_columns ? A->k : A->n,
+                              A->by_columns ? A->n : A->k, (uintptr_t)A->starts, (uintptr_t)A->indices,
+                              (uintptr_t)A->values, (uintptr_t)B, ldb, (uintptr_t)C, m, 1, 0);
+    const int64_t *indices = (const int64_t *)A->indices;
+    memset(C, 0, (size_t)(A->n * m) * (is_double ? sizeof(double) : sizeof(float)));
+    if (is_double) {
+        TENSOR_SCATTER(double)
+    } else {
+        TENSOR_SCATTER(float)
+    }
+    return 1;
+}
+
+/* Steps of base as it is broadcast to n x m of n_dims dimensions; 0: it does not fit. */
+static int tensor_broadcast(const tensor_dense *base, int64_t n_dims, int64_t n, int64_t m, int64_t steps[2])
+{
+    const int64_t shape[2] = {n, m}, first = n_dims - base->n_dims;
+    if (first < 0) return 0;
+    steps[0] = steps[1] = 0;
+    for (int64_t at = 0; at < base->n_dims; ++at) {
+        if (base->sizes[at] == shape[first + at])
+            steps[first + at] = base->strides[at];
+        else if (base->sizes[at] != 1)
+            return 0;
+    }
+    return 1;
+}
+
+static void tensor_move(char *to, int64_t row_step, int64_t column_step, const char *from, int64_t from_row,
+                        int64_t from_column, int64_t n, int64_t m, size_t width)
+{
+    for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < m; ++j)
+            memcpy(to + (size_t)(i * row_step + j * column_step) * width,
+                   from + (size_t)(i * from_row + j * from_column) * width, width);
+}
+
+typedef struct tensor_task {
+    tensor_entries A;
+    tensor_dense B, base, out;
+    int64_t m, steps[2];
+    int has_base, has_out;
+    double alpha, beta;
+} tensor_task;
+
+static int tensor_number(PyObject *object, double *number)
+{
+    if (!PyFloat_Check(object) && !PyLong_Check(object)) return 0;
+    *number = PyFloat_AsDouble(object);
+    if (*number == -1.0 && PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return 1;
+}
+
+/* 0 unless everything fits and is small. */
+static int tensor_understand(const asp_tensors *about, PyObject *const *args, tensor_task *task)
+{
+    const tensor_entries *A = &task->A;
+    const tensor_dense *B = &task->B;
+    if (!tensor_matrix(about, tensor_of(about, args[0]), &task->A) ||
+        !tensor_look(about, tensor_of(about, args[1]), 2, &task->B) || B->n_dims != about->n_dims || B->dtype != A->dtype ||
+        B->sizes[0] != A->k)
+        return 0;
+    const int64_t m = task->m = B->sizes[1];
+    if (A->n < 1 || A->k < 1 || m < 1 || A->nnz >= about->most || m >= about->most || A->n >= about->most ||
+        A->nnz * m >= about->most || A->n * m >= about->most)
+        return 0;
+    task->has_base = args[2] != Py_None;
+    task->has_out = args[5] != Py_None;
+    if (!tensor_number(args[3], &task->beta) || !tensor_number(args[4], &task->alpha)) return 0;
+    if (task->has_base &&
+        (!tensor_look(about, tensor_of(about, args[2]), 2, &task->base) || task->base.dtype != A->dtype ||
+         !tensor_broadcast(&task->base, B->n_dims, A->n, m, task->steps)))
+        return 0;
+    const tensor_dense *out = &task->out;
+    return !task->has_out ||
+           (tensor_look(about, tensor_of(about, args[5]), 2, &task->out) && out->dtype == A->dtype &&
+            out->n_dims == B->n_dims && out->sizes[0] == A->n && out->sizes[1] == m &&
+            (out->n_dims == 1 ? out->strides[0] > 0 : out->strides[1] == 1 && out->strides[0] >= m));
+}
+
+/* The answer in C, n x m without gaps; 0: it cannot be had here. */
+static int tensor_compute(const asp_tensors *about, const tensor_task *task, char *C)
+{
+    const tensor_dense *B = &task->B;
+    const int is_double = B->dtype == about->float64;
+    const size_t width = is_double ? sizeof(double) : sizeof(float);
+    const int64_t k = B->sizes[0], m = task->m;
+    const char *rows = B->data;
+    int64_t ldb = B->strides[0];
+    char *copy = NULL;
+    if (m == 1 ? ldb < 1 : B->strides[1] != 1 || ldb < m) {
+        if (k >= about->most || k * m >= about->most || !(copy = malloc((size_t)(k * m) * width))) return 0;
+        tensor_move(copy, m, 1, B->data, B->strides[0], B->strides[1], k, m, width);
+        rows = copy;
+        ldb = m;
+    }
+    int done = tensor_product(about, &task->A, rows, ldb, m, C);
+    free(copy);
+    const int adds = task->has_base && task->beta != 0;
+    if (done && (adds || task->alpha != 1))
+        done = !asp_scaled_sum_at(is_double, task->A.n, m, (uintptr_t)C, task->alpha,
+                                  adds ? (uintptr_t)task->base.data : 0, task->steps[0], task->steps[1], task->beta);
+    return done;
+}
+
+static PyObject *tensor_into(const asp_tensors *about, const tensor_task *task, PyObject *out)
+{
+    const size_t width = task->out.dtype == about->float64 ? sizeof(double) : sizeof(float);
+    char *result = malloc((size_t)(task->A.n * task->m) * width);
+    const int done = result && tensor_compute(about, task, result); /* out may be what is read */
+    if (done) tensor_move(task->out.data, task->out.strides[0], 1, result, task->m, 1, task->A.n, task->m, width);
+    free(result);
+    PyObject *answer = done ? out : Py_None;
+    Py_INCREF(answer);
+    return answer;
+}
+
+/* A new tensor of PyTorch's, seen as `made`. A dtype that is named costs half a microsecond. */
+static PyObject *tensor_empty(asp_tensors *about, const tensor_task *task, tensor_dense *made)
+{
+    PyObject *answer = NULL, *empty = (PyObject *)(uintptr_t)about->empty;
+    PyObject *n = PyLong_FromLongLong(task->A.n), *m = PyLong_FromLongLong(task->m);
+    const int is_double = task->B.dtype == about->float64;
+    for (int names = task->B.dtype != about->usual; names < 2 && n && m; ++names) {
+        PyObject *shape = task->B.n_dims == 2 ? PyTuple_Pack(2, n, m) : PyTuple_Pack(1, n);
+        answer = shape ? PyObject_Call(empty, shape, names ? (PyObject *)(uintptr_t)about->named[is_double] : NULL) : NULL;
+        Py_XDECREF(shape);
+        if (!answer) break;
+        const int is_seen = tensor_look(about, tensor_of(about, answer), 2, made);
+        if (!names && is_seen) about->usual = made->dtype;
+        if (is_seen && made->dtype == task->B.dtype) break;
+        Py_CLEAR(answer);
+    }
+    Py_XDECREF(n);
+    Py_XDECREF(m);
+    if (!answer && !PyErr_Occurred()) Py_RETURN_NONE; /* somebody has set another device */
+    return answer;
+}
+
+static PyObject *tensor_new(asp_tensors *about, const tensor_task *task)
+{
+    tensor_dense made;
+    PyObject *answer = tensor_empty(about, task, &made);
+    if (!answer || answer == Py_None || tensor_compute(about, task, made.data)) return answer;
+    Py_DECREF(answer);
+    Py_RETURN_NONE;
+}
+
+static PyObject *tensor_few(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    asp_tensors *about = PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
+    tensor_task task;
+    if (!about || n_args != 6 || !tensor_understand(about, args, &task)) Py_RETURN_NONE;
+    return task.has_out ? tensor_into(about, &task, args[5]) : tensor_new(about, &task);
+}
+
+static PyMethodDef tensor_method = {"few", (PyCFunction)(void (*)(void))tensor_few, 0x0080 /* METH_FASTCALL */, NULL};
+
+static PyObject *tensor_make(PyObject *state, PyObject *kept)
+{
+    PyObject *self = PyTuple_Pack(2, state, kept);
+    PyObject *made = self ? PyCFunction_NewEx(&tensor_method, self, NULL) : NULL;
+    Py_XDECREF(self);
+    return made;
+}
+
+uintptr_t asp_tensor_maker(void)
+{
+    return (uintptr_t)tensor_make;
+}

@@ -1,0 +1,213 @@
+"""Products so small that asking the tensors from Python costs more than they do: one builtin does all of it.
+
+PyTorch's own product of 8 × 8 matrices takes 4 µs; a dozen questions to the tensors from Python take as long. The
+builtin (`_native/runtime/tensor_python.h`) reads the tensors where PyTorch keeps them, by functions of PyTorch's stable
+C interface. That interface has no sparse members: where those lie, and what else it does not tell, is tried out on
+probes, and memory that may not be readable is asked of the system (`/proc/self/mem`). Where anything is not found as
+expected there is no builtin, and products go the way of larger ones.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from autosparse._native import runtime_api
+
+Few: TypeAlias = Callable[[object, object, object, object, object, object], torch.Tensor | None]
+"""(A, B, base, beta, alpha, out) → alpha · A B + beta · base; None: not here, nothing was done."""
+
+MOST: Final = 1 << 13
+"""Multiplications, and entries of a result, below which a product is few."""
+_WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+_FARTHEST: Final = 512
+"""Bytes of a TensorImpl that are searched at most."""
+_ASKED: Final = ("get_layout", "get_dtype", "get_device_type", "get_dim", "get_sizes", "get_strides", "get_data_ptr")
+"""Functions of PyTorch's C interface."""
+
+
+class _LayoutError(Exception):
+    """This PyTorch keeps its tensors in another way."""
+
+
+def _words(memory: int, start: int, n: int) -> list[int]:
+    """N words from an address on; fewer where memory ends."""
+    try:
+        read = os.pread(memory, n * _WORD, start)
+    except (OSError, OverflowError):
+        return []
+    return [int.from_bytes(read[at : at + _WORD], sys.byteorder) for at in range(0, len(read) - _WORD + 1, _WORD)]
+
+
+def _only(places: set[int]) -> int:
+    if len(places) != 1:
+        raise _LayoutError
+    return places.pop() * _WORD
+
+
+def _compressed() -> Iterator[tuple[torch.Tensor, list[torch.Tensor]]]:
+    for index, value in ((torch.int32, torch.float32), (torch.int64, torch.float64)):
+        crow, col = torch.tensor([0, 1, 3], dtype=index), torch.tensor([2, 0, 1], dtype=index)
+        A = torch.sparse_csr_tensor(crow, col, torch.ones(3, dtype=value), (2, 3), check_invariants=False)
+        yield A, [A.crow_indices(), A.col_indices(), A.values()]
+        A = torch.sparse_csc_tensor(crow, col, torch.ones(3, dtype=value), (3, 2), check_invariants=False)
+        yield A, [A.ccol_indices(), A.row_indices(), A.values()]
+
+
+def _coordinates() -> Iterator[tuple[torch.Tensor, list[torch.Tensor]]]:
+    for value in (torch.float32, torch.float64):
+        at = torch.tensor([[0, 1, 1], [2, 0, 1]])
+        A = torch.sparse_coo_tensor(at, torch.ones(3, dtype=value), (2, 3), check_invariants=False)
+        yield A, [A._indices(), A._values()]
+
+
+class _Search:
+    """What is found out once, and kept as an asp_tensors."""
+
+    def __init__(self, memory: int) -> None:
+        self._memory = memory
+        self._dense = torch.ones(3)
+        core = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+        ffi = runtime_api.ffi
+        self.state = state = ffi.new("asp_tensors *")
+        for name in _ASKED:
+            function = ctypes.cast(getattr(core, f"aoti_torch_{name}"), ctypes.c_void_p).value
+            setattr(state, name, ffi.cast(ffi.typeof(getattr(state, name)), function))
+        types = (torch.Tensor, torch.nn.Parameter)
+        named = tuple({"dtype": dtype} for dtype in (torch.float32, torch.float64))
+        self.kept = (*types, *named, torch.empty, core)
+        state.types, state.named = ([ffi.cast("void *", id(one)) for one in some] for some in (types, named))
+        state.empty = ffi.cast("void *", id(torch.empty))
+        state.most = MOST
+        self._object()
+        self._keys()
+        self._codes()
+        state.compressed_at = self._members(_compressed())
+        state.coordinates_at = self._members(_coordinates())
+
+    def _object(self) -> None:
+        """Where an object keeps its tensor."""
+        n = torch.Tensor.__basicsize__ // _WORD
+        places = set(range(object.__basicsize__ // _WORD, n))
+        for probe in (self._dense, torch.ones(2, 2), torch.nn.Parameter(torch.ones(1))):
+            found = _words(self._memory, id(probe), n)
+            places &= {at for at, word in enumerate(found) if word == probe._cdata}
+        self.state.tensor_at = _only(places)
+
+    def _impl(self, tensor: torch.Tensor) -> list[int]:
+        return _words(self._memory, tensor._cdata, _FARTHEST // _WORD)
+
+    def _keys(self) -> None:
+        """Where a tensor keeps its dispatch keys, and which of them say that its memory is not to be taken as it is."""
+        plain = self._dense
+        refused = (torch._neg_view(plain), torch.ones(3, dtype=torch.complex64).conj(), torch._efficientzerotensor(3))
+        places = set(range(1, _FARTHEST // _WORD))
+        for probe in (plain, *refused):
+            keys = torch._C._dispatch_keys(probe).raw_repr()
+            places &= {at for at, word in enumerate(self._impl(probe)) if word == keys}
+        self.state.keys_at = _only(places)
+        of_plain = torch._C._dispatch_keys(plain).raw_repr()
+        bits = [torch._C._dispatch_keys(probe).raw_repr() & ~of_plain for probe in refused]
+        if not all(bits):
+            raise _LayoutError
+        self.state.refused = bits[0] | bits[1] | bits[2]
+
+    def _code(self, name: str, tensor: torch.Tensor) -> int:
+        code = runtime_api.ffi.new("int32_t *")
+        if getattr(self.state, name)(self._handle(tensor), code):
+            raise _LayoutError
+        return int(code[0])
+
+    def _handle(self, tensor: torch.Tensor) -> Any:
+        return runtime_api.ffi.cast("void *", id(tensor) + self.state.tensor_at)
+
+    def _codes(self) -> None:
+        state, eye = self.state, torch.eye(2)
+        state.strided, state.cpu = self._code("get_layout", eye), self._code("get_device_type", eye)
+        state.csr, state.csc = (self._code("get_layout", A) for A in (eye.to_sparse_csr(), eye.to_sparse_csc()))
+        state.coo = self._code("get_layout", eye.to_sparse())
+        for name in ("float32", "float64", "int32", "int64"):
+            setattr(state, name, self._code("get_dtype", torch.ones(1, dtype=getattr(torch, name))))
+
+    def _members(self, probes: Iterator[tuple[torch.Tensor, list[torch.Tensor]]]) -> int:
+        """Where sparse tensors keep these members, one behind the other."""
+        ffi, kind = runtime_api.ffi, self._impl(self._dense)[0]  # the class of a dense tensor: its table of functions
+        places = set(range(1, _FARTHEST // _WORD))
+        for A, members in probes:
+            words, fitting = self._impl(A), set[int]()
+            for at in sorted(places):
+                parts = words[at : at + len(members)]
+                if len(parts) < len(members) or any(_words(self._memory, part, 1) != [kind] for part in parts):
+                    continue
+                data = ffi.new("void **")
+                lie = [
+                    not self.state.get_data_ptr(ffi.cast("void *", A._cdata + (at + i) * _WORD), data)
+                    and int(ffi.cast("uintptr_t", data[0])) == member.data_ptr()
+                    for i, member in enumerate(members)
+                ]
+                if all(lie):
+                    fitting.add(at)
+            places &= fitting
+        return _only(places)
+
+
+def _find() -> tuple[Few, Few]:
+    """The builtins for matrices and for vectors B."""
+    if not runtime_api.available or not hasattr(runtime_api.lib, "asp_tensor_maker") or sys.platform != "linux":
+        return none, none
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return none, none
+    memory = -1
+    try:
+        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
+        with warnings.catch_warnings():  # PyTorch tells the first user of each layout that it is in beta
+            warnings.simplefilter("ignore")
+            found = _Search(memory)
+            made = _made(found, 2), _made(found, 1)
+            return made if _answers_as_expected(*made) else (none, none)
+    except (_LayoutError, AttributeError, OSError, RuntimeError, TypeError, ValueError):
+        return none, none
+    finally:
+        if memory >= 0:
+            os.close(memory)
+
+
+def _made(found: _Search, n_dims: int) -> Few:
+    ffi = runtime_api.ffi
+    state = ffi.new("asp_tensors *", found.state[0])
+    state.n_dims = n_dims
+    signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
+    make = signature(int(runtime_api.lib.asp_tensor_maker()))
+    builtin: Few = make(int(ffi.cast("uintptr_t", state)), (state, *found.kept))
+    return builtin
+
+
+def _answers_as_expected(matrix: Few, vector: Few) -> bool:
+    dense = torch.tensor([[0.0, 2.0], [3.0, 0.0], [0.0, 4.0]])
+    base, x = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0])
+    B = torch.stack([base, base + 3])
+    for A in (dense.to_sparse_csr(), dense.to_sparse_csc(), dense.to_sparse()):
+        for few, right in ((matrix, B), (vector, x)):
+            want = 2 * (dense @ right) + 0.5 * base
+            out = torch.zeros_like(want)
+            answer = few(A, right, base, 0.5, 2, None)
+            if answer is None or not torch.equal(answer, want):
+                return False
+            if few(A, right, base, 0.5, 2, out) is not out or not torch.equal(out, want):
+                return False
+    return True
+
+
+def none(*_: object) -> None:
+    """Nothing is few: stands for the builtin where there is none."""
+
+
+matrix, vector = _find()
+"""`Few` for B (k, m), and for B (k,)."""
