@@ -9,6 +9,8 @@ from autosparse._native import ir
 from autosparse._native.c_block import BlockShape
 from autosparse._native.spec import Access
 
+from autosparse.schedule import FAR_AHEAD
+
 if TYPE_CHECKING:
     from autosparse._native.c_loops import Emitter, Scope
 
@@ -17,6 +19,7 @@ CACHE_LINE_BYTES: Final = 64
 
 def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
     """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
+    locality = ", 0, 2" if node.prefetch >= FAR_AHEAD else ""
     block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
     shape = replace(emitter.shape(block, scope), entry=entry)
     position = shape.variable(f"p_{node.level.name}")
@@ -27,11 +30,17 @@ def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int
         if accesses:
             scope.out.line(f"const int64_t {ahead} = {level.name}_crd[{at}];")
         for access in accesses:
-            _prefetch_rows(scope, shape, access, (level.coordinate, ahead), all_tiles=_is_tiled(node))
+            _prefetch_rows(scope, shape, access, (level.coordinate, ahead), locality, all_tiles=_is_tiled(node))
 
 
 def _prefetch_rows(
-    scope: Scope, shape: BlockShape, access: Access, ahead: tuple[ir.Coordinate, str], *, all_tiles: bool
+    scope: Scope,
+    shape: BlockShape,
+    access: Access,
+    ahead: tuple[ir.Coordinate, str],
+    locality: str,
+    *,
+    all_tiles: bool,
 ) -> None:
     """The rows of `access` for a coordinate that will come: of the current tile, or all of them."""
     (c, name), out = ahead, scope.out
@@ -41,11 +50,11 @@ def _prefetch_rows(
         at = f"asp_min({whole} + {row}, n_{c.index} - 1)" if row else whole
         if is_wide and scope.width is None and all_tiles:
             line = shape.address(access, [at, "column"])
-            out.line(f"for (int64_t column = 0; column < n_j; column += {step}) __builtin_prefetch({line});")
+            out.line(f"for (int64_t column = 0; column < n_j; column += {step}) __builtin_prefetch({line}{locality});")
             continue
         for column in range(0, scope.width or 1, step) if is_wide else range(1):
             values = [at, _column(scope, access, column)] if is_wide else [at]
-            out.line(f"__builtin_prefetch({shape.address(access, values)});")
+            out.line(f"__builtin_prefetch({shape.address(access, values)}{locality});")
 
 
 def _is_tiled(node: ir.ForStored) -> bool:

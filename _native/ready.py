@@ -18,7 +18,7 @@ from autosparse.formats import CSR, MAX_SPLIT
 
 DTYPES: Final = {"float32": 0, "float64": 1}
 """Codes of `asp_ready_kernel`."""
-PREFETCH: Final = (0, 4, 8)
+PREFETCH: Final = (0, 4, 8, 16, 64)
 LOOPS: Final = ("i1", "j1", "k1", "j0")
 
 

@@ -14,6 +14,8 @@ from autosparse.formats import CSR, MAX_SPLIT, Format
 PARTITIONS: Final = ("nnz", "dynamic")
 RUN_TIME: Final = ("partition", "chunk", "threads")
 """Fields that no code depends on."""
+FAR_AHEAD: Final = 16
+"""Nonzeros ahead from which rows are fetched into a core's second cache: the first one would lose them again."""
 SCHEDULE_VERSION: Final = 1
 """Raise when the meaning of a field changes: kernels and plans of other versions are not reused."""
 

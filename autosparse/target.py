@@ -33,6 +33,11 @@ class Target:
         """Bytes of one vector register."""
         return VECTOR_BYTES[self.isa]
 
+    @property
+    def fills_last_cache_late(self) -> bool:
+        """Whether the last cache takes what the cores' own ones throw out, results and all (AMD's)."""
+        return "AMD" in self.cpu
+
     @functools.cache  # noqa: B019  # there are one or two targets in a process
     def key(self) -> str:
         """Stable identity: plans measured on one target are not believed on another."""

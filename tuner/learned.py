@@ -18,7 +18,7 @@ from autosparse.tuner.graph import ProgramGraph, best_first
 from autosparse.tuner.learned_embeddings import Structure, code_of, code_rows
 from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
 from autosparse.tuner.learned_weights import LearnedWeights
-from autosparse.tuner.model import Proposal
+from autosparse.tuner.model import Proposal, behind_runtime
 from autosparse.tuner.scorers import Programs, Scorer, costs_of, programs_of
 from numpy.typing import NDArray
 
@@ -124,6 +124,7 @@ class LearnedModel:
         """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first."""
         costs = self.scorer.on(features)
         anchor = float(costs(self._anchor, None)[0])
+        behind = behind_runtime(problem) if problem.operation == "matmul" and problem.n_dense_cols > 1 else 1.0
 
         def score(ids: NDArray[np.int32]) -> Floats:
             return costs(self.programs, ids)
@@ -139,7 +140,7 @@ class LearnedModel:
                 continue
             if per_format.get(schedule.format, 0) < PER_FORMAT:
                 per_format[schedule.format] = per_format.get(schedule.format, 0) + 1
-                chosen.append(Proposal(schedule, self._ratio(cost, anchor)))
+                chosen.append(Proposal(schedule, behind * self._ratio(cost, anchor)))
         return chosen
 
     def schedule(self, node: int) -> SuperSchedule | None:

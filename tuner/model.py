@@ -111,7 +111,11 @@ class TrafficModel:
         traits = Traits.of(schedules)
         shape = _Shapes.of(traits, self.facts)
         setting = _Setting.of(problem)
-        one_thread_s = (self._vector_s if problem.n_dense_cols == 1 else self._wide_s)(setting, traits, shape)
+        if problem.n_dense_cols == 1:
+            one_thread_s = self._vector_s(setting, traits, shape)
+        else:
+            is_runtimes = (traits.tile == 0) | (traits.tile == WHOLE_ROW)
+            one_thread_s = self._wide_s(setting, traits, shape) * np.where(is_runtimes, 1.0, behind_runtime(problem))
         # Two threads on two cores gain about 1.7: they share what lies behind the second cache level.
         times: list[float] = (one_thread_s / (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1))).tolist()
         return times
@@ -208,6 +212,22 @@ class TrafficModel:
         n_bytes = self.facts.n_rows * setting.n_columns * setting.item
         found = n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(setting, self._footprint(setting))
         return np.asarray(found)
+
+
+CROWDED: Final = 1.3
+"""Geometric mean over 23 matrices, 256 columns (docs/adr/0021-past-the-last-cache.md)."""
+
+
+def behind_runtime(problem: Problem) -> float:
+    """Time of a generated kernel for a wide product over that of the runtime's loops, because of the last cache.
+
+    Where it takes what other caches throw out the runtime stores large results past it, which generated kernels do not.
+    """
+    target = problem.target
+    dense_bytes = (
+        (problem.matrix.n_rows + problem.matrix.n_cols) * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+    )
+    return CROWDED if target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes else 1.0
 
 
 SCATTER_S: Final = 0.6e-9

@@ -20,7 +20,7 @@ from autosparse.tuner.template import Supports
 
 from autosparse.formats import MAX_SPLIT, Format
 from autosparse.problem import Problem
-from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
+from autosparse.schedule import FAR_AHEAD, SCHEDULE_VERSION, SuperSchedule
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,10 @@ MAX_TILE_VECTORS: Final = 16
 MAX_BLOCK_VECTORS: Final = 24
 """The same of a block's rows together where there are 32 registers (AVX-512): three rows of 128 columns."""
 FAR_CACHES: Final = 8
-"""A of at least as many second-level caches: reading half of it may pay for adding to rows that are not at hand."""
+"""Second-level caches that an operand fills: of a larger symmetric A half is worth reading even if rows that are not at
+hand are added to; rows of a larger B are worth fetching long before."""
+READY_AHEAD: Final = (0, 4, 8, FAR_AHEAD, 64)
+"""The same for the runtime's own kernels; 0: as the default kernel does."""
 MAX_NARROW: Final = 1 << 16
 """Coordinates that 16 bits can tell apart."""
 
@@ -112,6 +115,7 @@ class Outline:
     is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
     is_ready: bool = False  # the runtime has kernels for a B that is far: 32-bit indices
     has_many_registers: bool = False  # 32 instead of 16
+    ahead: int = 4  # rows of B fetched ahead at first; more where B is so large that it does not stay in any cache
 
     @classmethod
     def of(cls, problem: Problem) -> Outline:
@@ -120,7 +124,8 @@ class Outline:
         steps = sorted({size["k"] for size in FAMILIES["k-panels"].sizes} | {MAX_NARROW * c for c in (1, 2, 4, 8)})
         above = [step for step in steps if n_inner <= step]
         item = np.dtype(problem.dtype).itemsize
-        is_far = n_inner * problem.n_dense_cols * item > problem.target.l2_bytes and not problem.transposed
+        B_bytes = n_inner * problem.n_dense_cols * item
+        is_far = B_bytes > problem.target.l2_bytes and not problem.transposed
         lanes = max(1, problem.target.vector_bytes // item)
         is_symmetric = (
             problem.n_dense_cols == 1
@@ -132,6 +137,7 @@ class Outline:
         return cls(
             problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready,
             has_many_registers=problem.target.isa == "avx512",
+            ahead=FAR_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
         )  # fmt: skip
 
 
@@ -200,7 +206,7 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
             for unroll in (1, 2, 4) if is_whole else (1, 4):
                 yield member(outline.operation, SYMMETRIC_FAMILY, {}, index_bits=bits, unroll=unroll)
     if ordered and outline.is_ready:
-        yield from _ready(outline.operation, is_whole=is_whole)
+        yield from _ready(outline, is_whole=is_whole)
     for family, row in (*FAMILIES.items(), *ordered.items()):
         for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
             if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
@@ -212,12 +218,14 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
                     )
 
 
-def _ready(operation: str, *, is_whole: bool) -> Iterator[SuperSchedule]:
+def _ready(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     """What the runtime computes by itself: CSR as it is, rows of B fetched ahead, and rows in an order."""
+    is_narrow = max(outline.tiles) < 8 * outline.lanes
+    ahead = 64 if is_narrow and outline.ahead == FAR_AHEAD else outline.ahead
     for row in (ORDERED_FAMILIES["csr-ordered"], FAMILIES["csr"]):
-        for size, prefetch in itertools.product(row.sizes, (0, 4, 8) if is_whole else (0, 4)):
+        for size, prefetch in itertools.product(row.sizes, READY_AHEAD if is_whole else (0, ahead)):
             if size or prefetch:  # without both it is the default kernel
-                yield member(operation, row, size, tile=WHOLE_ROW, prefetch=prefetch)
+                yield member(outline.operation, row, size, tile=WHOLE_ROW, prefetch=prefetch)
 
 
 def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
@@ -258,7 +266,7 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
         yield from ((unroll, 0) for unroll in (1, *wide))
     else:
         # Fetching ahead pays beyond the second cache level and costs within it.
-        yield from ((1, 0), (1, 8 if is_sparse_inside else 4))
+        yield from ((1, 0), (1, max(8, outline.ahead) if is_sparse_inside else outline.ahead))
 
 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
@@ -289,7 +297,9 @@ def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
 
 def space_signature() -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did."""
-    axes = (PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, MAX_BLOCK_VECTORS, FAR_CACHES)
+    axes = (
+        PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, MAX_BLOCK_VECTORS, FAR_CACHES, READY_AHEAD,
+    )  # fmt: skip
     text = repr(
         (SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values(), SYMMETRIC_FAMILY))), *axes)
     )

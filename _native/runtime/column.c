@@ -1,6 +1,8 @@
 /* Dense columns with strides, and the size of the caches. */
 #include "matmul.h"
 
+#include <stdio.h>
+
 #if ASP_HAVE_THREADS
 #include <unistd.h>
 #endif
@@ -17,6 +19,33 @@ int64_t asp_private_cache_bytes(void)
 #endif
     atomic_store_explicit(&known, bytes, memory_order_relaxed);
     return bytes;
+}
+
+/* As the system tells it: what sysconf says of AMD's processors is all of a socket, or of one core. */
+int64_t asp_last_cache_bytes(void)
+{
+    static _Atomic int64_t known = 0;
+    int64_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+    if (bytes) return bytes;
+    bytes = 32 << 20;
+    FILE *told = fopen("/sys/devices/system/cpu/cpu0/cache/index3/size", "r");
+    long kib;
+    if (told) {
+        if (fscanf(told, "%ldK", &kib) == 1 && kib >= 1 << 10 && kib <= 1 << 21) bytes = (int64_t)kib << 10;
+        fclose(told);
+    }
+    atomic_store_explicit(&known, bytes, memory_order_relaxed);
+    return bytes;
+}
+
+int asp_is_amd(void)
+{
+#if ASP_X86
+    __builtin_cpu_init();
+    return __builtin_cpu_is("amd");
+#else
+    return 0;
+#endif
 }
 
 int asp_column_in(asp_column *out, const void *column, int64_t n, int64_t stride, int64_t element_bytes)

@@ -82,7 +82,7 @@ typedef struct {
     const I *indices;
     const R *X, *Y, *in, *times;
     R *out, alpha, beta;
-    int64_t ldx, ldy, lead, ahead_bytes, ahead;
+    int64_t ldx, ldy, lead, ahead_bytes, ahead, is_crowded;
 } NAME(row_job);
 
 /* Results at entries p .. p + n; n <= 4 and n_full are constants in every caller. */
@@ -110,8 +110,12 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
     if (p > last) return;
     for (int l = 0; l < n; ++l) {
         const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
+        if (j->is_crowded) {
+            for (int64_t at = 0; at < j->ahead_bytes; at += LINE) __builtin_prefetch((const char *)y + at, 0, 2);
+            continue;
+        }
         __builtin_prefetch(y);
-        for (int64_t at = 64; at < j->ahead_bytes; at += 64) __builtin_prefetch((const char *)y + at);
+        for (int64_t at = LINE; at < j->ahead_bytes; at += LINE) __builtin_prefetch((const char *)y + at);
     }
 }
 
@@ -149,6 +153,7 @@ ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, in
         NAME(ask)(j, p, last, 4);
         NAME(some)(j, x, p, 4, n_full, lined, plain);
     }
+    if (j->is_crowded && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
     switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
     case 3: NAME(some)(j, x, p, 3, n_full, lined, plain); break;
     case 2: NAME(some)(j, x, p, 2, n_full, lined, plain); break;
@@ -163,14 +168,20 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
     const I *indptr = s->indptr;
     I *indices_out = s->indices_out;
     const g_ahead ahead = g_rows_ahead(s);
-    const int64_t last = ahead.bytes ? end - ahead.entries - 8 : -1; /* entry from which others are asked for */
+    /* Last entry from which others are asked for. */
+    const int64_t last = ahead.bytes ? (ahead.rows ? s->nnz : end) - ahead.entries - 8 : -1;
     const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
                              .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
-                             .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries};
+                             .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
+                             .is_crowded = ahead.rows > 0};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
         if (!plain && indices_out) memcpy(indices_out + p, j.indices + p, (size_t)(stop - p) * sizeof(I));
+        if (ahead.rows && row + ahead.rows < s->n_rows) {
+            const char *later = (const char *)(j.X + (row + ahead.rows) * j.ldx);
+            for (int64_t at = 0; at < s->K * (int64_t)sizeof(R); at += LINE) __builtin_prefetch(later + at, 0, 2);
+        }
         NAME(one_row)(&j, row, p, stop, last, n_full, lined, plain);
         p = stop;
     }

@@ -16,6 +16,9 @@ enum { GIANTS_MOST = 256, GIANT_LEAST = 8192 };
  * GROUP_NONZEROS. Such a group is never divided; rows of any other group must not depend on their neighbours. */
 enum { ROW_GROUP = 16, GROUP_NONZEROS = 384 };
 
+/* Rows of B that will be read are fetched into the first cache, or, what is read long after, only into the second. */
+enum { FETCH_NONE, FETCH_NEAR, FETCH_FAR };
+
 typedef struct {
     _Atomic int64_t count;
     int64_t rows[GIANTS_MOST];
@@ -30,6 +33,7 @@ typedef struct {
     int accumulate;
     int prefetch;         /* nonzeros ahead whose row of B (or C) is fetched; 0: none */
     int asked;            /* prefetch is the caller's */
+    int fetch;            /* spmm only: into which cache, a FETCH_ */
     int stream;           /* store C past the caches */
     int64_t giant_length; /* rows longer than this are left out and noted in giants */
     asp_giants *giants;

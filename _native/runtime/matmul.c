@@ -16,6 +16,8 @@ enum { RANGE_NS = 4000 };              /* a range shorter than this costs more t
 enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
 enum { STREAM_BYTES = 30 << 20 };      /* a result larger than this is not in a cache when it is read again */
 enum { TILE_VECTORS = 16 };             /* of the widest tile */
+enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
+enum { FAR_AHEAD = 16 };                /* nonzeros: what a caller asks for earlier would not stay in the first cache */
 
 typedef struct {
     asp_args args;
@@ -130,16 +132,47 @@ static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
     return ASP_OK;
 }
 
+static _Atomic int forced_crowded = -1;
+
+void asp_force_crowded(int crowded) { atomic_store_explicit(&forced_crowded, crowded, memory_order_relaxed); }
+
+int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
+{
+    const int wish = atomic_load_explicit(&forced_crowded, memory_order_relaxed);
+    if (wish >= 0) return 2 * wish;
+    if (!asp_is_amd()) return 0;
+    const int64_t bytes = (n_rows + n_cols) * row_bytes, cache = asp_last_cache_bytes();
+    return 2 * bytes > cache ? 2 : 4 * bytes > cache;
+}
+
 /* Stores past the caches for a large result, which is measured to be neutral when the result is read at once and to
  * gain a third when not. Only then is there room to fetch rows of B ahead of the CPU, which runs ahead by itself
- * (measured on results that stay in the caches: 5 to 35 % slower with prefetch). */
+ * (measured on results that stay in the caches: 5 to 35 % slower with prefetch).
+ *
+ * AMD's last cache takes what the cores' own ones throw out, result and all: from where B and C fill half of it, stores
+ * past it and rows of B fetched far ahead make it 1.1 to 2 times as fast, also where the result is the next product's B;
+ * with less, that next product may take twice as long where a row of C is made of few (docs/adr/0021-past-the-last-cache.md).
+ */
 static void choose_ways(asp_args *args, int64_t element_bytes)
 {
-    const int64_t row_bytes = args->n_vecs * element_bytes;
+    const int64_t row_bytes = args->n_vecs * element_bytes, result_bytes = args->n_rows * row_bytes;
     const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
-    args->stream = !args->accumulate && args->n_rows * row_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows &&
-                   (args->ldc * element_bytes) % 64 == 0 && (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    if (!args->asked) args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
+    const int64_t B_bytes = args->n_cols * row_bytes;
+    const int crowded = asp_crowding(args->n_rows, args->n_cols, row_bytes);
+    const int is_large = crowded == 2 || (crowded == 1 && args->nnz >= 12 * args->n_rows) ||
+                         (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
+    args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
+                   (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
+    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || forced_crowded == 1);
+    if (args->asked) {
+        args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;
+    } else if (is_far) {
+        args->prefetch = (int)asp_min(AHEAD_MOST, asp_max(4, AHEAD_BYTES / tile_bytes));
+        args->fetch = FETCH_FAR;
+    } else {
+        args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
+        args->fetch = FETCH_NEAR;
+    }
 }
 
 static int multiply(product *job, int n_threads)
@@ -242,19 +275,24 @@ static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int
         (void)chunk;                                                                                            \
         return ready(dtype, ahead, A, B, ldb, C, ldc, n_vecs, n_threads);                                       \
     }
-READY(ASP_F32, 0)
-READY(ASP_F32, 4)
-READY(ASP_F32, 8)
-READY(ASP_F64, 0)
-READY(ASP_F64, 4)
-READY(ASP_F64, 8)
+#define READY_BOTH(ahead) READY(ASP_F32, ahead) READY(ASP_F64, ahead)
+READY_BOTH(0)
+READY_BOTH(4)
+READY_BOTH(8)
+READY_BOTH(16)
+READY_BOTH(64)
+
+#define READY_CASE(ahead) \
+    case ahead: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_##ahead : ready_ASP_F64_##ahead);
 
 uintptr_t asp_ready_kernel(int dtype, int prefetch)
 {
     switch (prefetch) {
-    case 0: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_0 : ready_ASP_F64_0);
-    case 4: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_4 : ready_ASP_F64_4);
-    case 8: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_8 : ready_ASP_F64_8);
+        READY_CASE(0)
+        READY_CASE(4)
+        READY_CASE(8)
+        READY_CASE(16)
+        READY_CASE(64)
     default: return 0;
     }
 }

@@ -6,8 +6,15 @@
 
 enum { ASP_FLAG_ACCUMULATE = 1, ASP_FLAG_DETERMINISTIC = 2 };
 
-/* Bytes of a core's own cache, and from where the result is stored past the caches. */
+/* Bytes of a core's own cache, and of the last one, which cores share. */
 int64_t asp_private_cache_bytes(void);
+int64_t asp_last_cache_bytes(void);
+/* Whether the processor is AMD's: its caches want to be used in another way than Intel's. */
+int asp_is_amd(void);
+/* How much two dense operands of n_rows and n_cols rows are for the last cache, in a processor where what the cores' own
+ * caches throw out goes there: 0, 1 when a result stored past it pays if it is a small part of what is moved, 2 when it
+ * pays always, and so does fetching rows long before they are read. */
+int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes);
 
 /* One dense column with any stride, as adjacent elements: the original, or a copy that the caller frees. */
 typedef struct {

@@ -27,3 +27,5 @@ int asp_gathers(void);
 /* Whether a B that is read often is copied to cache lines (-1: as the processor prefers). */
 void asp_force_copies(int copies);
 int asp_force_gathers(int gathers);
+/* Whether operands crowd the last cache in the way that AMD's processors mind: 1, 0, or -1 as it is on this machine. */
+void asp_force_crowded(int crowded);

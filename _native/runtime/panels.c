@@ -28,12 +28,7 @@ static int copies_are_dear(void)
 {
     const int wish = atomic_load_explicit(&forced_copies, memory_order_relaxed);
     if (wish >= 0) return !wish;
-#if ASP_X86
-    __builtin_cpu_init();
-    return __builtin_cpu_is("amd");
-#else
-    return 0;
-#endif
+    return asp_is_amd();
 }
 
 void asp_force_copies(int copies) { atomic_store_explicit(&forced_copies, copies, memory_order_relaxed); }

@@ -59,10 +59,14 @@ ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, V real
     }
 }
 
-ASP_INLINE void NAME(fetch_row)(const int nv, const R *b)
+/* Fetch a row of B: into the first cache, or, what will be read long after, only into the second. */
+ASP_INLINE void NAME(fetch_row)(const int nv, const int fetch, const R *b)
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL)
-        __builtin_prefetch((const char *)b + v * VL * RBYTES);
+    {
+        if (fetch == FETCH_FAR) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
+        else __builtin_prefetch((const char *)b + v * VL * RBYTES);
+    }
 }
 
 /* sum += A[i] B for the nonzeros [k, stop) of one row; rows of B named `ahead` nonzeros later are fetched meanwhile
@@ -89,13 +93,13 @@ ASP_INLINE void NAME(add_row)(const int nv, const int kind, const int fetch, con
         }
         ASP_UNROLL for (int s = 0; s < sets; s++)
         {
-            if (fetch) NAME(fetch_row)(nv, B + indices[k + s + ahead] * ldb);
+            if (fetch) NAME(fetch_row)(nv, fetch, B + indices[k + s + ahead] * ldb);
             NAME(add_entry)(nv, kind, NAME(row_of)(B, indices[k + s], ldb), a[s], masks, sum + s * nv);
         }
     }
 #endif
     for (; k < stop; k++) {
-        if (fetch) NAME(fetch_row)(nv, B + indices[k + ahead] * ldb);
+        if (fetch) NAME(fetch_row)(nv, fetch, B + indices[k + ahead] * ldb);
 #if WORDS == 2
         NAME(add_entry)(nv, kind, NAME(row_of)(B, indices[k], ldb), data + 2 * k, masks, SUMS);
 #else
@@ -169,6 +173,7 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
+    const int way = args->fetch;
     const int32_t *const places = args->places;
     NAME(masks) masks;
     masks.back = v_mask(lanes);
@@ -202,8 +207,12 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
         V imaginary[TILE_MOST];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
-        if (prefetch && stop <= prefetch_end) NAME(add_row)(nv, kind, 1, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
-        else NAME(add_row)(nv, kind, 0, indices, data, 0, k, stop, B, ldb, masks, SUMS);
+        const int fetch = prefetch && stop <= prefetch_end ? way : FETCH_NONE;
+        if (fetch == FETCH_FAR)
+            NAME(add_row)(nv, kind, FETCH_FAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+        else if (fetch)
+            NAME(add_row)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+        else NAME(add_row)(nv, kind, FETCH_NONE, indices, data, 0, k, stop, B, ldb, masks, SUMS);
 #if WORDS == 2
         NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, accumulate);
 #else
@@ -287,7 +296,12 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #endif
     static const tile tiles[][1 + JOINED] = {TILE_CASES(CASE)};
 #undef CASE
-    const int64_t width = args->n_vecs * WORDS, late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
+    const int64_t width = args->n_vecs * WORDS;
+    int whole = WHOLE;
+#if WORDS == 1
+    const int64_t late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
+    if (args->stream && late && v_can_join(late)) whole = JOINED;
+#endif
 #if WORDS == 1 && defined(V_SHIFTS)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_alike = lead == late && args->ldc % VL == 0; /* C's lines end where B's do */
@@ -297,7 +311,6 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         return;
     }
 #endif
-    const int whole = args->stream && late && v_can_join(late) ? JOINED : WHOLE;
     for (int64_t j = 0; j < width;) {
         const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
         const int nv = (int)((left + passes - 1) / passes);

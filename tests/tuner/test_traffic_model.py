@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from autosparse.tuner import spaces
 from autosparse.tuner.generators import generate
-from autosparse.tuner.model import TrafficModel
+from autosparse.tuner.model import CROWDED, TrafficModel, behind_runtime
+from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.statistics import Locality, pattern_facts
 from autosparse.tuner.traits import Traits
 
@@ -44,6 +47,20 @@ def test_times_and_order_are_those_of_one_schedule_after_the_other(family, n_col
     for times in (found, wanted):  # ties and last bits aside
         times[:] = [float(f"{one:.12e}") for one in times]
     assert sorted(range(len(found)), key=found.__getitem__) == sorted(range(len(wanted)), key=wanted.__getitem__)
+
+
+def test_generated_kernels_fall_behind_where_the_runtime_alone_stores_past_the_last_cache():
+    for columns, crowded in ((256, True), (1, False), (2, False)):
+        times = {}
+        for cpu in ("AMD EPYC", "fake"):
+            target = dataclasses.replace(SMALL, cpu=cpu)
+            problem = problem_of("rmat", columns, transposed=False, dtype="float32", target=target)
+            schedules = (None, *spaces.candidates(problem, _native.supports))
+            times[cpu] = TrafficModel(pattern_facts(problem.matrix)).rank(problem, schedules)
+            assert behind_runtime(problem) == (CROWDED if crowded and cpu == "AMD EPYC" else 1.0)
+        is_runtimes = [one is None or one.dense_split("j") == WHOLE_ROW for one in schedules]
+        for theirs, ours, ready in zip(times["AMD EPYC"], times["fake"], is_runtimes, strict=True):
+            assert theirs == pytest.approx(ours * (CROWDED if crowded and not ready else 1.0), rel=1e-14)
 
 
 def test_what_is_remembered_of_schedules_is_theirs():
