@@ -349,8 +349,11 @@ class Search:
         )
 
     def _effort_made(self) -> Effort:
-        """What the result is worth: as asked once something was measured, the model's word once it was asked."""
-        if self.measured_s:
+        """What the result is worth: as asked once something was measured, or nothing was worth measuring.
+
+        Where all that was worth it failed, or had no room, it is the model's word only: the next search tries again.
+        """
+        if self.measured_s or (self.finished and not self.trials):
             return self.effort
         return min(self.effort, Effort.ESTIMATE, key=lambda one: one.rank) if self.finished else Effort.OFF
 

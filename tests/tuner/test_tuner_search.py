@@ -235,6 +235,18 @@ def test_model_order_decides_who_is_measured() -> None:
     assert set(first[1:]) <= set(space.neighbours(problem, hopeful, any_schedule))  # all others were hopeless
 
 
+@pytest.mark.parametrize("effort", [Effort.ESTIMATE, Effort.MEASURE])
+def test_a_search_that_finds_nothing_worth_measuring_is_over(effort: Effort) -> None:
+    """Else every later process would search again: a plan of less effort than is asked for is not taken."""
+    clock = FakeClock()
+    factory = FakeFactory(clock, lambda one: 1e-3)
+    search = make_search(factory, make_problem(), effort=effort, model=FlatModel(lambda one: 4.0))
+    plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
+    assert plan.is_default
+    assert plan.effort == effort.value
+    assert factory.made[1:] == []
+
+
 @pytest.mark.parametrize("budget_s", [0.0, 1e-4, 0.02, 0.1])
 @pytest.mark.parametrize("effort", [Effort.MEASURE, Effort.FULL])
 def test_budget_is_kept(budget_s: float, effort: Effort) -> None:
