@@ -2,28 +2,29 @@
  *
  * A row is cut into vectors from its beginning, or (`lined`) from the first value of a row of Y at the beginning of a
  * cache line, `lead` values in: then no load lies across two lines, each of which would be looked up on its own. What
- * comes before that value and what is left at the end are vectors in part; their other lanes are not read.
+ * comes before that value and what is left at the end are one vector then, of two loads.
  */
 
 #if ASP_X86 && VBYTES == 64
 #define G_LINED 1
 #if IS_FLOAT
-#define LOAD_SOME(p, mask) ((VEC)_mm512_maskz_loadu_ps((__mmask16)(mask), p))
+#define LOAD_BOTH(a, from_a, b) \
+    ((VEC)_mm512_mask_loadu_ps(_mm512_maskz_loadu_ps((__mmask16)(from_a), a), (__mmask16)~(from_a), b))
 #else
-#define LOAD_SOME(p, mask) ((VEC)_mm512_maskz_loadu_pd((__mmask8)(mask), p))
+#define LOAD_BOTH(a, from_a, b) \
+    ((VEC)_mm512_mask_loadu_pd(_mm512_maskz_loadu_pd((__mmask8)(from_a), a), (__mmask8)~(from_a), b))
 #endif
 #else
 #define G_LINED 0
-#define LOAD_SOME(p, mask) LOAD(p) /* not used */
+#define LOAD_BOTH(a, from_a, b) LOAD(b) /* not used */
 #endif
 
-/* Vector v of the row at p, of n_full that a row cut from its beginning has. */
+/* Vector v of the n_full of the row at p. */
 ASP_INLINE VEC NAME(part)(const R *p, int64_t v, int64_t n_full, int64_t lead, int lined)
 {
     if (!lined) return LOAD(p + v * W);
-    if (v == n_full) return LOAD_SOME(p + lead - W, -1 << (W - lead));
-    if (v == n_full - 1) return LOAD_SOME(p + lead + v * W, (1 << (W - lead)) - 1);
-    return LOAD(p + lead + v * W);
+    if (v < n_full - 1) return LOAD(p + lead + v * W);
+    return LOAD_BOTH(p + lead + v * W, (1 << (W - lead)) - 1, p + lead - W);
 }
 
 ASP_INLINE QUAD NAME(first4)(const R *p, int n)
@@ -91,10 +92,9 @@ ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int 
     const R *y[4];
     VEC sum[4];
     for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
-    for (int l = 0; l < n; ++l) sum[l] = x[0] * NAME(part)(y[l], 0, n_full, j->lead, lined);
-    for (int l = n; l < 4; ++l) sum[l] = (VEC){0};
+    for (int l = 0; l < 4; ++l) sum[l] = (VEC){0}; /* and no product: additions in one order, whoever computes the row */
     G_UNROLL_ROW
-    for (int64_t v = 1; v < n_full + lined; ++v)
+    for (int64_t v = 0; v < n_full; ++v)
         for (int l = 0; l < n; ++l) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
     QUAD dots = FOLD4(sum[0], sum[1], sum[2], sum[3]);
     if (!plain) dots *= j->alpha;
@@ -105,13 +105,19 @@ ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int 
         for (int l = 0; l < n; ++l) j->out[p + l] = dots[l];
 }
 
+/* Into the second cache. */
+ASP_INLINE void NAME(fetch)(const R *row, int64_t n_bytes)
+{
+    for (int64_t at = 0; at < n_bytes; at += LINE) __builtin_prefetch((const char *)row + at, 0, 2);
+}
+
 ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n)
 {
     if (p > last) return;
     for (int l = 0; l < n; ++l) {
         const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
         if (j->is_crowded) {
-            for (int64_t at = 0; at < j->ahead_bytes; at += LINE) __builtin_prefetch((const char *)y + at, 0, 2);
+            NAME(fetch)(y, j->ahead_bytes);
             continue;
         }
         __builtin_prefetch(y);
@@ -140,9 +146,9 @@ ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int
 ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
                               int lined, int plain)
 {
-    VEC x[MOST_VECTORS + 1];
+    VEC x[MOST_VECTORS];
     G_UNROLL_ROW
-    for (int64_t v = 0; v < n_full + lined; ++v) x[v] = NAME(part)(j->X + row * j->ldx, v, n_full, j->lead, lined);
+    for (int64_t v = 0; v < n_full; ++v) x[v] = NAME(part)(j->X + row * j->ldx, v, n_full, j->lead, lined);
 #if G_LINED && IS_FLOAT
     for (; n_full <= 4 && !lined && p + 8 <= stop; p += 8) {
         NAME(ask)(j, p, last, 8);
@@ -158,6 +164,78 @@ ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, in
     case 3: NAME(some)(j, x, p, 3, n_full, lined, plain); break;
     case 2: NAME(some)(j, x, p, 2, n_full, lined, plain); break;
     case 1: NAME(some)(j, x, p, 1, n_full, lined, plain); break;
+    default: break;
+    }
+}
+
+ASP_INLINE void NAME(twin_step)(const NAME(row_job) *j, const R *const *x, const R *const *y, VEC (*sum)[4], int n,
+                                int64_t v, int64_t n_full, int lined)
+{
+    VEC mine[TWINS];
+    for (int r = 0; r < TWINS; ++r) mine[r] = NAME(part)(x[r], v, n_full, j->lead, lined);
+    for (int l = 0; l < n; ++l) {
+        VEC theirs = NAME(part)(y[l], v, n_full, j->lead, lined);
+#if ASP_X86 && VBYTES > 16
+        ASP_PIN_VECTOR(theirs); /* compilers would rather read it again for each row */
+#endif
+        for (int r = 0; r < TWINS; ++r) sum[r][l] += mine[r] * theirs;
+    }
+}
+
+/* Results at entries p[r] .. p[r] + n of TWINS rows of X, at x[r], whose entries are in the same columns: each vector of
+ * a row of Y is read once for all of them, and rows of X come from the first cache. */
+ASP_INLINE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, const int64_t *p, int64_t at, int n,
+                                int64_t n_full, int lined, int plain)
+{
+    const R *y[4];
+    VEC sum[TWINS][4];
+    for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p[0] + at + l] * j->ldy;
+    for (int r = 0; r < TWINS; ++r)
+        for (int l = 0; l < 4; ++l) sum[r][l] = (VEC){0};
+    for (int64_t v = 0; v < n_full - lined; ++v) NAME(twin_step)(j, x, y, sum, n, v, n_full, lined);
+    if (lined) NAME(twin_step)(j, x, y, sum, n, n_full - 1, n_full, 1);
+    for (int r = 0; r < TWINS; ++r) {
+        QUAD dots = FOLD4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
+        const int64_t to = p[r] + at;
+        if (!plain) dots *= j->alpha;
+        if (!plain && j->in) dots += j->beta * NAME(first4)(j->in + to, n);
+        if (plain || j->times) dots *= NAME(first4)(j->times + to, n);
+        if (n == 4) STORE4(j->out + to, dots);
+        else
+            for (int l = 0; l < n; ++l) j->out[to + l] = dots[l];
+    }
+}
+
+/* Whether the TWINS rows from `row` on, whose entries begin at p, have entries in the same columns, all before `end`. */
+ASP_INLINE int NAME(are_twins)(const I *indptr, const I *indices, int64_t row, int64_t n_rows, int64_t p, int64_t end)
+{
+    if (row + TWINS > n_rows) return 0;
+    const int64_t n = (int64_t)indptr[row + 1] - p;
+    for (int r = 1; r < TWINS; ++r)
+        if ((int64_t)indptr[row + r + 1] != p + (r + 1) * n || indices[p + r * n] != indices[p]) return 0;
+    if (p != (int64_t)indptr[row] || p + TWINS * n > end) return 0;
+    for (int r = 1; r < TWINS; ++r)
+        if (memcmp(indices + p, indices + p + r * n, (size_t)n * sizeof(I)) != 0) return 0;
+    return 1;
+}
+
+/* TWINS rows from `row` on with n entries each, from p on; the rows of X that follow are fetched. */
+ASP_INLINE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
+                               int64_t n_full, int lined, int plain)
+{
+    const R *x[TWINS];
+    int64_t begin[TWINS], at = 0;
+    for (int r = 0; r < TWINS; ++r) x[r] = j->X + (row + r) * j->ldx, begin[r] = p + r * n;
+    for (int64_t r = row + TWINS; r < asp_min(row + 2 * TWINS, n_rows); ++r)
+        NAME(fetch)(j->X + r * j->ldx, n_full * W * (int64_t)sizeof(R));
+    for (; at + 4 <= n; at += 4) {
+        NAME(ask)(j, begin[TWINS - 1] + at, last, 4);
+        NAME(twin_some)(j, x, begin, at, 4, n_full, lined, plain);
+    }
+    switch (n - at) {
+    case 3: NAME(twin_some)(j, x, begin, at, 3, n_full, lined, plain); break;
+    case 2: NAME(twin_some)(j, x, begin, at, 2, n_full, lined, plain); break;
+    case 1: NAME(twin_some)(j, x, begin, at, 1, n_full, lined, plain); break;
     default: break;
     }
 }
@@ -178,40 +256,40 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
         if (!plain && indices_out) memcpy(indices_out + p, j.indices + p, (size_t)(stop - p) * sizeof(I));
-        if (ahead.rows && row + ahead.rows < s->n_rows) {
-            const char *later = (const char *)(j.X + (row + ahead.rows) * j.ldx);
-            for (int64_t at = 0; at < s->K * (int64_t)sizeof(R); at += LINE) __builtin_prefetch(later + at, 0, 2);
+        if (ahead.rows && row + ahead.rows < s->n_rows)
+            NAME(fetch)(j.X + (row + ahead.rows) * j.ldx, s->K * (int64_t)sizeof(R));
+        if (n_full * W * (int64_t)sizeof(R) >= LONG_BYTES && stop - p >= TWIN_ENTRIES &&
+            NAME(are_twins)(indptr, j.indices, row, s->n_rows, p, end)) {
+            const int64_t n = stop - p;
+            if (!plain && indices_out)
+                memcpy(indices_out + stop, j.indices + stop, (size_t)((TWINS - 1) * n) * sizeof(I));
+            NAME(twin_rows)(&j, row, s->n_rows, p, n, last, n_full, lined, plain);
+            row += TWINS - 1;
+            p += TWINS * n;
+            continue;
         }
         NAME(one_row)(&j, row, p, stop, last, n_full, lined, plain);
         p = stop;
     }
 }
 
-#define G_WIDTH(n)                                                                                             \
-    static ASP_NOINLINE void NAME(rows_##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)             \
+#define G_WIDTH(n, name, lined)                                                                                \
+    static ASP_NOINLINE void NAME(name##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)              \
     {                                                                                                          \
-        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, 0, 1);                                              \
-        else NAME(all_rows)(s, row, p, end, n, 0, 0);                                                          \
+        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, lined, 1);                                          \
+        else NAME(all_rows)(s, row, p, end, n, lined, 0);                                                      \
     }
-G_WIDTH(1)
-G_WIDTH(2)
-G_WIDTH(4)
-G_WIDTH(8)
-G_WIDTH(16)
-#undef G_WIDTH
-
+G_WIDTH(1, rows_, 0)
+G_WIDTH(2, rows_, 0)
+G_WIDTH(4, rows_, 0)
+G_WIDTH(8, rows_, 0)
+G_WIDTH(16, rows_, 0)
 #if G_LINED
-#define G_WIDTH(n)                                                                                             \
-    static ASP_NOINLINE void NAME(lined_##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)            \
-    {                                                                                                          \
-        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, 1, 1);                                              \
-        else NAME(all_rows)(s, row, p, end, n, 1, 0);                                                          \
-    }
-G_WIDTH(4)
-G_WIDTH(8)
-G_WIDTH(16)
-#undef G_WIDTH
+G_WIDTH(4, lined_, 1)
+G_WIDTH(8, lined_, 1)
+G_WIDTH(16, lined_, 1)
 #endif
+#undef G_WIDTH
 
 static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 {
@@ -235,5 +313,5 @@ static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 }
 #undef FOLD4
 #undef IS_PLAIN
-#undef LOAD_SOME
+#undef LOAD_BOTH
 #undef G_LINED

@@ -41,6 +41,20 @@ def patterns():
         (np.ones(5), np.array([2, 2, 0, 2, 1]), np.array([0, 3, 3, 5])), shape=(3, 4)
     )  # unsorted and repeated
     yield "repeated", repeated
+    yield "twins", twins(rng)
+
+
+def twins(rng):
+    """Rows whose entries are in the same columns: two, three, four and seven in a row, of 1 to 45 entries, not sorted;
+    and rows that are like those before them in their length and their first columns only."""
+    rows = []
+    for n in (1, 3, 4, 5, 6, 7, 8, 21, 45):
+        for n_rows in (3, 2, 4, 7, 1):
+            rows += n_rows * [rng.permutation(67)[:n]]
+            rows.append(np.append(rows[-1][:-1], rng.permutation(67)[:1]))
+        rows.append(np.empty(0, int))
+    lengths, columns = [len(row) for row in rows], np.concatenate(rows)
+    return scipy.sparse.csr_array((np.ones(columns.size), columns, np.cumsum([0, *lengths])), shape=(len(rows), 67))
 
 
 PATTERNS = dict(patterns())
@@ -79,19 +93,22 @@ def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
         np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y.T), rtol=0, atol=TOLERANCE[dtype] * width)
 
 
-@pytest.mark.parametrize("width", [4, 8, 20, 32, 256])
+@pytest.mark.parametrize("width", [4, 8, 20, 32, 128, 256])
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-def test_sampled_dots_scale_and_add(dtype, width, isa):
-    pattern = structure("random", "int32")
-    X, Y, base = numbers((37, width), dtype, 1), numbers((41, width), dtype, 2), numbers(pattern.nnz, dtype, 3)
+@pytest.mark.parametrize("name", ["random", "twins"])
+def test_sampled_dots_scale_and_add(name, dtype, width, isa):
+    pattern = structure(name, "int32")
+    n_rows, n_cols = pattern.shape
+    X, Y = numbers((n_rows, width), dtype, 1), numbers((n_cols, width), dtype, 2)
+    base = numbers(pattern.nnz, dtype, 3)
     alpha, beta = (0.7 + 0.2j, -1.5 + 0.3j) if np.dtype(dtype).kind == "c" else (0.7, -1.5)
     rows, cols = entries(pattern)
     want = alpha * np.einsum("pk,pk->p", X[rows], Y[cols]) + beta * base
     out = base.copy()  # in place
     scale = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
     status = lib.asp_sddmm(
-        *codes(X, pattern), 37, 41, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz, pointer(X), width,
-        pointer(Y), width, width, 1, scale, pointer(out), pointer(out), 2,
+        *codes(X, pattern), n_rows, n_cols, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz, pointer(X),
+        width, pointer(Y), width, width, 1, scale, pointer(out), pointer(out), 2,
     )  # fmt: skip
     assert status == 0
     np.testing.assert_allclose(out, want, rtol=0, atol=width * TOLERANCE[dtype])
@@ -111,7 +128,7 @@ def test_sampled_dots_read_no_value_twice_and_none_beside(isa):
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
     """Rows of Y anywhere in a cache line, nan beside them: whole rows of vectors are cut at the lines."""
-    for name in ("random", "dense"):
+    for name in ("random", "dense", "twins"):
         pattern = structure(name, "int32")
         for width in (16, 32, 64, 128, 256):
             X = np.random.default_rng(1).integers(-3, 4, (pattern.n_rows, width)).astype(dtype)
@@ -123,6 +140,24 @@ def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
                 moved = room[start : start + Y.size].reshape(Y.shape)
                 moved[...] = Y
                 np.testing.assert_array_equal(sddmm.sample(pattern, X, moved), want)
+
+
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_sampled_dots_of_twins_have_the_bits_of_each_row_alone(dtype, index_dtype, isa):
+    """However threads share the rows, which cuts some groups in two."""
+    pattern = structure("twins", index_dtype)
+    most = 16 * max((16, 32, 64)[isa] // np.dtype(dtype).itemsize, 4)  # of a row that registers hold
+    for width in (width for width in (32, 64, 128, 256) if width <= most):
+        X, Y = numbers((pattern.n_rows, width), dtype, 1), numbers((pattern.n_cols, width), dtype, 2)
+        alone = [
+            sddmm.sample(
+                Pattern(1, pattern.n_cols, np.array([0, end - start], index_dtype), pattern.indices[start:end]), x, Y
+            )
+            for start, end, x in zip(pattern.indptr[:-1], pattern.indptr[1:], X[:, np.newaxis], strict=True)
+        ]
+        for threads in (1, 2, 3, 5):
+            np.testing.assert_array_equal(sddmm.sample(pattern, X, Y, threads=threads), np.concatenate(alone))
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 5, 8, 16])
