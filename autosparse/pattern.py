@@ -59,6 +59,13 @@ class Pattern:
         return runtime_api.sparsity_hash(self.shape, self.indptr, self.indices[: self.nnz])
 
     @functools.cached_property
+    def has_twins(self) -> bool:
+        """Whether three rows in turn have their entries in the same columns, as it seems from a few places."""
+        from autosparse._native import runtime_api
+
+        return runtime_api.available and runtime_api.has_twins(self.indptr, self.indices)
+
+    @functools.cached_property
     def row_lengths(self) -> NDArray[np.int64]:
         """Stored entries of each row, (n_rows,)."""
         return np.diff(self.indptr).astype(np.int64, copy=False)

@@ -218,16 +218,23 @@ CROWDED: Final = 1.3
 """Geometric mean over 23 matrices, 256 columns (docs/adr/0021-past-the-last-cache.md)."""
 
 
-def behind_runtime(problem: Problem) -> float:
-    """Time of a generated kernel for a wide product over that of the runtime's loops, because of the last cache.
+TWINS: Final = 1.3
+"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/adr/0022-twins.md)."""
 
-    Where it takes what other caches throw out the runtime stores large results past it, which generated kernels do not.
+
+def behind_runtime(problem: Problem) -> float:
+    """Time of a generated kernel for a wide product over that of the runtime's loops, for what only these do.
+
+    Where the last cache takes what other caches throw out they store large results past it; and they compute three rows
+    with the same columns together (of the blocks that generated kernels have instead the model knows).
     """
     target = problem.target
     dense_bytes = (
         (problem.matrix.n_rows + problem.matrix.n_cols) * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     )
-    return CROWDED if target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes else 1.0
+    is_crowded = target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes
+    has_twins = not problem.transposed and problem.matrix.has_twins
+    return (CROWDED if is_crowded else 1.0) * (TWINS if has_twins else 1.0)
 
 
 SCATTER_S: Final = 0.6e-9

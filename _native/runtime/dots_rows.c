@@ -3,14 +3,13 @@
  */
 #include "graph_common.h"
 #include "matmul.h"
+#include "twins.h"
 
 #if ASP_X86
 #include <immintrin.h>
 #endif
 
 enum {
-    TWINS = 3,        /* rows with entries in the same columns that are computed together: three unknowns per node */
-    TWIN_ENTRIES = 4, /* in such a row, at least */
     MOST_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
     LINE = 64,
     LONG_BYTES = 512,    /* rows of Y from which their beginnings are asked for early, few entries ahead */

@@ -132,8 +132,8 @@ ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int
     const R *y[8];
     VEC sum[8];
     for (int l = 0; l < 8; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
-    for (int l = 0; l < 8; ++l) sum[l] = x[0] * LOAD(y[l]);
-    for (int64_t v = 1; v < n_full; ++v)
+    for (int l = 0; l < 8; ++l) sum[l] = (VEC){0};
+    for (int64_t v = 0; v < n_full; ++v)
         for (int l = 0; l < 8; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
     __m256 dots = NAME(sums_of_8)(sum);
     if (!plain) dots = _mm256_mul_ps(dots, _mm256_set1_ps(j->alpha));
@@ -206,19 +206,6 @@ ASP_INLINE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, const
     }
 }
 
-/* Whether the TWINS rows from `row` on, whose entries begin at p, have entries in the same columns, all before `end`. */
-ASP_INLINE int NAME(are_twins)(const I *indptr, const I *indices, int64_t row, int64_t n_rows, int64_t p, int64_t end)
-{
-    if (row + TWINS > n_rows) return 0;
-    const int64_t n = (int64_t)indptr[row + 1] - p;
-    for (int r = 1; r < TWINS; ++r)
-        if ((int64_t)indptr[row + r + 1] != p + (r + 1) * n || indices[p + r * n] != indices[p]) return 0;
-    if (p != (int64_t)indptr[row] || p + TWINS * n > end) return 0;
-    for (int r = 1; r < TWINS; ++r)
-        if (memcmp(indices + p, indices + p + r * n, (size_t)n * sizeof(I)) != 0) return 0;
-    return 1;
-}
-
 /* TWINS rows from `row` on with n entries each, from p on; the rows of X that follow are fetched. */
 ASP_INLINE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
                                int64_t n_full, int lined, int plain)
@@ -258,15 +245,17 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
         if (!plain && indices_out) memcpy(indices_out + p, j.indices + p, (size_t)(stop - p) * sizeof(I));
         if (ahead.rows && row + ahead.rows < s->n_rows)
             NAME(fetch)(j.X + (row + ahead.rows) * j.ldx, s->K * (int64_t)sizeof(R));
-        if (n_full * W * (int64_t)sizeof(R) >= LONG_BYTES && stop - p >= TWIN_ENTRIES &&
-            NAME(are_twins)(indptr, j.indices, row, s->n_rows, p, end)) {
-            const int64_t n = stop - p;
-            if (!plain && indices_out)
-                memcpy(indices_out + stop, j.indices + stop, (size_t)((TWINS - 1) * n) * sizeof(I));
-            NAME(twin_rows)(&j, row, s->n_rows, p, n, last, n_full, lined, plain);
-            row += TWINS - 1;
-            p += TWINS * n;
-            continue;
+        const int is_wide = n_full * W * (int64_t)sizeof(R) >= LONG_BYTES;
+        if (is_wide && p == (int64_t)indptr[row] && row + TWINS <= s->n_rows && (int64_t)indptr[row + TWINS] <= end) {
+            const int64_t n = ASP_TWINS_OF(I)(indptr, j.indices, row);
+            if (n > 0) {
+                if (!plain && indices_out)
+                    memcpy(indices_out + stop, j.indices + stop, (size_t)((TWINS - 1) * n) * sizeof(I));
+                NAME(twin_rows)(&j, row, s->n_rows, p, n, last, n_full, lined, plain);
+                row += TWINS - 1;
+                p += TWINS * n;
+                continue;
+            }
         }
         NAME(one_row)(&j, row, p, stop, last, n_full, lined, plain);
         p = stop;

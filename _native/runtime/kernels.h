@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 
 #include "common.h"
+#include "twins.h"
 
 /* A row longer than nnz / GIANTS_MOST is split between threads, so that there are fewer of them than this. */
 enum { GIANTS_MOST = 256, GIANT_LEAST = 8192 };
@@ -35,6 +36,7 @@ typedef struct {
     int asked;            /* prefetch is the caller's */
     int fetch;            /* spmm only: into which cache, a FETCH_ */
     int stream;           /* store C past the caches */
+    int has_twins;        /* spmm only: it is worth while to look for them (twins.h) */
     int64_t giant_length; /* rows longer than this are left out and noted in giants */
     asp_giants *giants;
 } asp_args;

@@ -26,6 +26,7 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #define REST_CASES CASES_7 /* fewer reals than a vector holds */
 #define TILE_MOST_REAL 12
 #define TILE_CASES_REAL CASES_12
+#define TWIN_REGISTERS 16
 #define TILE_MOST_COMPLEX 6
 #define TILE_CASES_COMPLEX CASES_6
 #include "kernels_all.h"

@@ -26,6 +26,7 @@
 #define TILE_CASES_REAL CASES_16
 #define SHIFT_LEAST 3 /* vectors of a shifted tile */
 #define SHIFT_CASES SHIFTS_17
+#define TWIN_REGISTERS 32
 #define TILE_MOST_COMPLEX 8
 #define TILE_CASES_COMPLEX CASES_8
 #include "kernels_all.h"

@@ -11,6 +11,12 @@
 #define SETS(nv) ((nv) == 1 ? 4 : (nv) <= 4 ? 2 : 1)
 #endif
 
+#if WORDS == 1 && defined(TWIN_REGISTERS)
+#define TWIN_TILES 1
+#else
+#define TWIN_TILES 0
+#endif
+
 /* How a tile's vectors lie: all whole; the last one in part; whole ones that are stored to C past the caches across its
  * boundaries; or the first one and the last one in part, because vectors are cut where B's cache lines end. NumPy's
  * arrays begin 16 bytes into a line: each load of a whole vector would lie in two lines, and L1 be asked twice. */
@@ -158,10 +164,14 @@ ASP_INLINE void NAME(stream_shifted)(const int nv, NAME(joined) *out, R *c, NAME
 }
 #endif
 
+#if TWIN_TILES
+#include "spmm_twins_body.h"
+#endif
+
 /* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless in part), its first
  * one lacks `lead` of them (0 unless shifted; j is what the first lane would be). */
-ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, int64_t begin, int64_t end, int64_t j,
-                           int lanes, int lead)
+ASP_INLINE void NAME(tile)(const int nv, const int kind, const int has_twins, const asp_args *args, int64_t begin,
+                           int64_t end, int64_t j, int lanes, int lead)
 {
     /* Copies: a store to C could change what args points at, as far as the compiler knows. */
     const I *indptr = args->indptr, *indices = args->indices;
@@ -188,6 +198,12 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
 #endif
+#if TWIN_TILES
+    V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed, */
+    int n_waiting = 0;             /* of which so many are not stored yet */
+#else
+    (void)has_twins;
+#endif
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = indptr[i], stop = indptr[i + 1];
         R *const c = C + (places ? places[i] : i) * ldc;
@@ -207,8 +223,31 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
         V imaginary[TILE_MOST];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
+#if TWIN_TILES
+        if (has_twins && !n_waiting && i + TWINS <= end) {
+            const int64_t n = ASP_TWINS_OF(I)(indptr, indices, i);
+            if (n > 0 && n <= giant) {
+                const int fetch = prefetch && k + TWINS * n <= prefetch_end ? way : FETCH_NONE;
+                if (fetch == FETCH_FAR)
+                    NAME(twin_rows)(nv, kind, FETCH_FAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
+                else if (fetch)
+                    NAME(twin_rows)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
+                else NAME(twin_rows)(nv, kind, FETCH_NONE, indices, data, 0, k, n, B, ldb, masks, twins);
+                n_waiting = TWINS;
+            }
+        }
+        const int is_summed = n_waiting > 0;
+        if (is_summed) {
+            ASP_UNROLL for (int v = 0; v < nv; v++) sum[v] = twins[TWINS - n_waiting][v];
+            n_waiting--;
+        }
+#else
+        const int is_summed = 0;
+#endif
         const int fetch = prefetch && stop <= prefetch_end ? way : FETCH_NONE;
-        if (fetch == FETCH_FAR)
+        if (is_summed) {
+            /* with the twins before it */
+        } else if (fetch == FETCH_FAR)
             NAME(add_row)(nv, kind, FETCH_FAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else if (fetch)
             NAME(add_row)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
@@ -253,7 +292,18 @@ ASP_INLINE void NAME(tile)(const int nv, const int kind, const asp_args *args, i
 
 #define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes, int lead
 #define KIND(nv, name, kind) \
-    static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, args, begin, end, j, lanes, lead); }
+    static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, 0, args, begin, end, j, lanes, lead); }
+/* As these, for matrices with twins: looking for them costs others up to a tenth. */
+#if TWIN_TILES
+#define KIND_OF_TWINS(nv, name, kind)                                \
+    static ASP_NOINLINE void NAME(name##_twins_##nv)(TILE_ARGUMENTS) \
+    {                                                                \
+        NAME(tile)(nv, kind, 1, args, begin, end, j, lanes, lead);   \
+    }
+#define CASE(nv) KIND_OF_TWINS(nv, whole, WHOLE) KIND_OF_TWINS(nv, joined, JOINED)
+TILE_CASES(CASE)
+#undef CASE
+#endif
 #if WORDS == 2
 #define CASE(nv) KIND(nv, whole, WHOLE) KIND(nv, masked, MASKED)
 #else
@@ -265,12 +315,17 @@ TILE_CASES(CASE)
 #define CASE(nv) KIND(nv, shifted, SHIFTED)
 SHIFT_CASES(CASE)
 #undef CASE
+#if TWIN_TILES
+#define CASE(nv) KIND_OF_TWINS(nv, shifted, SHIFTED)
+SHIFT_CASES(CASE)
+#undef CASE
+#endif
 
 /* The product with vectors cut at B's cache lines, whose rows all begin `lead` reals into one. */
 static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end, int lead)
 {
-    static void (*const tiles[])(TILE_ARGUMENTS) = {
-#define CASE(nv) NAME(shifted_##nv),
+    static void (*const tiles[][2])(TILE_ARGUMENTS) = {
+#define CASE(nv) {NAME(shifted_##nv), NAME(shifted_twins_##nv)},
         SHIFT_CASES(CASE)
 #undef CASE
     };
@@ -278,13 +333,14 @@ static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end,
     int64_t first = 0;
     for (int64_t left = args->n_vecs / VL + 1; left > 0;) { /* vectors */
         const int64_t passes = (left + MOST - 1) / MOST, nv = (left + passes - 1) / passes;
-        tiles[nv - SHIFT_LEAST](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
+        tiles[nv - SHIFT_LEAST][args->has_twins](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
         first += nv;
         left -= nv;
     }
 }
 #endif
 #undef KIND
+#undef KIND_OF_TWINS
 
 static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 {
@@ -298,6 +354,11 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #undef CASE
     const int64_t width = args->n_vecs * WORDS;
     int whole = WHOLE;
+#if TWIN_TILES
+#define CASE(nv) {NAME(whole_twins_##nv), NAME(joined_twins_##nv)},
+    static const tile twin_tiles[][2] = {TILE_CASES(CASE)};
+#undef CASE
+#endif
 #if WORDS == 1
     const int64_t late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
     if (args->stream && late && v_can_join(late)) whole = JOINED;
@@ -316,11 +377,17 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
-        tiles[nv - 1][lanes < VL ? MASKED : whole](args, begin, end, j, lanes, 0);
+        tile one = tiles[nv - 1][lanes < VL ? MASKED : whole];
+#if TWIN_TILES
+        if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1][whole == JOINED];
+#endif
+        one(args, begin, end, j, lanes, 0);
         j += covered;
     }
     if (args->stream) ASP_STREAM_END();
 }
+#undef TWIN_MOST
+#undef TWIN_TILES
 #undef TILE_ARGUMENTS
 #undef LOAD_PART
 #undef SUMS

@@ -48,6 +48,19 @@ def with_lengths(lengths: np.ndarray, n_cols: int, rng: np.random.Generator) -> 
     return sp.csr_matrix((np.ones(indptr[-1]), indices, indptr), shape=(len(lengths), n_cols))
 
 
+def with_twins(rng: np.random.Generator, n_cols: int) -> sp.csr_matrix:
+    """Rows in turn with entries in the same columns: two to seven of them, of 1 to 45 entries, unsorted; and rows that
+    are like those before them only in their length and first column."""
+    rows: list[np.ndarray] = []
+    for n in (1, 3, 4, 5, 6, 7, 8, 21, 45):
+        for n_rows in (3, 2, 4, 7, 1):
+            rows += n_rows * [rng.integers(0, n_cols, n)]
+            rows.append(np.append(rows[-1][:-1], rng.integers(0, n_cols, 1)))
+        rows.append(np.empty(0, int))
+    indptr = np.cumsum([0, *map(len, rows)]).astype(np.int32)
+    return sp.csr_matrix((np.ones(indptr[-1]), np.concatenate(rows), indptr), shape=(len(rows), n_cols))
+
+
 def patterns() -> dict[str, sp.csr_matrix]:
     """Small matrices, one for each way in which rows can be laid out."""
     rng = np.random.default_rng(20)
@@ -65,6 +78,8 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "wide": with_lengths(rng.integers(0, 6, 37), 4000, rng),
         "tall": with_lengths(rng.integers(0, 6, 3000), 11, rng),
         "one dense row": one_dense_row,
+        "twins": with_twins(rng, 67),
+        "giant twins": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
         "two giant rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
     }
 

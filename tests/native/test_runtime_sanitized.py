@@ -22,6 +22,7 @@ TESTS = (
     "test_runtime_panels.py",
     "test_runtime_shifts.py",
     "test_runtime_structure.py",
+    "test_runtime_twins.py",
     "test_runtime_pool.py",
     "test_runtime_memory.py",
     "test_slices.py",

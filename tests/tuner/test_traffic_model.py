@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
+import scipy.sparse
 from autosparse.tuner import spaces
 from autosparse.tuner.generators import generate
-from autosparse.tuner.model import CROWDED, TrafficModel, behind_runtime
+from autosparse.tuner.model import CROWDED, TWINS, TrafficModel, behind_runtime
 from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.statistics import Locality, pattern_facts
 from autosparse.tuner.traits import Traits
 
 from autosparse import _native
+from autosparse.pattern import Pattern
 from autosparse.problem import Problem
 from autosparse.target import Target
 from tests.tuner.traffic import PlainTrafficModel
@@ -61,6 +64,18 @@ def test_generated_kernels_fall_behind_where_the_runtime_alone_stores_past_the_l
         is_runtimes = [one is None or one.dense_split("j") == WHOLE_ROW for one in schedules]
         for theirs, ours, ready in zip(times["AMD EPYC"], times["fake"], is_runtimes, strict=True):
             assert theirs == pytest.approx(ours * (CROWDED if crowded and not ready else 1.0), rel=1e-14)
+
+
+def test_generated_kernels_fall_behind_where_the_runtime_computes_rows_together():
+    mesh = scipy.sparse.random_array((60, 60), density=0.1, random_state=np.random.default_rng(5)) + scipy.sparse.eye(
+        60
+    )
+    three = scipy.sparse.csr_array(scipy.sparse.kron(mesh, np.ones((3, 3))))
+    for transposed, factor in ((False, TWINS), (True, 1.0)):
+        plain = problem_of("rmat", 32, transposed=transposed, dtype="float32", target=SMALL)
+        assert behind_runtime(plain) == 1.0
+        pattern = Pattern(*three.shape, three.indptr, three.indices)
+        assert behind_runtime(dataclasses.replace(plain, pattern=pattern)) == factor
 
 
 def test_what_is_remembered_of_schedules_is_theirs():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from autosparse.tuner.model import CALIBRATED_LANES, LINE_BYTES, SCATTER_S, MachineRates, VectorRates
+from autosparse.tuner.model import CALIBRATED_LANES, LINE_BYTES, SCATTER_S, MachineRates, VectorRates, behind_runtime
 from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.statistics import Locality, PatternFacts
 
@@ -33,10 +33,13 @@ class PlainTrafficModel:
     def seconds(self, problem: Problem, one: SuperSchedule | None) -> float:
         """One product on the problem's threads."""
         shape = _Shape.of(one, self.facts)
-        compute = self._vector_s if problem.n_dense_cols == 1 else self._wide_s
+        is_vector = problem.n_dense_cols == 1
+        compute = self._vector_s if is_vector else self._wide_s
+        is_runtimes = one is None or one.dense_split("j") == WHOLE_ROW
+        behind = 1.0 if is_vector or is_runtimes else behind_runtime(problem)
         # Two threads on two cores gain about 1.7: they share what lies behind the second cache level.
         speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
-        return compute(problem, one, shape) / speedup
+        return behind * compute(problem, one, shape) / speedup
 
     def _vector_s(self, problem: Problem, one: SuperSchedule | None, shape: _Shape) -> float:
         """Instructions or traffic, whichever takes longer: a vector product overlaps them."""
