@@ -1,0 +1,99 @@
+"""Laws of the race between kernels, with times made of arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from autosparse.tuner.measure import Race, RaceRule, spread, timed_s
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.tuner.fakes import FakeClock, Noise
+
+
+def run_race(times_s: Sequence[float], *, seed: int, level: float, rule: RaceRule | None = None) -> Race:
+    race, noise = Race(len(times_s), rule or RaceRule()), Noise(seed, level=level)
+    while (turn := race.next_entrant()) is not None:
+        race.add(times_s[turn] * noise.factor())
+    return race
+
+
+@given(
+    times=st.lists(st.floats(0.3, 3.0), min_size=1, max_size=6),
+    seed=st.integers(0, 10**6),
+    level=st.sampled_from([0.0, 0.02, 0.1]),
+)
+def test_race_never_crowns_an_entrant_much_slower_than_the_default(times: list[float], seed: int, level: float) -> None:
+    race = run_race([1.0, *times], seed=seed, level=level)
+    assert [1.0, *times][race.winner()] <= 1.0 + level
+    assert race.n_rounds <= race.rule.max_rounds
+
+
+@given(others=st.lists(st.floats(0.85, 3.0), max_size=5), best=st.floats(0.2, 0.7), seed=st.integers(0, 10**6))
+@settings(max_examples=200)
+def test_race_finds_a_clear_winner_under_noise(others: list[float], best: float, seed: int) -> None:
+    times = [1.0, *others, best]
+    assert run_race(times, seed=seed, level=0.03).winner() == len(times) - 1
+
+
+def test_race_on_a_machine_too_busy_to_tell_keeps_the_default() -> None:
+    crowned = [run_race([1.0, 1.03], seed=seed, level=1.0).winner() for seed in range(300)]
+    assert sum(crowned) < 24  # 3 % are invisible in this noise: only luck crowns the challenger
+
+
+def test_race_of_equals_keeps_the_default() -> None:
+    crowned = [run_race([1.0, 1.0, 1.0, 1.0], seed=seed, level=0.02).winner() for seed in range(200)]
+    assert sum(one != 0 for one in crowned) <= 4
+
+
+def test_race_survives_drift_that_hits_everyone() -> None:
+    race, speed = Race(3), 1.0
+    while (turn := race.next_entrant()) is not None:
+        speed *= 1.1  # the machine gets slower with every sample
+        race.add([1.0, 1.4, 0.7][turn] * speed)
+    assert race.winner() == 2
+
+
+def test_losers_leave_early() -> None:
+    race = run_race([1.0, 5.0, 0.8], seed=1, level=0.01)
+    assert len(race.samples_s[1]) <= RaceRule().first_cut
+    assert race.winner() == 2
+
+
+def test_disqualified_entrant_is_not_asked_again() -> None:
+    race = Race(3)
+    race.add(1.0)
+    race.disqualify(1)
+    turns = []
+    while (turn := race.next_entrant()) is not None:
+        turns.append(turn)
+        race.add(1.0 if turn == 0 else 0.5)
+    assert 1 not in turns
+    assert race.winner() == 2
+
+
+def test_spread_tells_quiet_from_busy() -> None:
+    assert spread([1.0, 1.01, 0.99, 1.0, 1.02]) < 0.05
+    assert spread([1.0, 3.0, 0.9, 8.0, 1.1]) > 0.5
+
+
+def test_short_runs_are_repeated_and_averaged() -> None:
+    clock = FakeClock()
+    assert timed_s(lambda: clock.spend(1e-5), clock=clock) == pytest.approx(1e-5)
+    n_runs = 0
+
+    def run() -> None:
+        nonlocal n_runs
+        n_runs += 1
+        clock.spend(0.5)
+
+    assert timed_s(run, clock=clock) == pytest.approx(0.5)
+    assert n_runs == 1  # a long product is not run again for the sake of the clock
+
+
+def test_a_run_whose_thread_waited_for_its_core_does_not_count() -> None:
+    clock, stalls = FakeClock(), iter([8e-3])
+    seconds = timed_s(lambda: clock.spend(next(stalls, 2e-5)), clock=clock, usual_s=1.8e-5)
+    assert seconds == pytest.approx(2e-5)
+    assert timed_s(lambda: clock.spend(8e-3), clock=clock, usual_s=7e-3) == pytest.approx(8e-3)
