@@ -15,6 +15,7 @@ pytestmark = needs_runtime
 
 COLUMNS = (2, 8, 16, 31, 32, 48, 64, 80, 128, 130, 256, 272)
 
+
 def has_twins(matrix: sp.csr_matrix, index_dtype: str = "int32") -> bool:
     return runtime_api.has_twins(matrix.indptr.astype(index_dtype), matrix.indices.astype(index_dtype))
 
