@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import scipy.sparse as sps
 
-from autosparse.arrays import files, tensors
+from autosparse.arrays import tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.errors import AutosparseError, InputError, InputTypeError
 from autosparse.operand import check_structure
@@ -61,6 +61,8 @@ def csc(obj: Any, shape: tuple[int, int] | None = None, dtype: Any = None, copy:
 
 def _construct(fmt: str, obj: Any, shape: tuple[int, int] | None, dtype: Any, copy: bool) -> Any:
     if isinstance(obj, str | os.PathLike):
+        from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
+
         obj = files.read(Path(obj))
     elif tensors.is_tensor(obj):
         obj = tensors.from_tensor(obj)
