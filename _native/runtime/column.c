@@ -6,6 +6,9 @@
 #if ASP_HAVE_THREADS
 #include <unistd.h>
 #endif
+#if ASP_X86
+#include <cpuid.h>
+#endif
 
 int64_t asp_private_cache_bytes(void)
 {
@@ -38,14 +41,20 @@ int64_t asp_last_cache_bytes(void)
     return bytes;
 }
 
-int asp_is_amd(void)
+int asp_amd_family(void)
 {
+    int family = 0;
 #if ASP_X86
+    static _Atomic int known = -1; /* the instruction that tells takes virtual machines tens of microseconds */
+    family = atomic_load_explicit(&known, memory_order_relaxed);
+    if (family >= 0) return family;
+    unsigned a = 0, b, c, d;
     __builtin_cpu_init();
-    return __builtin_cpu_is("amd");
-#else
-    return 0;
+    const int is_told = __builtin_cpu_is("amd") && __get_cpuid(1, &a, &b, &c, &d);
+    family = !is_told ? 0 : (int)((a >> 8 & 0xf) < 0xf ? a >> 8 & 0xf : 0xf + (a >> 20 & 0xff));
+    atomic_store_explicit(&known, family, memory_order_relaxed);
 #endif
+    return family;
 }
 
 int asp_column_in(asp_column *out, const void *column, int64_t n, int64_t stride, int64_t element_bytes)

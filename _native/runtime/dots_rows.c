@@ -18,23 +18,24 @@ enum {
     FAR_BYTES = 1 << 25,  /* ... and one so far away that asking for more, or for short rows, pays */
     /* Where X and Y crowd the last cache, whole rows of both are asked for long before, into the second cache. */
     CROWDED_BYTES = 16 << 10, /* of Y ahead */
-    CROWDED_ROWS = 4,         /* of X ahead: those of a row that is new make all its sums wait */
+    ROWS_AHEAD = 4,           /* of X: those of a row that is new make all its sums wait */
     CROWDED_ENTRIES = 24      /* in a row on average, from which rows of Y come back soon */
 };
 
-/* What is asked for early: `bytes` of the rows of Y of the entries that are `entries` ahead; unless 0, of the row of X
- * that is `rows` ahead too, all into the second cache. */
+/* What is asked for early: `bytes` of the rows of Y of the entries that are `entries` ahead, into the second cache if
+ * `is_far`; unless 0, the row of X that is `rows` ahead, into the second cache. */
 typedef struct {
-    int64_t bytes, entries, rows;
+    int64_t bytes, entries, rows, is_far;
 } g_ahead;
 
 static g_ahead g_rows_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * (s->dtype == ASP_F32 ? 4 : 8), all = s->n_cols * row;
-    if (row >= LONG_BYTES && s->nnz < CROWDED_ENTRIES * s->n_rows && asp_crowding(s->n_rows, s->n_cols, row) == 2)
-        return (g_ahead){all <= NEAR_BYTES ? 0 : row, asp_max(4, CROWDED_BYTES / row), CROWDED_ROWS};
-    if (row >= LONG_BYTES) return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8, 0};
-    return (g_ahead){all <= FAR_BYTES ? 0 : row, 32, 0};
+    if (row < LONG_BYTES) return (g_ahead){all <= FAR_BYTES ? 0 : row, 32, 0, 0};
+    if (asp_crowding(s->n_rows, s->n_cols, row) == 2 && asp_fetches_far(s->nnz, s->n_rows, CROWDED_ENTRIES))
+        return (g_ahead){all <= NEAR_BYTES ? 0 : row, asp_max(4, CROWDED_BYTES / row), ROWS_AHEAD, 1};
+    if (asp_looks_far()) return (g_ahead){0, 0, ROWS_AHEAD, 0};
+    return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8, 0, 0};
 }
 
 /* Values of every row of Y before its first cache line begins; 0 where they differ, or that is no whole value. */

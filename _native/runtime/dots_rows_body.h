@@ -83,7 +83,7 @@ typedef struct {
     const I *indices;
     const R *X, *Y, *in, *times;
     R *out, alpha, beta;
-    int64_t ldx, ldy, lead, ahead_bytes, ahead, is_crowded;
+    int64_t ldx, ldy, lead, ahead_bytes, ahead, is_far;
 } NAME(row_job);
 
 /* Results at entries p .. p + n; n <= 4 and n_full are constants in every caller. */
@@ -116,7 +116,7 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
     if (p > last) return;
     for (int l = 0; l < n; ++l) {
         const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
-        if (j->is_crowded) {
+        if (j->is_far) {
             NAME(fetch)(y, j->ahead_bytes);
             continue;
         }
@@ -159,7 +159,7 @@ ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, in
         NAME(ask)(j, p, last, 4);
         NAME(some)(j, x, p, 4, n_full, lined, plain);
     }
-    if (j->is_crowded && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
+    if (j->is_far && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
     switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
     case 3: NAME(some)(j, x, p, 3, n_full, lined, plain); break;
     case 2: NAME(some)(j, x, p, 2, n_full, lined, plain); break;
@@ -234,11 +234,11 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
     I *indices_out = s->indices_out;
     const g_ahead ahead = g_rows_ahead(s);
     /* Last entry from which others are asked for. */
-    const int64_t last = ahead.bytes ? (ahead.rows ? s->nnz : end) - ahead.entries - 8 : -1;
+    const int64_t last = ahead.bytes ? (ahead.is_far ? s->nnz : end) - ahead.entries - 8 : -1;
     const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
                              .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
                              .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
-                             .is_crowded = ahead.rows > 0};
+                             .is_far = ahead.is_far};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;

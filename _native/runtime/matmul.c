@@ -17,6 +17,8 @@ enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they
 enum { STREAM_BYTES = 30 << 20 };      /* a result larger than this is not in a cache when it is read again */
 enum { TILE_VECTORS = 16 };             /* of the widest tile */
 enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
+enum { ZEN_5 = 0x1a };                   /* family of its processors, and of later ones */
+enum { FEW_ENTRIES = 8 };               /* in a row on average: too few for Zen 5 to see the rows of B come */
 enum { FAR_AHEAD = 16 };                /* nonzeros: what a caller asks for earlier would not stay in the first cache */
 
 typedef struct {
@@ -139,10 +141,21 @@ void asp_force_crowded(int crowded) { atomic_store_explicit(&forced_crowded, cro
 int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
 {
     const int wish = atomic_load_explicit(&forced_crowded, memory_order_relaxed);
-    if (wish >= 0) return 2 * wish;
-    if (!asp_is_amd()) return 0;
+    if (wish >= 0) return wish ? 2 : 0;
+    if (!asp_amd_family()) return 0;
     const int64_t bytes = (n_rows + n_cols) * row_bytes, cache = asp_last_cache_bytes();
     return 2 * bytes > cache ? 2 : 4 * bytes > cache;
+}
+
+int asp_looks_far(void)
+{
+    const int wish = atomic_load_explicit(&forced_crowded, memory_order_relaxed);
+    return wish >= 0 ? wish == 2 : asp_amd_family() >= ZEN_5;
+}
+
+int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries)
+{
+    return nnz < n_rows * (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries);
 }
 
 /* Stores past the caches for a large result, which is measured to be neutral when the result is read at once and to
@@ -163,7 +176,8 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
                          (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
     args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
                    (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || forced_crowded == 1);
+    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || forced_crowded > 0) &&
+                       asp_fetches_far(args->nnz, args->n_rows, INT32_MAX);
     if (args->asked) {
         args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;
     } else if (is_far) {

@@ -9,12 +9,18 @@ enum { ASP_FLAG_ACCUMULATE = 1, ASP_FLAG_DETERMINISTIC = 2 };
 /* Bytes of a core's own cache, and of the last one, which cores share. */
 int64_t asp_private_cache_bytes(void);
 int64_t asp_last_cache_bytes(void);
-/* Whether the processor is AMD's: its caches want to be used in another way than Intel's. */
-int asp_is_amd(void);
+/* The family of a processor of AMD's, 0 for others: caches of its processors want to be used in other ways than Intel's. */
+int asp_amd_family(void);
 /* How much two dense operands of n_rows and n_cols rows are for the last cache, in a processor where what the cores' own
  * caches throw out goes there: 0, 1 when a result stored past it pays if it is a small part of what is moved, 2 when it
- * pays always, and so does fetching rows long before they are read. */
+ * pays always, and fetching rows long before they are read may. */
 int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes);
+/* Whether the processor looks so far ahead (Zen 5) that fetching rows which entries name gains only where few entries
+ * follow each other in a row, and otherwise costs: docs/adr/0023-zen-5.md. */
+int asp_looks_far(void);
+/* Whether, where dense operands crowd the last cache, rows that entries name are fetched far ahead: with fewer than
+ * `most_entries` in a row on average, and few where the processor looks far itself. */
+int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries);
 
 /* One dense column with any stride, as adjacent elements: the original, or a copy that the caller frees. */
 typedef struct {

@@ -27,7 +27,8 @@ int asp_gathers(void);
 /* Whether a B that is read often is copied to cache lines (-1: as the processor prefers). */
 void asp_force_copies(int copies);
 int asp_force_gathers(int gathers);
-/* Whether operands crowd the last cache in the way that AMD's processors mind: 1, 0, or -1 as it is on this machine. */
+/* Whether operands crowd the last cache in the way that AMD's processors mind: 1, 2 as Zen 5 minds it, 0, or -1 as it is
+ * on this machine. */
 void asp_force_crowded(int crowded);
 /* Whether three rows in turn have their entries in the same columns, as it seems from a few places of a CSR matrix: the
  * products with dense matrices compute such rows together. */

@@ -28,7 +28,7 @@ static int copies_are_dear(void)
 {
     const int wish = atomic_load_explicit(&forced_copies, memory_order_relaxed);
     if (wish >= 0) return !wish;
-    return asp_is_amd();
+    return asp_amd_family() > 0;
 }
 
 void asp_force_copies(int copies) { atomic_store_explicit(&forced_copies, copies, memory_order_relaxed); }
