@@ -8,7 +8,8 @@ return a new one with ``A @ B``; so for the other operations (sddmm: A ∘ (X @ 
 Every contender's answer is checked once. Caches are not flushed between calls (see peerlib/timing.py for the protocol).
 The limits of the machine are measured at the beginning of a run, and each time is set against what they allow
 (peerlib/roofline.py). A run that was interrupted goes on where it stopped when given the same --json;
---report prints the tables of a file, --paper those of the WACO paper with our figures beside the published ones.
+--report prints the tables of a file, of every effort, --paper those of the WACO paper with our figures beside the
+published ones.
 """
 
 from __future__ import annotations
@@ -239,7 +240,9 @@ def main() -> int:
         print(paper_table(results.cases(dtype=args.dtype, threads=args.threads, effort=args.effort), OURS))
         return 0
     if args.report:
-        print_summary(results.cases(dtype=args.dtype, threads=args.threads, effort=args.effort))
+        held = results.cases(dtype=args.dtype, threads=args.threads)
+        for effort in dict.fromkeys(record["effort"] for record in held):
+            print_summary([record for record in held if record["effort"] == effort])
         return 0
     start_again(args.threads)
     print_summary(run(args, results))
