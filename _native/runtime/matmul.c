@@ -17,7 +17,7 @@ enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they
 enum { STREAM_BYTES = 30 << 20 };      /* a result larger than this is not in a cache when it is read again */
 enum { TILE_VECTORS = 16 };             /* of the widest tile */
 enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
-enum { ZEN_5 = 0x1a };                   /* family of its processors, and of later ones */
+enum { ZEN_5 = 0x1a };                  /* family of its processors, and of later ones */
 enum { FEW_ENTRIES = 8 };               /* in a row on average: too few for Zen 5 to see the rows of B come */
 enum { FAR_AHEAD = 16 };                /* nonzeros: what a caller asks for earlier would not stay in the first cache */
 
@@ -155,7 +155,7 @@ int asp_looks_far(void)
 
 int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries)
 {
-    return nnz < n_rows * (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries);
+    return nnz / (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows; /* no overflow */
 }
 
 /* Stores past the caches for a large result, which is measured to be neutral when the result is read at once and to

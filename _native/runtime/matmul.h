@@ -9,7 +9,7 @@ enum { ASP_FLAG_ACCUMULATE = 1, ASP_FLAG_DETERMINISTIC = 2 };
 /* Bytes of a core's own cache, and of the last one, which cores share. */
 int64_t asp_private_cache_bytes(void);
 int64_t asp_last_cache_bytes(void);
-/* The family of a processor of AMD's, 0 for others: caches of its processors want to be used in other ways than Intel's. */
+/* The family of a processor of AMD's, whose caches want to be used in other ways than Intel's; 0 for others. */
 int asp_amd_family(void);
 /* How much two dense operands of n_rows and n_cols rows are for the last cache, in a processor where what the cores' own
  * caches throw out goes there: 0, 1 when a result stored past it pays if it is a small part of what is moved, 2 when it
