@@ -301,7 +301,7 @@ def test_command_collects_resumes_and_merges(tmp_path, capsys):
     assert found.facts["machine"]["cpu"] == Target.host().cpu
     assert found.facts["threads"] >= 1
     assert np.isfinite(found["ratio"][found["status"] != files.REFUSED]).all()
-    assert (found["status"] == files.MEASURED).any()
+    assert (found["status"] != files.REFUSED).any()  # all may be far slower than the default kernel
     assert found.recipe.make(None).to_pattern().sparsity_hash == found.facts["sparsity_hash"]
     capsys.readouterr()
     assert cli.main(command) == 0
@@ -322,7 +322,7 @@ def test_command_collects_matrices_and_tensors_in_turn(tmp_path, capsys):
     for found, operation in ((matrix, "sddmm"), (tensor, "mttkrp")):
         assert found.facts["operation"] == operation
         assert {one.operation for one in found.super_schedules()} == {operation}
-        assert (found["status"] == files.MEASURED).any()
+        assert (found["status"] != files.REFUSED).any()  # all may be far slower than the default kernel
         assert np.isfinite(found["ratio"][found["status"] != files.REFUSED]).all()
         assert found.recipe.make(None).to_structure().sparsity_hash == found.facts["sparsity_hash"]
     capsys.readouterr()
