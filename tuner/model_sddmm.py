@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from autosparse.tuner.model import MachineRates
+from autosparse.tuner.model import MachineRates, behind_runtime
+from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.statistics import Locality, PatternFacts
 
 from autosparse.problem import Problem
@@ -40,8 +41,11 @@ class SampledModel:
         facts, item = self.facts, np.dtype(problem.dtype).itemsize
         width = problem.n_dense_cols * item
         r, c, n_panels, jam, ahead = 1, 1, 1, DEFAULT_JAM, 1
+        is_runtimes = one is None or one.dense_split("j") == WHOLE_ROW
         if one is not None:
-            r, c, jam, ahead = one.format.split("i"), one.format.split("k"), one.unroll, one.prefetch
+            r, c = one.format.split("i"), one.format.split("k")
+            if not is_runtimes:
+                jam, ahead = one.unroll, one.prefetch
             if one.format.order[0] == "k1":
                 c, n_panels = 1, -(-max(1, facts.n_cols) // c)
         n_blocks = facts.nnz / (r * c * (facts.fill(r, c) if r * c > 1 else 1.0))
@@ -58,10 +62,11 @@ class SampledModel:
         arithmetic_s = 2.0 * n_cells * problem.n_dense_cols / self.rates.flops
         n_tiles = 1 if one is None else max(1, problem.n_dense_cols // max(1, one.dense_split("j") or 1))
         entries_s = n_cells * (SUM_S / jam + ENTRY_S + 0.2e-9 * (n_tiles - 1) / jam)
-        entries_s += n_cells * PADDED_S if one is not None and not one.format.is_csr else 0.0
+        entries_s += n_cells * PADDED_S if one is not None and not (one.format.is_csr or is_runtimes) else 0.0
         rows_s = n_panels * facts.n_rows / r * self.rates.row_s
         speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
-        return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup
+        behind = 1.0 if is_runtimes or r > 1 else behind_runtime(problem)
+        return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
 
     def _near_share(self, problem: Problem, one: SuperSchedule | None, far_bytes: float) -> float:
         """Share of the rows of Y that the core's own cache still holds when they are wanted again; see `model`."""

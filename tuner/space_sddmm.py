@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.own_space import SDDMM_FAMILIES
-from autosparse.tuner.space import MAX_NARROW, Family, member, tiles
+from autosparse.tuner.space import MAX_NARROW, READY_AHEAD, WHOLE_ROW, Family, member, tiles
 
 from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.schedule import FAR_AHEAD, SuperSchedule
 
 JAMMED: Final = (1, 2, 4, 8)
 """Entries of a row whose dot products are computed together: they share the row of X and the sums across vectors."""
 FETCHED: Final = (0, 2, 4, 8, 16)
 """Entries ahead whose row of Y is fetched."""
-BY_ROWS: Final = ("i1:U,k1:C", "i1:C,k1:C")
+CSR_LEVELS: Final = "i1:U,k1:C"
+BY_ROWS: Final = (CSR_LEVELS, "i1:C,k1:C")
 """Levels whose kernels keep a row of X in registers where it is as wide as the tile: narrower ones come late."""
+READY_FIRST: Final = (0, FAR_AHEAD)
+"""Of READY_AHEAD what is tried first."""
 MOST_CELLS: Final = 16
 """Accumulators that entries, rows and blocks together may take."""
 
@@ -27,6 +30,8 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
     """The space of `problem`; unless `is_whole` a few schedules of every format."""
     shape, widths = problem.matrix.shape, tiles(problem) or (0,)
     is_far = shape[1] * problem.n_dense_cols * np.dtype(problem.dtype).itemsize > problem.target.l2_bytes
+    if is_far and problem.pattern.index_dtype == "int32":
+        yield from _ready(READY_AHEAD if is_whole else READY_FIRST)
     for row in SDDMM_FAMILIES:
         for size in row.sizes:
             if not _makes_sense(row, size, shape, is_whole=is_whole, is_far=is_far):
@@ -38,6 +43,16 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
             first = widths[:1] if row.levels in BY_ROWS else widths[:2]
             for tile, jam, fetched in itertools.product(widths if is_whole else first, jams, ahead):
                 yield member("sddmm", row, size, tile=tile, index_bits=bits, unroll=jam, prefetch=fetched)
+
+
+def _ready(aheads: Sequence[int]) -> Iterator[SuperSchedule]:
+    """What the runtime computes by itself: CSR as it is, rows of Y fetched ahead, and rows in an order."""
+    for row in SDDMM_FAMILIES:
+        if row.levels != CSR_LEVELS:
+            continue
+        for size, ahead in itertools.product(row.sizes, aheads):
+            if size or ahead:  # without both it is the default kernel
+                yield member("sddmm", row, size, tile=WHOLE_ROW, prefetch=ahead)
 
 
 def _extent(size: Mapping[str, Any], shape: tuple[int, int]) -> int:

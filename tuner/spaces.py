@@ -90,7 +90,9 @@ def _n_differences(one: SuperSchedule, other: SuperSchedule) -> int:
 def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
     """The members that can be lowered; problems of one outline share them. Nothing here keeps a problem alive."""
     width = problem.n_dense_cols if problem.operation == "sddmm" else space.tiles(problem)  # how far Y is
-    key = (problem.operation, problem.pattern.shape, problem.mode, problem.dtype, width, supports, is_whole)
+    pattern = problem.pattern
+    of = (pattern.shape, pattern.index_dtype)
+    key = (problem.operation, of, problem.mode, problem.dtype, width, supports, is_whole)
     known = _known.get(key)
     if known is None:
         members: Any = importlib.import_module(MODULES[problem.operation]).members
@@ -119,5 +121,5 @@ def space_signature(operation: str, *, storage: str = "") -> str:
     ).hexdigest()
 
 
-SPACE_VERSION: Final = "3"
+SPACE_VERSION: Final = "4"
 """Raise when the functions above or in `MODULES` come to yield other schedules."""

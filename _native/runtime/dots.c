@@ -102,6 +102,31 @@ static void compute(const g_sddmm *s, g_block *block, g_dots_fn run)
     }
 }
 
+/* Rows in an order of their own: each is a matrix of one row. */
+static void ordered_rows(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
+{
+    const int64_t width = value_bytes(s);
+    for (; p < end; ++row) {
+        const int64_t stop = asp_min(asp_index_at(s->itype, s->indptr, row + 1), end);
+        if (stop <= p) continue;
+        const int64_t n = stop - p, shift = s->places ? s->places[p] * width : p * width;
+        const int32_t narrow[2] = {0, (int32_t)n};
+        const int64_t wide[2] = {0, n};
+        g_sddmm one = *s;
+        one.indptr = s->itype == ASP_I32 ? (const void *)narrow : wide;
+        one.indices = (const char *)s->indices + p * (s->itype == ASP_I32 ? 4 : 8);
+        one.X = (const char *)s->X + s->rows[row] * s->ldx * width;
+        one.in = s->in ? (const char *)s->in + shift : NULL;
+        one.times = s->times ? (const char *)s->times + shift : NULL;
+        one.out = (char *)s->out + shift;
+        one.rows = one.places = NULL;
+        one.n_rows = 1;
+        one.nnz = n;
+        g_dots_at(&one, 0, 0, n);
+        p = stop;
+    }
+}
+
 void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 {
     void (*const look_up)(const g_sddmm *, g_block *, int64_t, int64_t, int64_t *) =
@@ -113,6 +138,10 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     if (p >= end) return;
     if (g_dots_by_row(s, isa)) {
         g_dots_of_rows(s, isa, row, p, end);
+        return;
+    }
+    if (s->rows) {
+        ordered_rows(s, row, p, end);
         return;
     }
     look_up(s, &blocks[0], p, end, &row);

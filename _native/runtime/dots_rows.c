@@ -31,6 +31,10 @@ typedef struct {
 static g_ahead g_rows_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * (s->dtype == ASP_F32 ? 4 : 8), all = s->n_cols * row;
+    if (s->ahead > 0) {
+        const int is_far = s->ahead >= FAR_AHEAD;
+        return (g_ahead){is_far ? row : asp_min(row, LONG_BYTES), s->ahead, row < LONG_BYTES ? 0 : ROWS_AHEAD, is_far};
+    }
     if (row < LONG_BYTES) return (g_ahead){all <= FAR_BYTES ? 0 : row, 32, 0, 0};
     if (asp_crowding(s->n_rows, s->n_cols, row) == 2 && asp_fetches_far(s->nnz, s->n_rows, CROWDED_ENTRIES))
         return (g_ahead){all <= NEAR_BYTES ? 0 : row, asp_max(4, CROWDED_BYTES / row), ROWS_AHEAD, 1};

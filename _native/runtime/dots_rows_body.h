@@ -83,11 +83,21 @@ typedef struct {
     const I *indices;
     const R *X, *Y, *in, *times;
     R *out, alpha, beta;
+    const int32_t *rows, *places; /* of X and of results, as `rows` and `places` of g_sddmm */
     int64_t ldx, ldy, lead, ahead_bytes, ahead, is_far;
 } NAME(row_job);
 
-/* Results at entries p .. p + n; n <= 4 and n_full are constants in every caller. */
-ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int n, int64_t n_full, int lined, int plain)
+/* The row of X of a row of the matrix, and where the result of the row's first entry belongs. */
+ASP_INLINE const R *NAME(x_of)(const NAME(row_job) *j, int64_t row)
+{
+    return j->X + (j->rows ? j->rows[row] : row) * j->ldx;
+}
+
+ASP_INLINE int64_t NAME(place_of)(const NAME(row_job) *j, int64_t p) { return j->places ? j->places[p] : p; }
+
+/* Results at entries p .. p + n, for places `shift` further on; n <= 4 and n_full are constants in every caller. */
+ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int n, int64_t n_full,
+                           int lined, int plain)
 {
     const R *y[4];
     VEC sum[4];
@@ -97,12 +107,13 @@ ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int 
     for (int64_t v = 0; v < n_full; ++v)
         for (int l = 0; l < n; ++l) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
     QUAD dots = FOLD4(sum[0], sum[1], sum[2], sum[3]);
+    const int64_t to = p + shift;
     if (!plain) dots *= j->alpha;
-    if (!plain && j->in) dots += j->beta * NAME(first4)(j->in + p, n);
-    if (plain || j->times) dots *= NAME(first4)(j->times + p, n);
-    if (n == 4) STORE4(j->out + p, dots);
+    if (!plain && j->in) dots += j->beta * NAME(first4)(j->in + to, n);
+    if (plain || j->times) dots *= NAME(first4)(j->times + to, n);
+    if (n == 4) STORE4(j->out + to, dots);
     else
-        for (int l = 0; l < n; ++l) j->out[p + l] = dots[l];
+        for (int l = 0; l < n; ++l) j->out[to + l] = dots[l];
 }
 
 /* Into the second cache. */
@@ -127,7 +138,8 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
 
 #if G_LINED && IS_FLOAT
 /* Eight results, of short rows: their sums take hardly longer than four. */
-ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t n_full, int plain)
+ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int64_t n_full,
+                            int plain)
 {
     const R *y[8];
     VEC sum[8];
@@ -136,10 +148,11 @@ ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int
     for (int64_t v = 0; v < n_full; ++v)
         for (int l = 0; l < 8; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
     __m256 dots = NAME(sums_of_8)(sum);
+    const int64_t to = p + shift;
     if (!plain) dots = _mm256_mul_ps(dots, _mm256_set1_ps(j->alpha));
-    if (!plain && j->in) dots = _mm256_fmadd_ps(_mm256_set1_ps(j->beta), _mm256_loadu_ps(j->in + p), dots);
-    if (plain || j->times) dots = _mm256_mul_ps(dots, _mm256_loadu_ps(j->times + p));
-    _mm256_storeu_ps(j->out + p, dots);
+    if (!plain && j->in) dots = _mm256_fmadd_ps(_mm256_set1_ps(j->beta), _mm256_loadu_ps(j->in + to), dots);
+    if (plain || j->times) dots = _mm256_mul_ps(dots, _mm256_loadu_ps(j->times + to));
+    _mm256_storeu_ps(j->out + to, dots);
 }
 #endif
 
@@ -147,23 +160,25 @@ ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, in
                               int lined, int plain)
 {
     VEC x[MOST_VECTORS];
+    const R *const mine = NAME(x_of)(j, row);
+    const int64_t shift = NAME(place_of)(j, p) - p;
     G_UNROLL_ROW
-    for (int64_t v = 0; v < n_full; ++v) x[v] = NAME(part)(j->X + row * j->ldx, v, n_full, j->lead, lined);
+    for (int64_t v = 0; v < n_full; ++v) x[v] = NAME(part)(mine, v, n_full, j->lead, lined);
 #if G_LINED && IS_FLOAT
     for (; n_full <= 4 && !lined && p + 8 <= stop; p += 8) {
         NAME(ask)(j, p, last, 8);
-        NAME(eight)(j, x, p, n_full, plain);
+        NAME(eight)(j, x, p, shift, n_full, plain);
     }
 #endif
     for (; p + 4 <= stop; p += 4) {
         NAME(ask)(j, p, last, 4);
-        NAME(some)(j, x, p, 4, n_full, lined, plain);
+        NAME(some)(j, x, p, shift, 4, n_full, lined, plain);
     }
     if (j->is_far && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
     switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
-    case 3: NAME(some)(j, x, p, 3, n_full, lined, plain); break;
-    case 2: NAME(some)(j, x, p, 2, n_full, lined, plain); break;
-    case 1: NAME(some)(j, x, p, 1, n_full, lined, plain); break;
+    case 3: NAME(some)(j, x, p, shift, 3, n_full, lined, plain); break;
+    case 2: NAME(some)(j, x, p, shift, 2, n_full, lined, plain); break;
+    case 1: NAME(some)(j, x, p, shift, 1, n_full, lined, plain); break;
     default: break;
     }
 }
@@ -182,21 +197,21 @@ ASP_INLINE void NAME(twin_step)(const NAME(row_job) *j, const R *const *x, const
     }
 }
 
-/* Results at entries p[r] .. p[r] + n of TWINS rows of X, at x[r], whose entries are in the same columns: each vector of
- * a row of Y is read once for all of them, and rows of X come from the first cache. */
-ASP_INLINE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, const int64_t *p, int64_t at, int n,
-                                int64_t n_full, int lined, int plain)
+/* Results at entries places[r] + at .. + n of TWINS rows of X, at x[r], whose entries are in the same columns, those from p + at
+ * on: each vector of a row of Y is read once for all of them, and rows of X come from the first cache. */
+ASP_INLINE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
+                                int n, int64_t n_full, int lined, int plain)
 {
     const R *y[4];
     VEC sum[TWINS][4];
-    for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p[0] + at + l] * j->ldy;
+    for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p + at + l] * j->ldy;
     for (int r = 0; r < TWINS; ++r)
         for (int l = 0; l < 4; ++l) sum[r][l] = (VEC){0};
     for (int64_t v = 0; v < n_full - lined; ++v) NAME(twin_step)(j, x, y, sum, n, v, n_full, lined);
     if (lined) NAME(twin_step)(j, x, y, sum, n, n_full - 1, n_full, 1);
     for (int r = 0; r < TWINS; ++r) {
         QUAD dots = FOLD4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
-        const int64_t to = p[r] + at;
+        const int64_t to = places[r] + at;
         if (!plain) dots *= j->alpha;
         if (!plain && j->in) dots += j->beta * NAME(first4)(j->in + to, n);
         if (plain || j->times) dots *= NAME(first4)(j->times + to, n);
@@ -212,17 +227,17 @@ ASP_INLINE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_r
 {
     const R *x[TWINS];
     int64_t begin[TWINS], at = 0;
-    for (int r = 0; r < TWINS; ++r) x[r] = j->X + (row + r) * j->ldx, begin[r] = p + r * n;
+    for (int r = 0; r < TWINS; ++r) x[r] = NAME(x_of)(j, row + r), begin[r] = NAME(place_of)(j, p + r * n);
     for (int64_t r = row + TWINS; r < asp_min(row + 2 * TWINS, n_rows); ++r)
-        NAME(fetch)(j->X + r * j->ldx, n_full * W * (int64_t)sizeof(R));
+        NAME(fetch)(NAME(x_of)(j, r), n_full * W * (int64_t)sizeof(R));
     for (; at + 4 <= n; at += 4) {
-        NAME(ask)(j, begin[TWINS - 1] + at, last, 4);
-        NAME(twin_some)(j, x, begin, at, 4, n_full, lined, plain);
+        NAME(ask)(j, p + (TWINS - 1) * n + at, last, 4);
+        NAME(twin_some)(j, x, p, begin, at, 4, n_full, lined, plain);
     }
     switch (n - at) {
-    case 3: NAME(twin_some)(j, x, begin, at, 3, n_full, lined, plain); break;
-    case 2: NAME(twin_some)(j, x, begin, at, 2, n_full, lined, plain); break;
-    case 1: NAME(twin_some)(j, x, begin, at, 1, n_full, lined, plain); break;
+    case 3: NAME(twin_some)(j, x, p, begin, at, 3, n_full, lined, plain); break;
+    case 2: NAME(twin_some)(j, x, p, begin, at, 2, n_full, lined, plain); break;
+    case 1: NAME(twin_some)(j, x, p, begin, at, 1, n_full, lined, plain); break;
     default: break;
     }
 }
@@ -237,14 +252,14 @@ ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t
     const int64_t last = ahead.bytes ? (ahead.is_far ? s->nnz : end) - ahead.entries - 8 : -1;
     const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
                              .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
-                             .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
+                             .rows = s->rows, .places = s->places, .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
                              .is_far = ahead.is_far};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
         if (!plain && indices_out) memcpy(indices_out + p, j.indices + p, (size_t)(stop - p) * sizeof(I));
         if (ahead.rows && row + ahead.rows < s->n_rows)
-            NAME(fetch)(j.X + (row + ahead.rows) * j.ldx, s->K * (int64_t)sizeof(R));
+            NAME(fetch)(NAME(x_of)(&j, row + ahead.rows), s->K * (int64_t)sizeof(R));
         const int is_wide = n_full * W * (int64_t)sizeof(R) >= LONG_BYTES;
         if (is_wide && p == (int64_t)indptr[row] && row + TWINS <= s->n_rows && (int64_t)indptr[row + TWINS] <= end) {
             const int64_t n = ASP_TWINS_OF(I)(indptr, j.indices, row);

@@ -45,10 +45,16 @@ G_DEFINE_ROW_OF(int64_t, int64_t)
 
 /* Operands of the dot products: X (n_rows x K) and Y (n_cols x K) by rows, heads `head_step` apart, results
  * out[p * n_heads + h] = (alpha * dot + beta * in[...]) * times[p]; no `in` means beta = 0, no `times` (it asks for one
- * head) means 1. `indices_out`, if any, takes a copy of the indices as they are read (real values only). */
+ * head) means 1. `indices_out`, if any, takes a copy of the indices as they are read (real values only).
+ *
+ * Rows of the matrix may be in an order of their own (one head, no `indices_out`): `rows` names the row of X of each, and
+ * what is read and written for entry p is at `places[p]`, one after the other within a row; NULL: row and p themselves.
+ * `ahead` > 0: a caller's wish how many entries before its turn a row of Y is asked for. */
 typedef struct {
     const void *indptr, *indices, *X, *Y, *in, *times;
     void *out, *indices_out;
+    const int32_t *rows, *places;
+    int64_t ahead;
     int64_t n_rows, n_cols, nnz, K, ldx, ldy, n_heads, head_step;
     double alpha, beta;
     double alpha_im, beta_im;

@@ -11,6 +11,7 @@
 #include "matmul_api.h"
 #include "panels.h"
 #include "pool_api.h"
+#include "ready.h"
 
 enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
 enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
@@ -19,7 +20,6 @@ enum { TILE_VECTORS = 16 };             /* of the widest tile */
 enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
 enum { ZEN_5 = 0x1a };                  /* family of its processors, and of later ones */
 enum { FEW_ENTRIES = 8 };               /* in a row on average: too few for Zen 5 to see the rows of B come */
-enum { FAR_AHEAD = 16 };                /* nonzeros: what a caller asks for earlier would not stay in the first cache */
 
 typedef struct {
     asp_args args;
@@ -298,24 +298,6 @@ static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int
         (void)chunk;                                                                                            \
         return ready(dtype, ahead, A, B, ldb, C, ldc, n_vecs, n_threads);                                       \
     }
-#define READY_BOTH(ahead) READY(ASP_F32, ahead) READY(ASP_F64, ahead)
-READY_BOTH(0)
-READY_BOTH(4)
-READY_BOTH(8)
-READY_BOTH(16)
-READY_BOTH(64)
+READY_ALL(READY)
 
-#define READY_CASE(ahead) \
-    case ahead: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_##ahead : ready_ASP_F64_##ahead);
-
-uintptr_t asp_ready_kernel(int dtype, int prefetch)
-{
-    switch (prefetch) {
-        READY_CASE(0)
-        READY_CASE(4)
-        READY_CASE(8)
-        READY_CASE(16)
-        READY_CASE(64)
-    default: return 0;
-    }
-}
+uintptr_t asp_ready_kernel(int dtype, int prefetch) { READY_ADDRESS(dtype, prefetch) }

@@ -5,6 +5,7 @@
 #include "kernels.h"
 
 enum { ASP_FLAG_ACCUMULATE = 1, ASP_FLAG_DETERMINISTIC = 2 };
+enum { FAR_AHEAD = 16 }; /* nonzeros: what a caller asks for earlier would not stay in the first cache */
 
 /* Bytes of a core's own cache, and of the last one, which cores share. */
 int64_t asp_private_cache_bytes(void);

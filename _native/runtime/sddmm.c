@@ -5,6 +5,8 @@
  * within rows too, since every result is written once.
  */
 #include "graph_common.h"
+#include "kernel_api.h"
+#include "ready.h"
 
 static void sddmm_real(const void *args, int64_t p, int64_t p_end)
 {
@@ -90,3 +92,28 @@ int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const
     g_dots_shared(&args, n_threads);
     return 0;
 }
+
+/* As a generated kernel of out[p] = vals[p] * <X[i,:], Y[j,:]>: dense operands X, Y, out, vals. */
+static int ready(int dtype, int64_t ahead, const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t K,
+                 int64_t n_threads)
+{
+    const int32_t *indptr = A->pos[1];
+    const g_sddmm args = {.indptr = indptr, .indices = A->crd[1], .X = (const void *)at[0], .Y = (const void *)at[1],
+                          .times = (const void *)at[3], .out = (void *)at[2], .rows = A->crd[5], .places = A->origin,
+                          .ahead = ahead, .n_rows = A->size[0], .n_cols = A->size[1], .nnz = indptr[A->size[0]], .K = K,
+                          .ldx = ld[0], .ldy = ld[1], .n_heads = 1, .head_step = K, .alpha = 1, .dtype = dtype,
+                          .itype = ASP_I32};
+    g_dots_shared(&args, (int)n_threads);
+    return 0;
+}
+
+#define READY(dtype, ahead)                                                                                        \
+    static int ready_##dtype##_##ahead(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j,  \
+                                       int64_t n_threads, int64_t chunk)                                           \
+    {                                                                                                              \
+        (void)chunk;                                                                                               \
+        return ready(dtype, ahead, A, at, ld, n_j, n_threads);                                                     \
+    }
+READY_ALL(READY)
+
+uintptr_t asp_ready_sampled(int dtype, int prefetch) { READY_ADDRESS(dtype, prefetch) }

@@ -1,4 +1,7 @@
-"""Peers in C: plain and register-tiled OpenMP CSR (our own file, compiled here), and adapters built by others."""
+"""Peers in C: plain and register-tiled OpenMP CSR (our own file, compiled here), and adapters built by others.
+
+Other modules compile their C and C++ files by `own_library`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from peerlib.case import Case, Prepared
+from peerlib.case import Case, Prepared, UnavailableError
 
+COMPILERS: Final = {".c": "cc", ".cpp": "g++"}
 C_TYPES: Final = {"float32": "float", "float64": "double"}
 REORDER: Final = (
     "-fassociative-math",
@@ -31,9 +35,11 @@ process, every other contender included. -mprefer-vector-width matters where the
 
 
 def compile_shared(source: Path, folder: Path, *, name: str, extra: tuple[str, ...] = ()) -> Path:
-    """Compile `source` to ``folder/name.so`` with the system's C compiler."""
-    library = folder / f"{name}.so"
-    command = ["cc", *FLAGS, *extra, str(source), "-o", str(library)]
+    """Compile `source` to ``folder/name.so`` with the system's compiler of its language."""
+    library, compiler = folder / f"{name}.so", COMPILERS[source.suffix]
+    if shutil.which(compiler) is None:
+        raise UnavailableError(f"no compiler {compiler}")
+    command = [compiler, *FLAGS, *extra, str(source), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise RuntimeError(f"{' '.join(command)} failed: {done.stderr[-500:]}")
@@ -47,23 +53,24 @@ def _build_folder() -> Path:
     return folder
 
 
-@functools.lru_cache(maxsize=8)
-def own_library(name: str, dtype: str) -> ctypes.CDLL:
+@functools.lru_cache(maxsize=16)
+def own_library(name: str, dtype: str, extra: tuple[str, ...] = ()) -> ctypes.CDLL:
+    """The file `name` beside this one, compiled for values of `dtype` with the options `extra`."""
     source = Path(__file__).with_name(name)
-    extra = (f"-DREAL={C_TYPES[dtype]}",)
+    extra = (f"-DREAL={C_TYPES[dtype]}", *extra)
     return ctypes.CDLL(str(compile_shared(source, _build_folder(), name=f"{source.stem}_{dtype}", extra=extra)))
 
 
-def _address(array: np.ndarray) -> ctypes.c_void_p:
+def address(array: np.ndarray) -> ctypes.c_void_p:
     return ctypes.c_void_p(array.ctypes.data)
 
 
-def call_c(case: Case, source: str, function: str, given: list[Any]) -> Prepared:
-    """``function(*given, n_threads)`` of a C file beside this one: arrays by address, numbers as int64."""
+def call_c(case: Case, source: str, function: str, given: list[Any], *, extra: tuple[str, ...] = ()) -> Prepared:
+    """``function(*given, n_threads)`` of a file beside this one: arrays by address, numbers as int64."""
     if any(isinstance(one, np.ndarray) and one.dtype == np.int64 for one in given):
         raise RuntimeError("written for int32 indices")
-    call = own_library(source, case.A.dtype.name)[function]
-    arguments = [_address(one) if isinstance(one, np.ndarray) else ctypes.c_int64(one) for one in given]
+    call = own_library(source, case.A.dtype.name, extra)[function]
+    arguments = [address(one) if isinstance(one, np.ndarray) else ctypes.c_int64(one) for one in given]
     return Prepared(_filler(call, [*arguments, ctypes.c_int(case.threads)], case.out))
 
 
@@ -107,7 +114,7 @@ def adapter(path: Path) -> Callable[[Case], Prepared]:
         state = prepare_it(case.operation.name.encode(), case.A.dtype.name.encode(), *_described(case))
         if not state:
             raise RuntimeError("the adapter declined this case")
-        arguments = [ctypes.c_void_p(state), *_dense(case), _address(case.out)]
+        arguments = [ctypes.c_void_p(state), *_dense(case), address(case.out)]
         facts = {"prepare_s": time.perf_counter() - start}
         return Prepared(_filler(run_it, arguments, case.out), facts, lambda: library.peer_free(ctypes.c_void_p(state)))
 
@@ -129,13 +136,13 @@ def _described(case: Case) -> list[Any]:
             wide(len(A.shape)),
             shape,
             wide(A.nnz),
-            _address(A.coords),
-            _address(A.data),
+            address(A.coords),
+            address(A.data),
             *map(wide, numbers),
             threads,
         ]
     numbers = (*A.shape, case.operation.n_dense_cols)
-    return [*map(wide, numbers), *map(_address, (A.indptr, A.indices, A.data)), threads]
+    return [*map(wide, numbers), *map(address, (A.indptr, A.indices, A.data)), threads]
 
 
 def _dense(case: Case) -> list[Any]:
@@ -143,4 +150,4 @@ def _dense(case: Case) -> list[Any]:
     if case.operation.is_of_tensors:
         case.shared["factors"] = factors = (ctypes.c_void_p * len(case.B))(*(one.ctypes.data for one in case.B))
         return [factors]
-    return list(map(_address, case.B if isinstance(case.B, tuple) else (case.B,)))
+    return list(map(address, case.B if isinstance(case.B, tuple) else (case.B,)))

@@ -14,7 +14,8 @@ from typing import Any, Final
 from autosparse.target import Target
 from peerlib.environment import openmp_runtimes
 
-PACKAGES: Final = ("autosparse", "numpy", "scipy", "torch", "numba", "mkl", "pyamg")
+OTHERS: Final = ("torch", "numba", "mkl", "suitesparse-graphblas", "sparse", "dgl", "pyamg")
+PACKAGES: Final = ("autosparse", "numpy", "scipy", *OTHERS)
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Peers that are Python packages: SciPy, torch.sparse CSR, numba."""
+"""Peers that are Python packages: SciPy, torch.sparse CSR, numba, pydata/sparse."""
 
 from __future__ import annotations
 
@@ -93,3 +93,20 @@ def numba_prange(case: Case) -> Prepared:
         return C
 
     return Prepared(run)
+
+
+def pydata_matrix(case: Case) -> Any:
+    """A as sparse.GCXS compressed by rows, over the same memory."""
+    import sparse
+
+    A = case.A
+    return sparse.GCXS((A.data, A.indices, A.indptr), shape=A.shape, compressed_axes=(0,))
+
+
+def pydata(case: Case) -> Prepared:
+    """``A @ B`` of pydata/sparse, one thread: COO with a vector, else GCXS (CSR); each the faster of the two there."""
+    import sparse
+
+    A = sparse.COO.from_scipy_sparse(case.A) if case.operation.is_vector else pydata_matrix(case)
+    B = case.B
+    return Prepared(lambda: A @ B)

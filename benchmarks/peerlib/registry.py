@@ -18,6 +18,7 @@ SDDMM: Final = ("sddmm",)
 MTTKRP: Final = ("mttkrp",)
 SPGEMM: Final = ("spgemm",)
 ADAPTED: Final = (*MATMUL, *SDDMM, *MTTKRP)
+GRAPHBLAS: Final = "python-graphblas"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,10 @@ PEERS: Final = (
     Peer(name="numba", prepare="peerlib.python_peers:numba_prange", fills=True, needs="numba"),
     Peer(name="openmp", prepare="peerlib.c_peers:openmp_plain", fills=True),
     Peer(name="openmp-tiled", prepare="peerlib.c_peers:openmp_tiled", fills=True, kinds=("spmm",)),
+    Peer(name="eigen", prepare="peerlib.eigen_peers:eigen_dense", fills=True),
+    Peer(name="graphblas", prepare="peerlib.graphblas_peers:dense", fills=False, needs=GRAPHBLAS),
+    Peer(name="pydata-sparse", prepare="peerlib.python_peers:pydata", fills=False, needs="sparse"),
+    Peer(name="dgl", prepare="peerlib.dgl_peers:dgl_sum", fills=False, needs="dgl", kinds=("spmm",)),
     Peer(name="autosparse", prepare="peerlib.own:sampled_new", fills=False, ours=True, kinds=SDDMM),
     Peer(name="autosparse-out", prepare="peerlib.own:sampled_out", fills=True, ours=True, kinds=SDDMM),
     Peer(name="numpy", prepare="peerlib.sampled_peers:numpy_gather", fills=False, kinds=SDDMM),
@@ -72,6 +77,8 @@ PEERS: Final = (
     Peer(name="numba", prepare="peerlib.sampled_peers:numba_sampled", fills=True, needs="numba", kinds=SDDMM),
     Peer(name="openmp", prepare="peerlib.sampled_peers:openmp_sampled", fills=True, kinds=SDDMM),
     Peer(name="openmp-four", prepare="peerlib.sampled_peers:openmp_four", fills=True, kinds=SDDMM),
+    Peer(name="graphblas", prepare="peerlib.graphblas_peers:sampled", fills=False, needs=GRAPHBLAS, kinds=SDDMM),
+    Peer(name="dgl", prepare="peerlib.dgl_peers:dgl_dots", fills=False, needs="dgl", kinds=SDDMM),
     Peer(name="autosparse", prepare="peerlib.own:tensor_new", fills=False, ours=True, kinds=MTTKRP),
     Peer(name="autosparse-out", prepare="peerlib.own:tensor_out", fills=True, ours=True, kinds=MTTKRP),
     Peer(name="scipy", prepare="peerlib.tensor_peers:numpy_scipy", fills=False, kinds=MTTKRP),
@@ -83,6 +90,9 @@ PEERS: Final = (
     Peer(name="scipy", prepare="peerlib.sparse_peers:scipy_sparse", fills=False, kinds=SPGEMM),
     Peer(name="torch", prepare="peerlib.sparse_peers:torch_sparse", fills=False, needs="torch", kinds=SPGEMM),
     Peer(name="mkl", prepare="peerlib.sparse_peers:mkl_sparse", fills=False, needs="mkl", kinds=SPGEMM),
+    Peer(name="eigen", prepare="peerlib.eigen_peers:eigen_sparse", fills=False, kinds=SPGEMM),
+    Peer(name="graphblas", prepare="peerlib.graphblas_peers:product", fills=False, needs=GRAPHBLAS, kinds=SPGEMM),
+    Peer(name="pydata-sparse", prepare="peerlib.sparse_peers:pydata_sparse", fills=False, needs="sparse", kinds=SPGEMM),
 )
 
 

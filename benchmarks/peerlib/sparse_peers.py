@@ -1,4 +1,4 @@
-"""Peers of SpGEMM (A @ A, both sparse): SciPy, torch, MKL."""
+"""Peers of SpGEMM (A @ A, both sparse): SciPy, torch, MKL, pydata/sparse."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import scipy.sparse
 
 from peerlib.case import Case, Prepared
 from peerlib.mkl_peer import NON_TRANSPOSE, checked, create, library
-from peerlib.python_peers import torch_matrix
+from peerlib.python_peers import pydata_matrix, torch_matrix
 
 
 def scipy_sparse(case: Case) -> Prepared:
@@ -36,6 +36,17 @@ def torch_sparse(case: Case) -> Prepared:
         C = A @ A
         parts = (C.values, C.col_indices, C.crow_indices)
         return Foreign(lambda: scipy.sparse.csr_array(tuple(part().numpy() for part in parts), shape=case.A.shape))
+
+    return Prepared(run)
+
+
+def pydata_sparse(case: Case) -> Prepared:
+    """``A @ A`` of a sparse.GCXS array; the product stays one."""
+    A = pydata_matrix(case)
+
+    def run() -> Foreign:
+        C = A @ A
+        return Foreign(lambda: scipy.sparse.csr_array(C.to_scipy_sparse()))
 
     return Prepared(run)
 

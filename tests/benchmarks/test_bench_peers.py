@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
-from peerlib import c_peers
-from peerlib.case import Case, Operation, Tensor
+from peerlib import c_peers, dgl_peers, eigen_peers
+from peerlib.case import Case, Operation, Prepared, Tensor, UnavailableError
 from peerlib.matrices import find_matrices, find_tensors, load, load_tensor
 from peerlib.registry import PEERS, Peer, contenders
 
@@ -60,8 +61,11 @@ def make_cases(operation: Operation, dtype: str) -> list[Case]:
     return [Case.of("tensor", tensor, operation, threads=1, effort="off", budget_s=1.0, seed=0)]
 
 
-def needs_compiler(peer: Peer) -> bool:
-    return isinstance(peer.prepare, str) and peer.prepare.startswith("peerlib.c_peers")
+def prepared_or_skip(peer: Peer, case: Case) -> Prepared:
+    try:
+        return peer.prepared(case)
+    except UnavailableError as err:
+        pytest.skip(str(err))
 
 
 def make_tensor(shape: tuple[int, ...], dtype: str) -> Tensor:
@@ -77,19 +81,31 @@ def make_tensor(shape: tuple[int, ...], dtype: str) -> Tensor:
 def test_peer_gives_the_right_answer(peer: Peer, dtype: str) -> None:
     if not any(peer.can_run(Operation(kind, 7, kind), dtype) for kind in peer.kinds):
         pytest.skip(f"{peer.needs} is not installed")
-    if needs_compiler(peer) and shutil.which("cc") is None:
-        pytest.skip("no C compiler")
     for operation in map(Operation.parse, OPERATIONS):
         if not peer.can_run(operation, dtype):
             continue
         for case in make_cases(operation, dtype):
-            prepared = peer.prepared(case)
+            prepared = prepared_or_skip(peer, case)
             case.out.fill(np.nan)
             for _ in range(2):
                 result = prepared.run()
             assert case.checker()(result) is None, operation.name
             assert (result is case.out) == peer.fills
             prepared.close()
+
+
+def test_peers_whose_parts_are_not_here_say_which(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case, source = make_case("spmm7"), tmp_path / "x.cpp"
+    monkeypatch.setattr(eigen_peers, "FOLDERS", (tmp_path,))
+    with pytest.raises(UnavailableError, match="no headers of Eigen in"):
+        eigen_peers.eigen_dense(case)
+    monkeypatch.setitem(c_peers.COMPILERS, ".cpp", "nosuch-compiler")
+    with pytest.raises(UnavailableError, match="no compiler nosuch-compiler"):
+        c_peers.compile_shared(source, tmp_path, name="x")
+    pytest.importorskip("torch", reason="torch is not installed")
+    monkeypatch.setitem(sys.modules, "dgl", None)
+    with pytest.raises(UnavailableError, match="DGL does not load"):
+        dgl_peers.dgl_sum(case)
 
 
 def test_checkers_see_one_wrong_entry_of_every_kind() -> None:
@@ -109,6 +125,15 @@ def test_checkers_see_one_wrong_entry_of_every_kind() -> None:
     C.data[4] += 1e-2
     assert "wrong by" in str(product.checker()(C))
     assert "entries, not" in str(product.checker()(product.A))
+
+
+def test_products_may_keep_the_entries_whose_terms_cancel() -> None:
+    A = scipy.sparse.csr_array(np.array([[1, -1], [1, -1]], dtype=np.float32))
+    case = Case.of("cancels", A, Operation.parse("spgemm"), threads=1, effort="off", budget_s=1.0, seed=0)
+    kept = scipy.sparse.csr_array((np.zeros(4, np.float32), A.indices, A.indptr), shape=A.shape)
+    assert case.checker()(kept) is None
+    assert (A @ A).nnz == 0
+    assert case.checker()(A @ A) is None
 
 
 def _pairs(case: Case) -> tuple[np.ndarray, np.ndarray]:

@@ -17,6 +17,7 @@ TESTS = (
     "test_graph_kernels.py",
     "test_lookups.py",
     "test_ready.py",
+    "test_ready_sddmm.py",
     "test_runtime_crowded.py",
     "test_runtime_matmul.py",
     "test_runtime_panels.py",

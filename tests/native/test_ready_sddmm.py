@@ -1,0 +1,118 @@
+"""The runtime's own kernels for sampled products, rows in an order of their own: they compute what schedules say."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse._native.interpreter import interpret_sddmm
+from autosparse._native.ready import PREFETCH, ready_kernel
+
+from autosparse import _native
+from autosparse.formats import MAX_SPLIT, ROW_ORDERS
+from autosparse.pattern import Pattern
+from tests.native import cases
+from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
+
+pytestmark = needs_runtime
+
+LOOPS = "i1 k1 j1 j0"
+MADE = tuple(
+    dataclasses.replace(cases.schedule(levels, LOOPS, MAX_SPLIT, prefetch=ahead), operation="sddmm")
+    for levels in ("i1:U,k1:C", *(f"i1:U,k1:C | rows={order}" for order in ROW_ORDERS))
+    for ahead in PREFETCH
+)
+COLUMNS = (0, 1, 2, 16, 31, 32, 64, 128, 130, 256, 400)
+
+
+def spec(made, dtype="float32", isa=None, index_dtype="int32"):
+    return dataclasses.replace(cases.spec(made, dtype, index_dtype, isa), operation="sddmm")
+
+
+def pattern_of(A) -> Pattern:
+    return Pattern(*A.shape, A.indptr.astype(np.int32), A.indices.astype(np.int32))
+
+
+def sampled(of, packed, data, X, Y, *, threads=2, late=0):
+    """Results in memory that begins `late` bytes behind a cache line and is not written outside."""
+    kernel = ready_kernel(of)
+    assert kernel is not None
+    room = np.full(data.nbytes + 256, 255, np.uint8)  # nan
+    start = -room.ctypes.data % 64 + 64 + late
+    out = room[start : start + data.nbytes].view(data.dtype)
+    K = X.shape[1]
+    assert kernel.bind(packed).run(
+        X.ctypes.data, X.shape[1], Y.ctypes.data, K, data.ctypes.data, out.ctypes.data, K, threads
+    )
+    assert (room[:start] == 255).all()
+    assert (room[start + data.nbytes :] == 255).all()
+    return out
+
+
+@pytest.mark.parametrize("way", [-1, 0, 1, 2], ids=["as it is", "roomy", "zen4", "zen5"])
+@pytest.mark.parametrize("name", patterns())
+@pytest.mark.parametrize("isa", isas())
+def test_it_computes_what_the_schedule_says(isa, name, way):
+    """Whole numbers: any order of summation gives the same bits."""
+    pattern = pattern_of(patterns()[name])
+    rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
+    rng = np.random.default_rng(1)
+    packed = {made.format: _native.pack_structure(pattern, made.format) for made in MADE}
+    runtime_api.lib.asp_force_crowded(way)
+    try:
+        for at, K in enumerate(COLUMNS):
+            dtype = ("float32", "float64")[at % 2]
+            data = rng.integers(-3, 4, pattern.nnz).astype(dtype)
+            X, Y = (rng.integers(-3, 4, (n, K)).astype(dtype) for n in (pattern.n_rows, pattern.n_cols))
+            want = data * np.einsum("pk,pk->p", X[rows], Y[pattern.indices])
+            for made in MADE:
+                with forced(isa):
+                    got = sampled(
+                        spec(made, dtype, isa), packed[made.format], data, X, Y,
+                        threads=1 + at % 3, late=data.itemsize * (at % 8),
+                    )  # fmt: skip
+                np.testing.assert_array_equal(got, want, err_msg=f"{made}, {K} columns")
+    finally:
+        runtime_api.lib.asp_force_crowded(-1)
+
+
+@pytest.mark.parametrize("made", [one for one in MADE if one.prefetch == 0], ids=str)
+def test_entries_that_repeat_and_are_not_sorted(made):
+    rng = np.random.default_rng(2)
+    indptr = np.concatenate([[0], np.cumsum(rng.integers(0, 9, 60))]).astype(np.int32)
+    pattern = Pattern(60, 20, indptr, rng.integers(0, 20, indptr[-1], dtype=np.int32))
+    rows = np.repeat(np.arange(60), pattern.row_lengths)
+    data, X, Y = (rng.integers(-3, 4, n).astype(np.float32) for n in (pattern.nnz, (60, 48), (20, 48)))
+    packed = _native.pack_structure(pattern, made.format)
+    want = data * (X[rows] * Y[pattern.indices]).sum(axis=1)
+    np.testing.assert_array_equal(sampled(spec(made), packed, data, X, Y), want)
+    np.testing.assert_array_equal(interpret_sddmm(spec(made), packed, data, X, Y, n_threads=2), want)
+
+
+def test_bits_do_not_depend_on_threads_or_order():
+    rng = np.random.default_rng(3)
+    pattern = pattern_of(patterns()["rows of at most 40"])
+    data, X, Y = (
+        rng.standard_normal(n).astype(np.float32) for n in (pattern.nnz, (pattern.n_rows, 128), (pattern.n_cols, 128))
+    )
+    found = [
+        sampled(spec(made), _native.pack_structure(pattern, made.format), data, X, Y, threads=threads).copy()
+        for made in MADE
+        for threads in (1, 2, 3)
+    ]
+    assert all(np.array_equal(found[0], other) for other in found)
+
+
+def test_it_serves_nothing_else():
+    ordered = next(one for one in MADE if one.format.rows == "rcm")
+    others = (
+        spec(ordered, index_dtype="int64"),
+        spec(dataclasses.replace(ordered, prefetch=3)),
+        spec(dataclasses.replace(ordered, unroll=4)),
+        spec(dataclasses.replace(ordered, dense_splits=(("j", 32),))),
+        spec(dataclasses.replace(ordered, loop_order=("i1", "j1", "k1", "j0"))),
+    )
+    assert all(ready_kernel(other) is None for other in others)
+    assert ready_kernel(spec(ordered)) is not None
