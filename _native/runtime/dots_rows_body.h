@@ -197,8 +197,8 @@ ASP_INLINE void NAME(twin_step)(const NAME(row_job) *j, const R *const *x, const
     }
 }
 
-/* Results at entries places[r] + at .. + n of TWINS rows of X, at x[r], whose entries are in the same columns, those from p + at
- * on: each vector of a row of Y is read once for all of them, and rows of X come from the first cache. */
+/* Results of TWINS rows of X, at x[r], whose entries are in the same columns, those from p + at on: n of each, for places
+ * from places[r] + at on. Each vector of a row of Y is read once for all of them; rows of X come from the first cache. */
 ASP_INLINE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
                                 int n, int64_t n_full, int lined, int plain)
 {
