@@ -4,7 +4,7 @@
 
 FOLDER holds what `python -m autosparse calibrate --out FOLDER` wrote. Every strategy asks the same model for the cost
 of one schedule after another (the graph in batches, as it is used) on the same patterns; costs are given as predicted
-ratios to the default kernel. HyperOpt (TPE) takes part where it is installed.
+ratios to the default kernel. HyperOpt (TPE) and OpenTuner take part where they are installed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ import argparse
 import importlib
 import importlib.util
 import json
+import logging
 import statistics
+import tempfile
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -34,6 +37,8 @@ from autosparse.pattern import Pattern
 from autosparse.schedule import SuperSchedule
 
 MIN_NNZ = 100_000
+ILLEGAL = 1e3
+"""Ratio of values that no schedule has."""
 
 
 @dataclass
@@ -119,6 +124,18 @@ def _legal(space: TemplateSpace, code: Code) -> SuperSchedule | None:
     return schedule if _native.supports(space.operation, schedule) is None else None
 
 
+def _asked(objective: Objective, space: TemplateSpace, values: dict[str, Any]) -> float:
+    """The predicted ratio; ILLEGAL where no schedule has these values: numbers, and keys to sort a permutation by."""
+    code = tuple(
+        int(values[one.name])
+        if isinstance(one, Categorical)
+        else tuple(int(place) for place in np.argsort(values[one.name]))
+        for one in space.parameters
+    )
+    schedule = _legal(space, code)
+    return ILLEGAL if schedule is None else objective(schedule)
+
+
 def _tpe(objective: Objective, n_trials: int) -> None:
     """HyperOpt: a choice for each categorical parameter, sort keys for each permutation, penalties for the illegal."""
     hyperopt = importlib.import_module("hyperopt")
@@ -135,21 +152,50 @@ def _tpe(objective: Objective, n_trials: int) -> None:
         return found
 
     def cost(point: dict[str, Any]) -> float:
-        which, values = point["which"], point["values"]
-        space = spaces[which]
-        code = tuple(
-            int(values[one.name])
-            if isinstance(one, Categorical)
-            else tuple(int(place) for place in np.argsort(values[one.name]))
-            for one in space.parameters
-        )
-        schedule = _legal(space, code)
-        return 1e3 if schedule is None else objective(schedule)
+        space, values = spaces[point["which"]], point["values"]
+        return _asked(objective, space, {one.name: values[one.name] for one in space.parameters})
 
     domain = hp.choice("space", [{"which": at, "values": choices(space)} for at, space in enumerate(spaces)])
     hyperopt.fmin(
         cost, domain, hyperopt.tpe.suggest, n_trials, rstate=np.random.default_rng(0), show_progressbar=False, verbose=0
     )
+
+
+def _opentuner(objective: Objective, n_trials: int) -> None:
+    """OpenTuner's ensemble of searches over both spaces' parameters and which of the spaces it is."""
+    opentuner = importlib.import_module("opentuner")
+    manipulator = importlib.import_module("opentuner.search.manipulator")
+    interface = importlib.import_module("opentuner.measurement.interface")
+    result_of = importlib.import_module("opentuner.resultsdb.models").Result
+    spaces = objective.model.weights.space.spaces
+    wanted = manipulator.ConfigurationManipulator()
+    wanted.add_parameter(manipulator.EnumParameter("which", list(range(len(spaces)))))
+    for space in spaces:
+        for one in space.parameters:
+            name = f"{space.name}.{one.name}"
+            is_plain = isinstance(one, Categorical)
+            kind = manipulator.EnumParameter if is_plain else manipulator.PermutationParameter
+            wanted.add_parameter(kind(name, list(range(one.size if is_plain else len(one.items)))))
+    logging.disable(logging.WARNING)
+    try:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            given = argparse.ArgumentParser(parents=opentuner.argparsers()).parse_args([])
+            given.database = f"sqlite:///{folder}/results.db"
+            known = {"project_name": "autosparse", "program_name": "search", "program_version": "0"}
+            measured = interface.DefaultMeasurementInterface(args=given, manipulator=wanted, **known)
+            runs = importlib.import_module("opentuner.api").TuningRunManager(measured, given)
+            for _ in range(n_trials):
+                asked = runs.get_next_desired_result()
+                if asked is None:
+                    continue
+                point = asked.configuration.data
+                space = spaces[point["which"]]
+                values = {one.name: point[f"{space.name}.{one.name}"] for one in space.parameters}
+                runs.report_result(asked, result_of(time=_asked(objective, space, values)))
+            runs.finish()
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
@@ -162,6 +208,7 @@ STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
     "exhaustive": (None, _on_graph(lambda score, model, n: exhaustive(len(model.graph), score))),
     "random": (None, _random),
     "hyperopt": ("hyperopt", _tpe),
+    "opentuner": ("opentuner", _opentuner),
 }
 """Name -> (module it needs, strategy). `exhaustive` scores every program of the graph, whatever the budget."""
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from peerlib.case import Case, Operation, Prepared
 from peerlib.environment import matrices_folder, start_again
-from peerlib.matrices import MatrixFile, find_matrices, load
+from peerlib.matrices import MatrixFile, find_matrices, held_out, load
 from peerlib.records import ResultFile
 from peerlib.registry import contenders
 from peerlib.timing import Protocol, take_turns
@@ -257,12 +257,9 @@ def measure_case(case: Case, ways: Sequence[Tier], selector: Selector | None, pr
 
 def chosen_files(args: argparse.Namespace) -> list[MatrixFile]:
     """The matrices of the wanted groups."""
-    from autosparse.tuner.collect.recipes import is_held_out, real_files
-
     files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only))
-    if args.groups == "held-out" and args.matrices.is_dir():
-        held_out = {one.name for one in real_files(args.matrices) if is_held_out(one.group)}
-        files = [file for file in files if file.path.name in held_out]
+    if args.groups == "held-out":
+        files = held_out(files, args.matrices)
     return files[: args.limit]
 
 

@@ -24,9 +24,9 @@ CLIPPED: Final = (-3.0, 2.5)
 class BoostSettings:
     """What decides the result together with the data."""
 
-    n_trees: int = 400
+    n_trees: int = 800
     rate: float = 0.06
-    leaves: int = 31
+    leaves: int = 63
     fewest: int = 30  # rows in a leaf; less where there are few rows in all
     share: float = 0.5  # of the features that a split may choose from
     ridge: float = 5.0

@@ -1,8 +1,8 @@
 """The learned tier: features of a pattern, best-first search among programs, predicted ratios to the default kernel.
 
-A trained model ranks; its costs are no seconds and their zero differs from pattern to pattern (WACO §4.1.3). A *scale*
-fitted on measurements makes ratios of them: relative to an *anchor*, a schedule close to the default kernel whose ratio
-is known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``.
+A network ranks; its costs are no seconds and their zero differs from pattern to pattern (WACO §4.1.3). A *scale* fitted
+on measurements makes ratios of them: relative to an *anchor*, a schedule close to the default kernel whose ratio is
+known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees are log ratios.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
 from autosparse.tuner.learned_weights import LearnedWeights
 from autosparse.tuner.model import Proposal, behind_runtime
 from autosparse.tuner.scorers import Programs, Scorer, costs_of, programs_of
+from autosparse.tuner.space import WHOLE_ROW
+from autosparse.tuner.statistics import seems_symmetric
 from numpy.typing import NDArray
 
 from autosparse.errors import RecordError, ScheduleError
@@ -36,22 +38,23 @@ PER_FORMAT: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """From costs to ratios to the default kernel."""
+    """From costs to ratios to the default kernel; without an anchor costs are logarithms of ratios by themselves."""
 
-    slope: float
-    anchor: SuperSchedule
-    anchor_log_ratio: float
+    slope: float = 1.0
+    anchor: SuperSchedule | None = None
+    anchor_log_ratio: float = 0.0
 
     def to_data(self) -> dict[str, Any]:
         """JSON-ready; `from_data` inverts it."""
-        return {"slope": self.slope, "anchor": self.anchor.to_json(), "anchor_log_ratio": self.anchor_log_ratio}
+        anchor = self.anchor.to_json() if self.anchor is not None else None
+        return {"slope": self.slope, "anchor": anchor, "anchor_log_ratio": self.anchor_log_ratio}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> Scale:
         """Read `to_data`; RecordError when it is something else."""
         try:
             slope, log_ratio = float(data["slope"]), float(data["anchor_log_ratio"])
-            anchor = SuperSchedule.from_json(data["anchor"])
+            anchor = SuperSchedule.from_json(data["anchor"]) if data["anchor"] is not None else None
         except (KeyError, TypeError, ValueError) as error:
             raise RecordError.broken("cost model", reason=f"its scale cannot be read: {error!r}") from error
         if not (np.isfinite(slope) and slope > 0 and np.isfinite(log_ratio)):
@@ -93,9 +96,13 @@ class LearnedModel:
         return programs_of(self.scorer, self.graph)
 
     @functools.cached_property
-    def _anchor(self) -> Programs:
-        """The schedule whose ratio is known."""
-        return self.scorer.programs(self._rows([self.scale.anchor]))
+    def _anchor(self) -> Programs | None:
+        """The schedule whose ratio is known; None where costs need none."""
+        return self.scorer.programs(self._rows([self.scale.anchor])) if self.scale.anchor is not None else None
+
+    def _anchor_cost(self, costs: Callable[[Programs, NDArray[np.int32] | None], Floats]) -> float:
+        """The anchor's cost by the function that `scorer.on` gave for a pattern."""
+        return float(costs(self._anchor, None)[0]) if self._anchor is not None else 0.0
 
     def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
         space = self.weights.space
@@ -108,7 +115,7 @@ class LearnedModel:
 
     def ratio_of_cost(self, features: Floats, cost: float) -> float:
         """Predicted time over the default kernel's, of a schedule with this predicted cost."""
-        return self._ratio(cost, float(self.scorer.on(features)(self._anchor, None)[0]))
+        return self._ratio(cost, self._anchor_cost(self.scorer.on(features)))
 
     def _ratio(self, cost: float, anchor: float) -> float:
         log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
@@ -123,8 +130,10 @@ class LearnedModel:
     ) -> list[Proposal]:
         """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first."""
         costs = self.scorer.on(features)
-        anchor = float(costs(self._anchor, None)[0])
-        behind = behind_runtime(problem) if problem.operation == "matmul" and problem.n_dense_cols > 1 else 1.0
+        anchor = self._anchor_cost(costs)
+        is_wide = problem.operation == "matmul" and problem.n_dense_cols > 1
+        # What the default kernel does and generated ones do not is in costs that were learned over the default kernel.
+        behind = behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 
         def score(ids: NDArray[np.int32]) -> Floats:
             return costs(self.programs, ids)
@@ -155,13 +164,17 @@ class LearnedModel:
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:
-    """Whether sizes of `one` fit the problem's: splits no larger than extents, a tile no wider than the result."""
+    """Whether `one` fits the problem: splits no larger than extents, a tile no wider than the result, a symmetric A."""
     shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
     by_rows = (shape[problem.mode], *shape[: problem.mode], *shape[problem.mode + 1 :])
     extents = dict(zip("ikl", by_rows, strict=False))
     if any(size > max(1, extents.get(index, size)) for index, size in one.format.splits):
         return False
+    if one.format.symmetric and not seems_symmetric(problem.matrix):
+        return False
     tile = one.dense_split("j")
     if problem.n_dense_cols == 1:
         return tile == 0
+    if tile == WHOLE_ROW:
+        return problem.pattern.index_dtype == "int32"
     return 0 < tile < 2 * problem.n_dense_cols

@@ -22,7 +22,7 @@ DEFAULT_LIKE: Final = ("i1:U,k1:C", "i1:U,k1:C,l1:C", "i1:U,k1:C,l1:C | bits=16"
 
 
 def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
-    """The scale that explains `found` best.
+    """The scale that explains `found` best, for costs that only rank.
 
     slope: least squares of log ratio on cost with an intercept per pattern, positive. anchor: the schedule of a
     format of DEFAULT_LIKE that was measured on most patterns; its log ratio: the mean over patterns of what the line

@@ -2,18 +2,20 @@
 
 The families are rows of data (`tuner.space`, and here for operations beside matmul); a schedule's parameters are its
 family, the sizes that the family has, the column tile, the index width, and the axes of the compute schedule. A size
-that a family does not have is 0 in its code.
+that a family does not have is 0 in its code. A tile of WHOLE_ROW means the runtime's own loops, over CSR or rows in an
+order, which fetch rows ahead as `READY_AHEAD` says.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from autosparse.tuner import space
 from autosparse.tuner.space import Family
-from autosparse.tuner.template import Categorical, Parameter, TemplateSpace, Values
+from autosparse.tuner.template import Categorical, Code, Parameter, TemplateSpace, Values
 
 from autosparse.errors import ScheduleError
 from autosparse.formats import Format
@@ -26,6 +28,10 @@ ABSENT: Final = 0
 """Value of a size that a family does not have."""
 NORMAL_CHUNK: Final = 32
 """Of schedules that hand out no chunks."""
+READY_FAMILIES: Final = ("csr", "csr-ordered")
+"""Families that the runtime's own loops compute."""
+READY_SHARE: Final = 0.1
+"""Of the draws: those loops."""
 
 SDDMM_FAMILIES: Final = (
     Family("csr", "i1:U,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
@@ -68,13 +74,13 @@ MTTKRP_FAMILIES: Final = (
 """Formats for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
 
 TABLES: Final[Mapping[str, tuple[str, Sequence[Family], tuple[int, ...]]]] = {
-    "spmv": ("matmul", tuple(space.FAMILIES.values()), (0,)),
+    "spmv": ("matmul", (*space.FAMILIES.values(), space.SYMMETRIC_FAMILY), (0,)),
     "spmm": (
         "matmul",
         tuple(row for row in (*space.FAMILIES.values(), *space.ORDERED_FAMILIES.values()) if "j1" in row.loops),
-        space.TILES,
+        (*space.TILES, space.WHOLE_ROW),
     ),
-    "sddmm": ("sddmm", SDDMM_FAMILIES, space.TILES),
+    "sddmm": ("sddmm", SDDMM_FAMILIES, (*space.TILES, space.WHOLE_ROW)),
     "mttkrp": ("mttkrp", MTTKRP_FAMILIES, (4, *space.TILES)),
 }
 """Per algorithm: the operation, its families, the tiles of the dense index (0: there is none)."""
@@ -103,7 +109,9 @@ class OwnSpace(TemplateSpace):
     def __init__(self, algorithm: str, *, threads: tuple[int, ...]) -> None:
         if algorithm not in TABLES:
             raise ScheduleError.not_in_space("algorithm", algorithm, tuple(TABLES))
-        self.operation, families, self._tiles = TABLES[algorithm]
+        self.operation, families, tiles = TABLES[algorithm]
+        # The runtime's own loops take the threads that the caller allows.
+        self._tiles = tuple(tile for tile in tiles if tile != space.WHOLE_ROW or 0 in threads)
         self.name = f"own-{algorithm}"
         self._axes = AXES[algorithm]
         self._families = {row.name: row for row in families}
@@ -121,15 +129,28 @@ class OwnSpace(TemplateSpace):
             Categorical("tile", self._tiles),
             Categorical("bits", (16, 32)),
             Categorical("unroll", self._axes.unroll),
-            Categorical("prefetch", tuple(sorted({*self._axes.prefetch, *self._axes.slot_prefetch}))),
+            Categorical("prefetch", self._prefetches()),
             Categorical("partition", ("nnz", "dynamic"), is_ladder=False),
             Categorical("parchunk", space.CHUNKS),
             Categorical("parnum", threads),
         )
 
+    @property
+    def has_ready(self) -> bool:
+        """Whether the runtime's own loops are members."""
+        return space.WHOLE_ROW in self._tiles
+
+    def _prefetches(self) -> tuple[int, ...]:
+        ready = space.READY_AHEAD if self.has_ready else ()
+        return tuple(sorted({*self._axes.prefetch, *self._axes.slot_prefetch, *ready}))
+
     def draw(self, rng: np.random.Generator) -> Values:
         """Families alike, then their sizes alike, then the axes; sliced families take the values that suit them."""
         values: dict[str, Any] = {parameter.name: parameter.draw(rng) for parameter in self.parameters}
+        if self.has_ready:
+            if rng.random() < READY_SHARE:
+                return self._drawn_ready(values, rng)
+            values["tile"] = self._tiles[int(rng.integers(len(self._tiles) - 1))]  # the last one is WHOLE_ROW
         row = self._families[values["family"]]
         size = row.sizes[int(rng.integers(len(row.sizes)))]
         values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
@@ -141,12 +162,42 @@ class OwnSpace(TemplateSpace):
             values["prefetch"] = int(rng.choice(self._axes.prefetch))
         return values
 
+    def _drawn_ready(self, values: dict[str, Any], rng: np.random.Generator) -> Values:
+        """One of the runtime's own loops: they know an order of rows and how far they fetch ahead."""
+        row = self._families[str(rng.choice(READY_FAMILIES))]
+        size = row.sizes[int(rng.integers(len(row.sizes)))]
+        ahead = [n for n in space.READY_AHEAD if size or n]  # neither of them is the default kernel
+        values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
+        fixed = {"tile": space.WHOLE_ROW, "bits": 32, "unroll": 1, "partition": "nnz", "parnum": 0}
+        return {**values, **fixed, "family": row.name, "prefetch": int(rng.choice(ahead))}
+
+    def steps(self, code: Code) -> Iterator[Code]:
+        """Of the runtime's own loops also all the others of them: they differ from each other in little."""
+        yield from super().steps(code)
+        at = {parameter.name: place for place, parameter in enumerate(self.parameters)}
+        if not self.has_ready or self._tiles[int(str(code[at["tile"]]))] != space.WHOLE_ROW:
+            return
+        rows = [self._families[name] for name in READY_FAMILIES]
+        for row, ahead in itertools.product(rows, space.READY_AHEAD):
+            for size in row.sizes:
+                changed = {"family": row.name, "row_order": size.get("order", ABSENT), "prefetch": ahead}
+                other = list(code)
+                for name, value in changed.items():
+                    other[at[name]] = self.parameters[at[name]].code(value)
+                yield tuple(other)
+
+    def with_run_time(self, schedule: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
+        """The runtime's own loops have no run-time parameters."""
+        return schedule if schedule.dense_split("j") == space.WHOLE_ROW else super().with_run_time(schedule, rng)
+
     def schedule_of(self, values: Values) -> SuperSchedule:
-        """The member of the family; ScheduleError when the family has no such sizes."""
+        """The member of the family; ScheduleError when the family has no such sizes, or the runtime no such loop."""
         row = self._families[values["family"]]
         size = {key: values[name] for key, name in SIZE_NAMES.items() if values.get(name)}
         if size not in row.sizes:
             raise ScheduleError.not_in_space(f"sizes of {row.name}", size, row.sizes)
+        if values["tile"] == space.WHOLE_ROW and not _is_ready(values):
+            raise ScheduleError.not_in_space("loop of the runtime", dict(values), READY_FAMILIES)
         is_dynamic = values["partition"] == "dynamic"
         return space.member(
             self.operation,
@@ -186,6 +237,16 @@ class OwnSpace(TemplateSpace):
                     if space.format_of(row, size, fmt.index_bits) == fmt:
                         return row, size
         raise ScheduleError.not_in_space("format", str(fmt), tuple(self._families))
+
+
+def _is_ready(values: Values) -> bool:
+    """Whether the runtime has these loops, and they are another thing than the default kernel."""
+    return (
+        values["family"] in READY_FAMILIES
+        and (values["bits"], values["unroll"], values["partition"], values["parnum"]) == (32, 1, "nnz", 0)
+        and values["prefetch"] in space.READY_AHEAD
+        and bool(values["prefetch"] or values.get("row_order"))
+    )
 
 
 def own_space(algorithm: str, *, threads: tuple[int, ...] | None = None) -> OwnSpace:

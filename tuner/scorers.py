@@ -20,6 +20,7 @@ from autosparse.tuner.trees import Trees
 from numpy.typing import NDArray
 
 from autosparse.errors import RecordError
+from autosparse.target import Target
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int16]
@@ -43,8 +44,11 @@ class Scorer(Protocol):
     def reads_embeddings(self) -> bool:
         """Whether `programs` is quicker with embeddings: then a graph keeps them."""
 
-    def features(self, pattern: Structure) -> Floats:
-        """What the model keeps of a pattern (n_features,): the part that costs time, the same for one structure."""
+    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
+        """What the model keeps of a pattern (n_features,): the part that costs time, the same for one structure.
+
+        `target`: the machine that products run on; None: this one.
+        """
 
     def embeddings(self, rows: Codes) -> Floats:
         """Programs as points, (n, width), near each other where the model finds them alike."""
@@ -82,8 +86,8 @@ class NetworkScorer:
     n_features: int = 128
     reads_embeddings: bool = True
 
-    def features(self, pattern: Structure) -> Floats:
-        """The pattern's embedding."""
+    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
+        """The pattern's embedding, whatever the machine."""
         return embed_pattern(pattern, self.weights, self.convolve)
 
     def embeddings(self, rows: Codes) -> Floats:
@@ -133,11 +137,11 @@ class TreesScorer:
         """Numbers in a sketch."""
         return SKETCH_WIDTHS[self.dimension]
 
-    def features(self, pattern: Structure) -> Floats:
+    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
         """The pattern's sketch."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
-        return sketch(pattern, self.counter)
+        return sketch(pattern, self.counter, target)
 
     def embeddings(self, rows: Codes) -> Floats:
         """Costs on the reference patterns."""

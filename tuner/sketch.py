@@ -1,7 +1,9 @@
-"""What boosted trees see of a pattern: numbers that cost a sample, not a pass over the entries.
+"""What boosted trees see of a pattern on a machine: numbers that cost a sample, not a pass over the entries.
 
-Matrices: extents, spread of the row lengths, longest row, and what `statistics` samples (column gaps, diagonals, block
-fills, cells of slices): O(rows), about a millisecond. Tensors of order 3: `pattern_vector`, O(nonzeros).
+Matrices: extents, spread of the row lengths, longest row, what `statistics` samples (column gaps, diagonals, block
+fills, cells of slices), how soon columns come back, whether rows in turn share their columns: O(rows), about a
+millisecond. Tensors of order 3: `pattern_vector`, O(nonzeros). Of the machine: its caches, as far as the same schedule
+is faster or slower over the default kernel for them.
 """
 
 from __future__ import annotations
@@ -12,22 +14,31 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.counts import NUMPY, Counter
 from autosparse.tuner.pattern_vector import sampled_facts, sizes, spread, tensor_vector
-from autosparse.tuner.statistics import pattern_facts
+from autosparse.tuner.statistics import Locality, pattern_facts
 from numpy.typing import NDArray
 
 from autosparse.pattern import Pattern, TensorPattern
+from autosparse.target import Target
 
-SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 65, 3: 43}
+SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 71, 3: 45}
 """Numbers in a sketch, by dimension."""
 MOST_ROWS: Final = 1 << 14
 """Rows, about, whose lengths are sorted."""
+REUSED_WITHIN: Final = (256, 1024, 8192)
+"""Entries that follow each other, among which distinct columns are counted."""
 
 
-def sketch(pattern: Pattern | TensorPattern, counter: Counter = NUMPY) -> NDArray[np.float32]:
-    """The sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],)."""
+def sketch(
+    pattern: Pattern | TensorPattern, counter: Counter = NUMPY, target: Target | None = None
+) -> NDArray[np.float32]:
+    """The sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],).
+
+    `target`: the machine that products run on; None: this one.
+    """
+    machine = machine_numbers(target or Target.host())
     if isinstance(pattern, TensorPattern):
-        return tensor_vector(pattern.shape, list(pattern.coords))
-    facts = pattern_facts(pattern, counter=counter)
+        return np.concatenate([tensor_vector(pattern.shape, list(pattern.coords)), machine]).astype(np.float32)
+    facts, locality = pattern_facts(pattern, counter=counter), Locality(pattern, counter)
     step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
     numbers = [
@@ -35,5 +46,13 @@ def sketch(pattern: Pattern | TensorPattern, counter: Counter = NUMPY) -> NDArra
         *spread(lengths, int(lengths.sum())),
         *sampled_facts(facts),
         float(np.log2(max(1.0, facts.max_row / max(1e-9, facts.mean_row))) / 8),
+        *(float(np.log2(max(1e-4, locality.distinct_share(n))) / 4) if pattern.nnz else 0.0 for n in REUSED_WITHIN),
+        float(pattern.has_twins),
+        *machine,
     ]
     return np.array(numbers, np.float32)
+
+
+def machine_numbers(target: Target) -> list[float]:
+    """The core's own cache (log2 of MiB), and whether the last one takes what the cores' own ones throw out."""
+    return [float(np.log2(max(1, target.l2_bytes) / 2**20)), float(target.fills_last_cache_late)]

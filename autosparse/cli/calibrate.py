@@ -16,7 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="of these, sddmm32,sddmm256,mttkrp16"
     )
     parser.add_argument("--weights", type=Path, metavar="FILE", help="begin with these (default: those in use)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="measurements of this machine (default: measure now)")
+    parser.add_argument(
+        "--data", type=Path, nargs="+", metavar="DIR", help="measurements of this machine (default: measure now)"
+    )
     parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that measurements name")
     parser.add_argument("--seconds", type=float, default=120.0, metavar="S", help="measuring time per operation (120)")
     parser.add_argument("--epochs", type=int, default=60, metavar="N", help="of fine-tuning; 0: only scale and graph")
@@ -48,8 +50,8 @@ def _calibrate(arguments: argparse.Namespace, op: str) -> None:
     out = arguments.out or calibrated_folder(settings, target)
     if out is None:
         raise CommandError("nothing is kept on disk here", cure="--out DIR")
-    data = arguments.data or _measured(out, arguments, op)
-    found = list(read_folder(data, op))
+    folders = arguments.data or [_measured(out, arguments, op)]
+    found = [one for folder in folders for one in read_folder(folder, op)]
     made, (before, after), n_programs = calibrate(
         weights, found, out, folder=arguments.matrices, epochs=arguments.epochs, n_nodes=arguments.programs
     )

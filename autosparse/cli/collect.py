@@ -22,6 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="stop after so long")
     parser.add_argument("--patterns", type=int, metavar="N", help="stop after so many patterns")
     parser.add_argument("--schedules", type=int, default=64, metavar="N", help="schedules of each pattern (64)")
+    parser.add_argument("--templates", type=int, default=400, metavar="N", help="kernels of WACO's template (400)")
+    parser.add_argument("--min-nnz", type=int, default=5000, metavar="N", help="of real patterns as they are (5000)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of patterns and schedules")
     parser.add_argument("--duty", action="store_true", help="measure only while the machine is quiet")
     parser.add_argument("--build", action="store_true", help="first compile the kernels that most patterns ask for")
@@ -73,6 +75,7 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
         folder=arguments.matrices,
         seed=arguments.seed,
         n_schedules=arguments.schedules,
+        n_template_kernels=arguments.templates,
         n_patterns=arguments.patterns,
         seconds=arguments.seconds,
         duty=arguments.duty,
@@ -85,7 +88,8 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
         print(f"{op.name}: {n_kernels:,} kernels are ready", flush=True)
     progress = log.progress_line()
     n_times = 0
-    stream = recipes_in_turn(arguments.matrices, {op.n_dims for op in ops}, seed=arguments.seed)
+    dims, folder = {op.n_dims for op in ops}, arguments.matrices
+    stream = recipes_in_turn(folder, dims, seed=arguments.seed, min_nnz=arguments.min_nnz)
     for step in collector.run(stream):
         n_times += step.n_times
         left = show.seconds(step.left_s) if step.left_s < float("inf") else "as long as you let it"

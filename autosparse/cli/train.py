@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `train`."""
-    parser.add_argument("--data", type=Path, metavar="DIR", help="measurements (`collect --out DIR`)")
+    parser.add_argument("--data", type=Path, nargs="+", metavar="DIR", help="measurements (`collect --out DIR`)")
     parser.add_argument("--op", default="spmv", help="operation, as `collect` names it (spmv, spmm32, ...)")
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder of this run, or of --compare")
     parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that the measurements name")
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--batch", type=int, default=32, metavar="N", help="schedules of a pattern in a step (32)")
     parser.add_argument("--limit", type=int, default=FEATURE_LIMIT, metavar="N", help="nonzeros that networks look at")
     parser.add_argument("--rate", type=float, metavar="R", help="learning rate (Adam's: 1e-4, of boosted trees: 0.06)")
-    parser.add_argument("--trees", type=int, default=400, metavar="N", help="of boosted (400)")
+    parser.add_argument("--trees", type=int, default=800, metavar="N", help="of boosted (800)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and order")
     parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch; 1 is best for small patterns")
     parser.add_argument("--device", default="cpu", help="of PyTorch: cpu, cuda")
@@ -56,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _boost(arguments: argparse.Namespace) -> int:
     """Boosted trees: no torch, no epochs."""
+    from autosparse.engine.facts import COUNTER
     from autosparse.tuner.boosting import BoostSettings
     from autosparse.tuner.training.boosted import BoostedRun
     from autosparse.tuner.training.curves import WEIGHTS
@@ -64,7 +65,7 @@ def _boost(arguments: argparse.Namespace) -> int:
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)
     _print_counts(data, arguments.space)
     settings = BoostSettings(n_trees=arguments.trees, rate=arguments.rate or BoostSettings().rate, seed=arguments.seed)
-    run = BoostedRun(data, settings, arguments.matrices)
+    run = BoostedRun(data, settings, arguments.matrices, COUNTER)
     curve, rankings = run.run(arguments.out, log.progress_line())
     print(f"weights: {settings.n_trees} trees, {arguments.out / WEIGHTS}")
     if rankings:

@@ -20,6 +20,7 @@ from autosparse.schedule import SuperSchedule
 from autosparse.tuner.boosting import more_trees
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements
 from autosparse.tuner.graph.build import build_graph
+from autosparse.tuner.learned import Scale
 from autosparse.tuner.learned_embeddings import code_rows
 from autosparse.tuner.learned_fine_tune import Example, fine_tuned
 from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
@@ -69,7 +70,8 @@ class Calibration:
             tensors, before, after = refine(tensors, self._examples(), epochs=epochs)
         self._use(dataclasses.replace(self.weights, tensors=tensors))
         about = json.loads(metadata.get("about", "{}"))
-        about["scale"] = fit_scale(self.found, self._costs).to_data()
+        is_log_ratio = self.weights.extractor == BOOSTED
+        about["scale"] = (Scale() if is_log_ratio else fit_scale(self.found, self._costs)).to_data()
         write_safetensors(target, tensors, {**metadata, "about": json.dumps(about, sort_keys=True)})
         self._use(LearnedWeights.read(target))
         return before, after
@@ -119,10 +121,10 @@ class Calibration:
         return _native.supports(one.operation, one) is None
 
     def _pattern(self, one: Measurements) -> NDArray[np.float32]:
-        key = str(one.facts["sparsity_hash"])
+        key = f"{one.facts['sparsity_hash']}-{one.target.key()}"
         if key not in self._patterns:
             pattern = one.recipe.make(self.folder).to_structure()
-            self._patterns[key] = self.scorer.features(pattern)
+            self._patterns[key] = self.scorer.features(pattern, one.target)
         return self._patterns[key]
 
     def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:

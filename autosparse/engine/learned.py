@@ -155,7 +155,8 @@ class Asker:
     def _key(self) -> str:
         problem = self.bench.problem
         rows = f"-{problem.mode}" if problem.mode else ""
-        return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}{rows}"
+        # Sketches also say on which machine: a cache may be shared by several.
+        return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}-{problem.target.key()}{rows}"
 
     def _load(self) -> Floats | None:
         record = self.bench.store.load("features", self._key)

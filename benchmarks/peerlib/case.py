@@ -71,6 +71,7 @@ class Case:
     threads: int
     effort: str
     budget_s: float
+    expected_runs: int | None = 100_000  # told to tuning, which then spends no more than they pay for
     shared: dict[str, Any] = field(default_factory=dict)
 
     kinds: ClassVar[tuple[str, ...]] = ("spmv", "spmm")

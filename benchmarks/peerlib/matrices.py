@@ -6,7 +6,7 @@ Other files are passed over.
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -81,6 +81,16 @@ def _matching(folder: Path, min_nnz: int, only: tuple[str, ...]) -> Iterator[Mat
         nnz = count_stored(path)
         if nnz is not None and nnz >= min_nnz:
             yield MatrixFile(_stem(path), path, nnz)
+
+
+def held_out(files: Sequence[MatrixFile], folder: Path) -> list[MatrixFile]:
+    """Those of the groups of the folder's index.csv that no training sees; all of them where `folder` is one file."""
+    from autosparse.tuner.collect.recipes import is_held_out, real_files
+
+    if not folder.is_dir():
+        return list(files)
+    names = {one.name for one in real_files(folder) if is_held_out(one.group)}
+    return [file for file in files if file.path.name in names]
 
 
 def find_tensors(

@@ -9,8 +9,6 @@ from typing import Any
 import autosparse
 from peerlib.case import Case, Prepared
 
-EXPECTED_RUNS = 100_000
-
 
 def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
     """The case's matrix or tensor as ours, tuned once for both contenders when the effort asks for it."""
@@ -22,7 +20,7 @@ def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
             plan = A.tune(
                 operation,
                 columns=case.operation.n_dense_cols,
-                runs=EXPECTED_RUNS,
+                runs=case.expected_runs,
                 effort=case.effort,
                 budget_s=case.budget_s,
                 **hints,

@@ -60,6 +60,25 @@ def test_amortisation_counts_every_product(folder: Path) -> None:
     assert [case["n_measured"] for case in cases] == [1, 30]
 
 
+def test_tiers_are_measured_side_by_side_and_reported_from_the_records(folder: Path) -> None:
+    out = folder / "out.jsonl"
+    given = ("--matrices", folder, "--min-nnz", 1, "--groups", "all", "--ops", "spmv,sddmm8", "--rounds", 3)
+    given += ("--threads", 1, "--budget", 1, "--peers", "openmp,torch", "--json", out)
+    text = run_script("tiers.py", *given)
+    cases = [record for record in records(out) if record["kind"] == "case"]
+    assert [case["operation"] for case in cases] == ["spmv", "sddmm8"]
+    for case in cases:
+        assert {"off", "estimate", "measure", "full"} <= set(case["times"])  # type: ignore[call-overload]
+        facts, times = case["facts"], case["times"]
+        alike = [tier for tier in ("off", "estimate", "measure") if facts[tier].get("schedule") == facts["full"]["schedule"]]  # type: ignore[index]  # noqa: E501
+        assert all(times[tier] == times["full"] for tier in alike)  # type: ignore[index]
+    run_script("tiers.py", *given)
+    assert [record for record in records(out) if record["kind"] == "case"] == cases
+    again = run_script("tiers.py", "--report", "--threads", 1, "--json", out)
+    assert again.strip() in text
+    assert again.count("measure (top-10) of full") == 2
+
+
 def test_busy_leaves_no_process_behind(folder: Path) -> None:
     text = run_script("busy.py", "--matrices", folder, "--min-nnz", 1, "--seconds", 0.05, "--threads", 1)
     assert "small" in text

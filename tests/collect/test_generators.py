@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -138,6 +140,11 @@ def test_index_gives_groups_and_files_without_one_are_their_own(folder):
     assert found["a1.npz"].group == found["a2.npz"].group == "a"
     assert found["small.npz"].group == "small"
     assert found["t.npz"].n_dims == 3
+
+
+def test_small_real_patterns_are_left_out_where_that_is_wanted(folder):
+    stream = itertools.islice(recipes(folder, n_dims=2, seed=0, min_nnz=7_000), 60)
+    assert {one.source for one in stream if one.kind == "real"} == {"a2.npz", "b.npz"}
 
 
 def test_stream_is_the_same_every_time_and_differs_by_seed(folder):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -86,6 +87,18 @@ def heats_on(bench) -> Heats:
 def some_schedules(n: int) -> list[SuperSchedule]:
     whole = space.everything(problem_of(OPS["spmv"]), _native.supports)
     return [whole[at] for at in np.random.default_rng(0).permutation(len(whole))[:n]]
+
+
+def test_short_products_take_more_rounds():
+    counts = []
+    for default_s in (2e-5, 2e-4, 1e-2):
+        bench = FakeBench(problem_of(OPS["spmv"]), default_s=default_s)
+        heats = heats_on(bench)
+        heats.run(some_schedules(40))
+        counts.append(max(one.n_rounds for one in heats.timings))
+        assert any(one.status == files.MEASURED for one in heats.timings)
+        assert all(one.n_rounds >= 7 for one in heats.timings if one.status == files.MEASURED)
+    assert counts == [21, 21, 7]
 
 
 def test_ratios_are_true_and_losers_leave_early():
@@ -209,6 +222,20 @@ def test_draws_are_distinct_supported_and_seeded(op):
     near = neighbourhood(problem, _native.supports, drawn[:3], drawn, n=8, rng=np.random.default_rng(0))
     assert len(near) == 8
     assert not set(near) & set(drawn)
+
+
+def test_the_runtimes_own_loops_are_drawn_where_it_has_some():
+    op = OPS["spmm256"]
+    wide = generate("uniform", nnz=40_000, seed=1)  # a B larger than any core's own cache
+    problem = problem_of(op, wide)
+    small_cache = dataclasses.replace(Target.host(), l2_bytes=1 << 16)
+    problem = dataclasses.replace(problem, target=small_cache)
+    drawn = first_draw(
+        problem, _native.supports, statistics_model(problem), rng=np.random.default_rng(0), shares=Shares.of(64)
+    )
+    ready = [one for one in drawn if one.dense_split("j") == space.WHOLE_ROW]
+    assert len(ready) >= Shares().ready
+    assert len({one.prefetch for one in ready}) > 1
 
 
 # -- the collector

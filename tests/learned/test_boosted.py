@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+import scipy.sparse
 from autosparse._native import runtime_api
 from autosparse.tuner.generators import FAMILIES, generate
 from autosparse.tuner.learned_fine_tune import Example
@@ -17,6 +20,7 @@ from autosparse.config import options
 from autosparse.engine.learned import find_model
 from autosparse.engine.setup import target_of
 from autosparse.pattern import Pattern
+from autosparse.target import Target
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 N_SKETCH, N_COLUMNS = 5, 4
@@ -100,6 +104,25 @@ def test_a_sketch_has_its_length_and_finite_numbers_and_does_not_depend_on_the_o
 def test_patterns_without_entries_have_a_sketch(shape):
     empty = Pattern(*shape, np.zeros(shape[0] + 1, np.int32), np.zeros(0, np.int32))
     assert np.isfinite(sketch(empty)).all()
+
+
+def test_a_sketch_tells_machines_and_rows_with_shared_columns_apart():
+    found = generate("mesh", nnz=3000, seed=2).to_pattern()
+    host = Target.host()
+    machines = [
+        dataclasses.replace(host, cpu="AMD EPYC", l2_bytes=1 << 20),
+        dataclasses.replace(host, cpu="Intel Xeon", l2_bytes=2 << 20),
+    ]
+    theirs = [sketch(found, target=one) for one in machines]
+    np.testing.assert_array_equal(theirs[0][:-2], theirs[1][:-2])
+    assert [one[-2:].tolist() for one in theirs] == [[0.0, 1.0], [1.0, 0.0]]
+    np.testing.assert_array_equal(sketch(found), sketch(found, target=host))
+    three = scipy.sparse.kron(
+        scipy.sparse.random_array((300, 300), density=0.03, random_state=np.random.default_rng(1)), np.ones((3, 3))
+    ).tocsr()
+    twins = Pattern(*three.shape, three.indptr, three.indices)
+    assert sketch(twins)[-3] == float(runtime_api.available)
+    assert sketch(found)[-3] == 0.0
 
 
 def learnable(n_patterns: int, seed: int) -> list[Example]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native.waconet import PredictorWeights
+from autosparse.tuner import space
 from autosparse.tuner.generators import generate
 from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.joint_space import JointSpace
@@ -205,6 +206,30 @@ def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
     # half precision of the embeddings in the graph moves costs a little
     assert ratios[0] <= min(model.ratios(features, fitting)) * 1.05
     assert model.ratios(features, [model.scale.anchor])[0] == pytest.approx(1.0)
+
+
+def test_costs_without_an_anchor_are_log_ratios(tmp_path):
+    model = write_model_folder(tmp_path)
+    plain = dataclasses.replace(model, scale=Scale())
+    assert Scale.from_data(Scale().to_data()) == Scale()
+    pattern = generate("mesh", nnz=5_000, seed=1).to_pattern()
+    features = plain.features(pattern)
+    assert plain.ratio_of_cost(features, -0.5) == pytest.approx(np.exp(-0.5))
+    proposals = plain.propose(problem_of(pattern), features, _native.supports)
+    again = plain.ratios(features, [one.schedule for one in proposals])
+    np.testing.assert_allclose([one.ratio for one in proposals], again, rtol=0.05)  # half precision in the graph
+
+
+def test_what_only_some_problems_have_is_not_proposed_to_others():
+    mesh, uneven = (generate(family, nnz=5_000, seed=1).to_pattern() for family in ("mesh", "rmat"))
+    symmetric = space.member("matmul", space.SYMMETRIC_FAMILY, {}, unroll=4)
+    assert suits(problem_of(mesh), symmetric)
+    assert not suits(problem_of(uneven), symmetric)
+    whole = space.schedule("matmul", "csr", {}, tile=space.WHOLE_ROW, prefetch=8)
+    assert suits(problem_of(mesh, 256), whole)
+    assert not suits(problem_of(mesh), whole)
+    wide = Pattern(*mesh.shape, mesh.indptr.astype(np.int64), mesh.indices.astype(np.int64))
+    assert not suits(problem_of(wide, 256), whole)
 
 
 def test_graphs_and_weights_that_do_not_belong_together_are_refused(tmp_path):

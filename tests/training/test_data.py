@@ -9,6 +9,7 @@ from tests.training.world import collection
 
 from autosparse.errors import InputError, ScheduleError  # isort: skip
 from autosparse.schedule import SuperSchedule  # isort: skip
+from autosparse.target import Target  # isort: skip
 from autosparse.tuner.collect.files import CENSORED, REFUSED, read  # isort: skip
 from autosparse.tuner.collect.recipes import Recipe  # isort: skip
 from autosparse.tuner.joint_space import ABSENT, JointSpace  # isort: skip
@@ -87,6 +88,16 @@ def test_more_data_is_other_data(folder, tmp_path):
     more = collection(tmp_path / "more", n_patterns=7)
     digests = [read_data(one, "spmv").digest for one in (folder, again, more)]
     assert digests[0] == digests[1] != digests[2]
+
+
+def test_folders_of_several_machines_are_one_data_set(folder, tmp_path):
+    other = collection(tmp_path, n_patterns=3, seed=5)
+    both = read_data([folder, other], "spmv")
+    alone = [read_data(one, "spmv") for one in (folder, other)]
+    assert [len(both.cases)] == [sum(len(one.cases) for one in alone)]
+    assert {case.target for case in both.cases} == {Target.host()}  # the facts say nothing of the machine's caches
+    with pytest.raises(InputError, match=r"nothing', .*here"):
+        read_data([tmp_path / "nothing", tmp_path / "here"], "spmv")
 
 
 def test_no_measurements_are_refused(tmp_path):

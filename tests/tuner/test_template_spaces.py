@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 from autosparse.tuner.own_space import own_space
+from autosparse.tuner.space import READY_AHEAD, WHOLE_ROW
 from autosparse.tuner.template import Categorical, Permutation, TemplateSpace
 from autosparse.tuner.waco_space import TEMPLATES, waco_space
 
@@ -74,6 +75,32 @@ def test_what_is_not_supported_is_not_sampled(space: TemplateSpace) -> None:
     assert {one.threads for one in space.neighbours(made[0], supports)} == {1}
     with pytest.raises(ScheduleError, match="none of them supported"):
         space.sample(rng, lambda operation, one: "never")
+
+
+@pytest.mark.parametrize("algorithm", ["spmm", "sddmm"])
+def test_the_runtimes_own_loops_are_members(algorithm: str) -> None:
+    """All of them but the default kernel itself; each leads to each in one step; without parameters at run time."""
+    space = own_space(algorithm, threads=(0, 1))
+    ready = {one for one in samples(space, 600) if one.dense_split("j") == WHOLE_ROW}
+    assert {(one.format.rows, one.prefetch) for one in ready} == {
+        (order, ahead) for order in ("", "first", "rcm") for ahead in READY_AHEAD if order or ahead
+    }
+    one = min(ready, key=SuperSchedule.to_json)
+    assert ready - {one} <= set(space.neighbours(one))
+    assert space.with_run_time(one, np.random.default_rng(0)) == one
+    values = dict(space.values_of(one))
+    default = {"family": "csr", "row_order": 0, "prefetch": 0}
+    for changed in ({"unroll": 2}, {"partition": "dynamic"}, {"parnum": 1}, default):
+        with pytest.raises(ScheduleError, match="loop of the runtime"):
+            space.schedule_of({**values, **changed})
+    one_thread = own_space(algorithm, threads=(1, 2))
+    assert all(one.dense_split("j") != WHOLE_ROW for one in samples(one_thread, 100))
+
+
+def test_symmetric_storage_is_a_member() -> None:
+    made = [one for one in samples(own_space("spmv"), 300) if one.format.symmetric]
+    assert made
+    assert all(own_space("spmv").decode(own_space("spmv").encode(one)) == one for one in made)
 
 
 def test_foreign_schedules_values_and_codes_are_refused_with_the_facts() -> None:

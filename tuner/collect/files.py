@@ -6,6 +6,7 @@ whole or not at all (written beside, renamed), so a collection can be killed at 
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import zipfile
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 
 from autosparse.errors import RecordError
 from autosparse.schedule import SuperSchedule
+from autosparse.target import Target
 
 FILE_SCHEMA: Final = 1
 """Raise when a column changes its meaning."""
@@ -60,6 +62,14 @@ class Measurements:
     def recipe(self) -> Recipe:
         """How to make the pattern again."""
         return Recipe(**self.facts["recipe"])
+
+    @property
+    def target(self) -> Target:
+        """The machine that was measured; what the facts do not say of it is as on this one."""
+        said = self.facts["machine"]
+        return dataclasses.replace(
+            Target.host(), **{one.name: said[one.name] for one in dataclasses.fields(Target) if one.name in said}
+        )
 
     @property
     def is_held_out(self) -> bool:

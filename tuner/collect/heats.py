@@ -6,6 +6,7 @@ default kernel in the same round: ratios of different heats compare where second
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from autosparse.tuner.collect.duty import Load, others_load
 from autosparse.tuner.collect.files import CENSORED, HEAT_COLUMNS, MEASURED, REFUSED, SCHEDULE_COLUMNS
-from autosparse.tuner.measure import Race, RaceRule, timed_s
+from autosparse.tuner.measure import MIN_SAMPLE_S, Race, RaceRule, timed_s
 from autosparse.tuner.trial import Trial
 from numpy.typing import NDArray
 
@@ -25,6 +26,9 @@ HEAT_SIZE: Final = 6
 """Schedules raced at once: their packed operands are in memory together."""
 COLLECTING_RULE: Final = RaceRule(margin=0.0, min_rounds=7, max_rounds=7, first_cut=1, cut=6.0, final_cut=2.0)
 """Everybody runs once. Who is 6 times slower than the best then leaves, later on who is twice as slow."""
+MOST_ROUNDS: Final = 21
+ROUNDS_S: Final = 0.15
+"""Of a heat: short products take more rounds in this time, up to MOST_ROUNDS; medians of few are mostly noise."""
 QUIET_LOAD: Final = 0.25
 """Processors that others may keep busy without a heat being run again, when `patience` asks for that."""
 
@@ -139,10 +143,15 @@ class Heats:
         if default is None or not entrants:
             return None
         closures = [default, *(run for _, run in entrants)]
-        race = Race(len(closures), self.rule)
+        race = Race(len(closures), self._rule(timed_s(default, clock=self.clock) * len(closures)))
         while (turn := race.next_entrant()) is not None:
             race.add(timed_s(closures[turn], clock=self.clock))
         return race, [trial for trial, _ in entrants]
+
+    def _rule(self, round_s: float) -> RaceRule:
+        """With more rounds where one takes `round_s` or, with samples of that length, not much."""
+        most = int(ROUNDS_S / max(2 * round_s, 2 * MIN_SAMPLE_S * (HEAT_SIZE + 1)))
+        return dataclasses.replace(self.rule, max_rounds=max(self.rule.max_rounds, min(MOST_ROUNDS, most)))
 
     def _keep(self, race: Race, trials: Sequence[Trial], load: float) -> None:
         for at, trial in enumerate(trials, start=1):
@@ -151,7 +160,7 @@ class Heats:
             self.timings.append(
                 Timing(
                     trial.schedule,
-                    MEASURED if len(samples) == self.rule.max_rounds else CENSORED,
+                    MEASURED if len(samples) == race.n_rounds >= self.rule.max_rounds else CENSORED,
                     len(self.heats),
                     ratio=race.ratio(at),
                     seconds=race.typical_s(at) or float("nan"),

@@ -127,14 +127,14 @@ def _real_file(path: Path, row: Mapping[str, str] | None) -> RealFile:
     return RealFile(path.name, row.get("group") or path.stem, int(row["nnz"]), n_dims)
 
 
-def recipes(folder: Path | None, *, n_dims: int, seed: int) -> Iterator[Recipe]:
+def recipes(folder: Path | None, *, n_dims: int, seed: int, min_nnz: int = MIN_REAL_NNZ) -> Iterator[Recipe]:
     """Endless: real patterns, patterns made of them and generated ones in turn; the same for the same folder and seed.
 
-    Once every real pattern was named, the made ones go on alone.
+    Real ones have at least `min_nnz` nonzeros; once every one was named, the made ones go on alone.
     """
     rng = np.random.default_rng([seed, n_dims])
     files = [one for one in real_files(folder) if one.n_dims == n_dims] if folder else []
-    waiting = [one for one in files if MIN_REAL_NNZ <= one.nnz <= MAX_NNZ]
+    waiting = [one for one in files if min_nnz <= one.nnz <= MAX_NNZ]
     waiting = [waiting[at] for at in rng.permutation(len(waiting))]
     families = [row.name for row in FAMILIES.values() if row.n_dims == n_dims]
     turns: list[str] = []
@@ -150,9 +150,11 @@ def recipes(folder: Path | None, *, n_dims: int, seed: int) -> Iterator[Recipe]:
         yield _generated(turns.pop(), n_dims, rng)
 
 
-def recipes_in_turn(folder: Path | None, dims: Iterable[int], *, seed: int) -> Iterator[Recipe]:
+def recipes_in_turn(
+    folder: Path | None, dims: Iterable[int], *, seed: int, min_nnz: int = MIN_REAL_NNZ
+) -> Iterator[Recipe]:
     """Endless: `recipes` of each number of dimensions in `dims`, in turn."""
-    streams = [recipes(folder, n_dims=n_dims, seed=seed) for n_dims in sorted(set(dims))]
+    streams = [recipes(folder, n_dims=n_dims, seed=seed, min_nnz=min_nnz) for n_dims in sorted(set(dims))]
     for turn in itertools.cycle(streams):
         yield next(turn)
 

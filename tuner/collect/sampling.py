@@ -2,7 +2,8 @@
 
 A model that orders candidates must know the good ones of every pattern well, and enough bad ones not to be tempted by
 them. So each pattern gets shares of: the statistics model's favourites of every format, uniform draws of our space,
-draws of WACO's template (§4.1.2), and at the end neighbours of the fastest found so far.
+the runtime's own loops (`space.WHOLE_ROW`), draws of WACO's template (§4.1.2), and at the end neighbours of the fastest
+found so far.
 """
 
 from __future__ import annotations
@@ -33,22 +34,18 @@ class Shares:
     """How many schedules of each kind a pattern gets."""
 
     favourites: int = 20
-    uniform: int = 22
+    uniform: int = 16
+    ready: int = 6
     template: int = 10
     neighbours: int = 12
 
     @classmethod
     def of(cls, n_schedules: int) -> Shares:
         """The usual shares of `n_schedules` in all."""
-        usual = cls()
-        total = usual.favourites + usual.uniform + usual.template + usual.neighbours
-        scaled = [max(1, round(n * n_schedules / total)) for n in (usual.favourites, usual.template, usual.neighbours)]
-        return cls(
-            favourites=scaled[0],
-            template=scaled[1],
-            neighbours=scaled[2],
-            uniform=max(1, n_schedules - sum(scaled)),
-        )
+        usual = dataclasses.asdict(cls())
+        total = sum(usual.values())
+        scaled = {name: max(1, round(n * n_schedules / total)) for name, n in usual.items() if name != "uniform"}
+        return cls(**scaled, uniform=max(1, n_schedules - sum(scaled.values())))
 
 
 def first_draw(
@@ -60,10 +57,15 @@ def first_draw(
     shares: Shares,
     template: Draw | None = None,
 ) -> list[SuperSchedule]:
-    """Favourites, uniform draws and draws of `template` (None: more uniform ones), each once, in random order."""
+    """Favourites, the runtime's own loops, uniform draws and draws of `template`, each once, in random order.
+
+    More uniform ones where the runtime has fewer loops, or there is no template.
+    """
     whole = spaces.everything(problem, supports)
     found = dict.fromkeys(_favourites(problem, whole, model, rng, shares.favourites))
-    wanted = len(found) + shares.uniform + (0 if template else shares.template)
+    ready = [one for one in whole if one.dense_split("j") == space.WHOLE_ROW and one not in found]
+    wanted = len(found) + shares.ready + shares.uniform + (0 if template else shares.template)
+    found |= dict.fromkeys(ready[at] for at in rng.permutation(len(ready)).tolist()[: shares.ready])
     for at in rng.permutation(len(whole)).tolist():
         if len(found) >= wanted:
             break

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.counts import NUMPY
+from autosparse.tuner.counts import Counter as PatternCounter
 from autosparse.tuner.ranking import Ranking
 from autosparse.tuner.scorers import BOOSTED, REFERENCES, pick_references
 from autosparse.tuner.sketch import SKETCH_WIDTHS, sketch
@@ -22,11 +25,23 @@ from autosparse.tuner.training.data import UNSEEN, Case, DataSet
 from autosparse.tuner.training.meaning import Meaning, write_model
 from numpy.typing import NDArray
 
+from autosparse.target import Target
+
 Floats = NDArray[np.float32]
+Sketches = dict[tuple[Recipe, Target], Floats]
 
 EVERY: Final = 20
 """Trees between two points of the curve."""
 N_REFERENCES: Final = 48
+MOST_WEIGHT: Final = 3.0
+"""Of a pattern measured on a machine that few were measured on."""
+
+
+def machine_weights(cases: Sequence[Case]) -> dict[Target, float]:
+    """How much the patterns of each machine count: machines alike, but none of its patterns more than MOST_WEIGHT."""
+    counts = Counter(case.target for case in cases)
+    most = max(counts.values(), default=1)
+    return {target: min(MOST_WEIGHT, most / n) for target, n in counts.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +51,7 @@ class BoostedRun:
     data: DataSet
     settings: BoostSettings
     matrices: Path | None
+    counter: PatternCounter = NUMPY
 
     def run(self, out: Path, progress: Callable[[float, str], object]) -> tuple[list[Epoch], dict[str, Ranking]]:
         """Write weights, curve and ranking to `out`; (curve, rankings of the unseen splits)."""
@@ -44,7 +60,8 @@ class BoostedRun:
         train = self.data.of("train")
         x, y = self._table(train, sketches)
         settings = dataclasses.replace(self.settings, fewest=max(1, min(self.settings.fewest, len(y) // 50)))
-        weights = np.concatenate([weights_of(case.ratios, settings) for case in train])
+        machines = machine_weights(train)
+        weights = np.concatenate([machines[case.target] * weights_of(case.ratios, settings) for case in train])
         n_sketch = SKETCH_WIDTHS[self.data.dimension]
         fitted = fit(x, y, n_sketch=n_sketch, settings=settings, weights=weights)
         curve = self._curve(fitted, (x, y), sketches, start_s)
@@ -60,7 +77,7 @@ class BoostedRun:
             parameters=self.data.space.parameters,
             about=about,
         )
-        references = pick_references([sketches[case.recipe] for case in train], N_REFERENCES)
+        references = pick_references([sketches[case.recipe, case.target] for case in train], N_REFERENCES)
         out.mkdir(parents=True, exist_ok=True)
         write_model(out / WEIGHTS, {**fitted.trees.tensors(), REFERENCES: references}, meaning)
         write_curve(out / CURVE, curve)
@@ -69,26 +86,31 @@ class BoostedRun:
         (out / RANKING).write_text(text, encoding="utf-8")
         return curve, known
 
-    def _sketches(self, progress: Callable[[float, str], object]) -> dict[Recipe, Floats]:
-        recipes = list(dict.fromkeys(case.recipe for case in self.data.cases))
+    def _sketches(self, progress: Callable[[float, str], object]) -> Sketches:
+        """Every pattern is made once, however many machines measured it."""
+        targets: dict[Recipe, dict[Target, None]] = {}
+        for case in self.data.cases:
+            targets.setdefault(case.recipe, {})[case.target] = None
         found = {}
-        for at, recipe in enumerate(recipes):
-            progress(at / len(recipes), f"pattern {at} of {len(recipes)}")
-            found[recipe] = sketch(recipe.make(self.matrices).to_structure())
+        for at, (recipe, machines) in enumerate(targets.items()):
+            progress(at / len(targets), f"pattern {at} of {len(targets)}")
+            structure = recipe.make(self.matrices).to_structure()
+            found |= {(recipe, target): sketch(structure, self.counter, target) for target in machines}
         return found
 
-    def _table(self, cases: Sequence[Case], sketches: dict[Recipe, Floats]) -> tuple[Floats, NDArray[np.float64]]:
-        x = np.vstack([features_of(sketches[case.recipe], case.codes) for case in cases])
+    def _table(self, cases: Sequence[Case], sketches: Sketches) -> tuple[Floats, NDArray[np.float64]]:
+        x = np.vstack([features_of(sketches[case.recipe, case.target], case.codes) for case in cases])
         return x, np.concatenate([targets(case.ratios) for case in cases])
 
-    def _rank(self, fitted: Boosted, cases: Sequence[Case], sketches: dict[Recipe, Floats]) -> Ranking | None:
+    def _rank(self, fitted: Boosted, cases: Sequence[Case], sketches: Sketches) -> Ranking | None:
         scored = [
-            (fitted.trees.on(sketches[case.recipe]).predict(case.codes), case.ratios, case.censored) for case in cases
+            (fitted.trees.on(sketches[case.recipe, case.target]).predict(case.codes), case.ratios, case.censored)
+            for case in cases
         ]
         return Ranking.of(scored) if scored else None
 
     def _curve(
-        self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], sketches: dict[Recipe, Floats], start_s: float
+        self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], sketches: Sketches, start_s: float
     ) -> list[Epoch]:
         """A row per EVERY trees; losses are mean squared errors of log ratios."""
         cases = self.data.of("validation")

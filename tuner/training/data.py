@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from autosparse.errors import InputError, ScheduleError
 from autosparse.schedule import SuperSchedule
+from autosparse.target import Target
 
 VALIDATION_OF: Final = 5
 """One group in so many is for validation: 80:20 (WACO §4.1.3)."""
@@ -43,6 +45,7 @@ class Case:
     censored: NDArray[np.bool_] = field(repr=False)  # at least so long
     default_s: float
     nnz: int = 0
+    target: Target = field(default_factory=Target.host, repr=False)
 
     @property
     def is_large(self) -> bool:
@@ -89,14 +92,16 @@ class DataSet:
         return [case for case in self.cases if case.split == group and (group == split or case.is_large)]
 
 
-def read_data(folder: Path, op: str, *, spaces: str = "both") -> DataSet:
-    """The measurements of `op` below `folder`; InputError when there are none."""
-    found = [one for one in read_folder(folder, op) if np.count_nonzero(one["status"] != REFUSED) >= FEWEST]
+def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") -> DataSet:
+    """The measurements of `op` below one or several folders, a machine each perhaps; InputError when there are none."""
+    folders = [folders] if isinstance(folders, Path) else list(folders)
+    measured = itertools.chain.from_iterable(read_folder(folder, op) for folder in folders)
+    found = [one for one in measured if np.count_nonzero(one["status"] != REFUSED) >= FEWEST]
     if not found:
         raise InputError.refused(
             f"there are no measurements of {op!r} to train on",
-            given=f"the folder {str(folder)!r}",
-            cure=f"python -m autosparse collect --out {folder} --ops {op}",
+            given=f"the folder {', '.join(repr(str(folder)) for folder in folders)}",
+            cure=f"python -m autosparse collect --out {folders[0]} --ops {op}",
         )
     texts = sorted({text for one in found for text in one.schedules})
     schedules = {text: SuperSchedule.from_json(text) for text in texts}
@@ -148,4 +153,5 @@ def _case(one: Measurements, codes: Mapping[str, NDArray[np.int16]]) -> Case | N
         return None
     rows = np.stack([codes[one.schedules[at]] for at in kept])
     default_s = float(np.nanmedian(one.heats["default_s"]))
-    return Case(one.recipe, rows, ratios[kept], status[kept] == CENSORED, default_s, int(one.facts["nnz"]))
+    is_censored = status[kept] == CENSORED
+    return Case(one.recipe, rows, ratios[kept], is_censored, default_s, int(one.facts["nnz"]), one.target)
