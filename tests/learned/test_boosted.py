@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
+from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.generators import FAMILIES, generate
 from autosparse.tuner.learned_fine_tune import Example
 from autosparse.tuner.sketch import SKETCH_WIDTHS, sketch
@@ -155,6 +156,22 @@ def test_exported_trees_predict_what_scikit_learn_does_and_more_of_them_refine()
     assert after > 0.9
     refined = Trees.of(tensors, N_SKETCH)
     assert 0 < refined.roots.size <= 30
+
+
+def test_machines_count_alike_as_far_as_that_goes():
+    from autosparse.tuner.training.boosted import MOST_WEIGHT, machine_weights
+    from autosparse.tuner.training.data import Case
+
+    recipe = Recipe(kind="generated", source="mesh", group="g")
+    codes, ratios = np.zeros((2, 1), np.int16), np.ones(2, np.float32)
+    many, some, few = (dataclasses.replace(Target.host(), cpu=name) for name in ("many", "some", "few"))
+
+    def cases(n, target):
+        return [Case(recipe, codes, ratios, ratios > 1, 1.0, target=target)] * n
+
+    found = machine_weights([*cases(20, many), *cases(10, some), *cases(2, few)])
+    assert found == {many: 1.0, some: 2.0, few: MOST_WEIGHT}
+    assert machine_weights(cases(3, few)) == {few: 1.0}
 
 
 @needs_runtime
