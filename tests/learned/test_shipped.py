@@ -28,7 +28,7 @@ COLUMNS = {"spmv": 1, "spmm32": 32, "spmm256": 256, "sddmm32": 32, "sddmm256": 2
 
 
 def test_there_is_a_model_of_each_of_the_usual_products():
-    assert {"spmv", "spmm32"} <= set(SHIPPED)
+    assert {*COLUMNS, "mttkrp16"} == set(SHIPPED)
 
 
 @pytest.mark.parametrize("op", [op for op in SHIPPED if op in COLUMNS])
@@ -54,7 +54,7 @@ def test_what_a_shipped_model_was_made_of_is_said(op):
     model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
     about = model.weights.about
     assert about["machines"]
-    assert about["n_train"] > 100
+    assert about["n_train"] > 80
     assert about["validation"]["ordered_pairs"] > 0.75
     assert not any("/" in str(value) for value in (about["op"], about["data"]))
 

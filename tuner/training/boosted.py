@@ -91,7 +91,7 @@ class BoostedRun:
         targets: dict[Recipe, dict[Target, None]] = {}
         for case in self.data.cases:
             targets.setdefault(case.recipe, {})[case.target] = None
-        found = {}
+        found: Sketches = {}
         for at, (recipe, machines) in enumerate(targets.items()):
             progress(at / len(targets), f"pattern {at} of {len(targets)}")
             structure = recipe.make(self.matrices).to_structure()
