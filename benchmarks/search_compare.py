@@ -10,6 +10,7 @@ ratios to the default kernel. HyperOpt (TPE) and OpenTuner take part where they 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -156,9 +157,9 @@ def _tpe(objective: Objective, n_trials: int) -> None:
         return _asked(objective, space, {one.name: values[one.name] for one in space.parameters})
 
     domain = hp.choice("space", [{"which": at, "values": choices(space)} for at, space in enumerate(spaces)])
-    hyperopt.fmin(
-        cost, domain, hyperopt.tpe.suggest, n_trials, rstate=np.random.default_rng(0), show_progressbar=False, verbose=0
-    )
+    how: dict[str, Any] = {"rstate": np.random.default_rng(0), "show_progressbar": False, "verbose": 0}
+    with _quietly():
+        hyperopt.fmin(cost, domain, hyperopt.tpe.suggest, n_trials, **how)
 
 
 def _opentuner(objective: Objective, n_trials: int) -> None:
@@ -176,24 +177,31 @@ def _opentuner(objective: Objective, n_trials: int) -> None:
             is_plain = isinstance(one, Categorical)
             kind = manipulator.EnumParameter if is_plain else manipulator.PermutationParameter
             wanted.add_parameter(kind(name, list(range(one.size if is_plain else len(one.items)))))
+    with tempfile.TemporaryDirectory() as folder, _quietly():
+        given = argparse.ArgumentParser(parents=opentuner.argparsers()).parse_args([])
+        given.database = f"sqlite:///{folder}/results.db"
+        known = {"project_name": "autosparse", "program_name": "search", "program_version": "0"}
+        measured = interface.DefaultMeasurementInterface(args=given, manipulator=wanted, **known)
+        runs = importlib.import_module("opentuner.api").TuningRunManager(measured, given)
+        for _ in range(n_trials):
+            asked = runs.get_next_desired_result()
+            if asked is None:
+                continue
+            point = asked.configuration.data
+            space = spaces[point["which"]]
+            values = {one.name: point[f"{space.name}.{one.name}"] for one in space.parameters}
+            runs.report_result(asked, result_of(time=_asked(objective, space, values)))
+        runs.finish()
+
+
+@contextlib.contextmanager
+def _quietly() -> Iterator[None]:
+    """Without what these libraries say on the way."""
     logging.disable(logging.WARNING)
     try:
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            given = argparse.ArgumentParser(parents=opentuner.argparsers()).parse_args([])
-            given.database = f"sqlite:///{folder}/results.db"
-            known = {"project_name": "autosparse", "program_name": "search", "program_version": "0"}
-            measured = interface.DefaultMeasurementInterface(args=given, manipulator=wanted, **known)
-            runs = importlib.import_module("opentuner.api").TuningRunManager(measured, given)
-            for _ in range(n_trials):
-                asked = runs.get_next_desired_result()
-                if asked is None:
-                    continue
-                point = asked.configuration.data
-                space = spaces[point["which"]]
-                values = {one.name: point[f"{space.name}.{one.name}"] for one in space.parameters}
-                runs.report_result(asked, result_of(time=_asked(objective, space, values)))
-            runs.finish()
+            yield
     finally:
         logging.disable(logging.NOTSET)
 
