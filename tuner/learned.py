@@ -164,7 +164,11 @@ class LearnedModel:
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:
-    """Whether `one` fits the problem: splits no larger than extents, a tile no wider than the result, a symmetric A."""
+    """Whether `one` fits the problem.
+
+    Splits are no larger than extents, tiles no wider than the result; symmetric storage is for what seems symmetric,
+    the runtime's own loops are for a dense operand that is far.
+    """
     shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
     by_rows = (shape[problem.mode], *shape[: problem.mode], *shape[problem.mode + 1 :])
     extents = dict(zip("ikl", by_rows, strict=False))
@@ -175,6 +179,7 @@ def suits(problem: Problem, one: SuperSchedule) -> bool:
     tile = one.dense_split("j")
     if problem.n_dense_cols == 1:
         return tile == 0
-    if tile == WHOLE_ROW:
-        return problem.pattern.index_dtype == "int32"
+    if tile == WHOLE_ROW:  # of a B or Y within a core's own cache the default kernel makes as much
+        dense_bytes = problem.matrix.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+        return problem.pattern.index_dtype == "int32" and dense_bytes > problem.target.l2_bytes
     return 0 < tile < 2 * problem.n_dense_cols

@@ -226,10 +226,13 @@ def test_what_only_some_problems_have_is_not_proposed_to_others():
     assert suits(problem_of(mesh), symmetric)
     assert not suits(problem_of(uneven), symmetric)
     whole = space.schedule("matmul", "csr", {}, tile=space.WHOLE_ROW, prefetch=8)
-    assert suits(problem_of(mesh, 256), whole)
+    far = dataclasses.replace(problem_of(mesh, 256), target=dataclasses.replace(Target.host(), l2_bytes=1 << 16))
+    near = dataclasses.replace(far, target=dataclasses.replace(Target.host(), l2_bytes=1 << 30))
+    assert suits(far, whole)
+    assert not suits(near, whole)
     assert not suits(problem_of(mesh), whole)
     wide = Pattern(*mesh.shape, mesh.indptr.astype(np.int64), mesh.indices.astype(np.int64))
-    assert not suits(problem_of(wide, 256), whole)
+    assert not suits(dataclasses.replace(far, pattern=wide), whole)
 
 
 def test_graphs_and_weights_that_do_not_belong_together_are_refused(tmp_path):
