@@ -99,12 +99,7 @@ def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol, limits: 
         for prepared in ready.values():
             prepared.close()
     return {
-        "matrix": case.matrix_name,
-        "operation": case.operation.name,
-        "shape": list(case.A.shape),
-        "nnz": int(case.A.nnz),
-        "dtype": case.A.dtype.name,
-        "threads": case.threads,
+        **case.facts(),
         "effort": case.effort,
         "times": {name: asdict(timing) for name, timing in timings.items()},
         "fills": {peer.name: peer.fills for peer in able},

@@ -89,12 +89,7 @@ def measure_case(case: Case, names: Sequence[str], protocol: Protocol) -> dict[s
     for prepared in ready.values():
         prepared.close()
     return {
-        "matrix": case.matrix_name,
-        "operation": case.operation.name,
-        "shape": list(case.A.shape),
-        "nnz": int(case.A.nnz),
-        "dtype": case.A.dtype.name,
-        "threads": case.threads,
+        **case.facts(),
         "times": {**timings, **{tier: timings[other] for tier, other in stands_for.items()}},
         "peers": [name for name in timings if name not in stands_for],
         "facts": facts,

@@ -240,12 +240,7 @@ def measure_case(case: Case, ways: Sequence[Tier], selector: Selector | None, pr
     for prepared in ready.values():
         prepared.close()
     return {
-        "matrix": case.matrix_name,
-        "operation": case.operation.name,
-        "shape": list(case.A.shape),
-        "nnz": int(case.A.nnz),
-        "dtype": case.A.dtype.name,
-        "threads": case.threads,
+        **case.facts(),
         "times": timings,
         "prices": prices,
         "gain": OPS["matmul"].prior_gain(case.operation.n_dense_cols),

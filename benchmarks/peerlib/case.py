@@ -94,6 +94,17 @@ class Case:
         B = rng.standard_normal((A.shape[1], *tail)).astype(A.dtype)
         return B, np.zeros((A.shape[0], *tail), dtype=A.dtype)
 
+    def facts(self) -> dict[str, Any]:
+        """What a record of this case begins with."""
+        return {
+            "matrix": self.matrix_name,
+            "operation": self.operation.name,
+            "shape": list(self.A.shape),
+            "nnz": int(self.A.nnz),
+            "dtype": self.A.dtype.name,
+            "threads": self.threads,
+        }
+
     def reason_left_out(self) -> str | None:
         """Why nobody should run this case."""
         return None
