@@ -12,13 +12,13 @@ typedef struct {
     const asp_csf *csf;
     const void *const *factors;
     const int64_t *ld;
-    int64_t rank, ldm, column, n_leaves, ahead;
+    int64_t rank, ldm, n_leaves, ahead;
     int itype, item_bytes;
     void *M;
     atomic_flag *lock;
 } csf_task;
 
-enum { FAR_BYTES = 1 << 19, AHEAD = 12 };
+enum { FAR_BYTES = 1 << 19, AHEAD = 12, NODES_AHEAD = 4 };
 
 static char *row_of(const csf_task *t, int64_t i) { return (char *)t->M + i * t->ldm * t->item_bytes; }
 
@@ -39,11 +39,18 @@ static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_
 
 static int type_of(const csf_task *t) { return t->item_bytes == 4 ? ASP_F32 : ASP_F64; }
 
+/* The widest vectors that the columns fill. */
+static int isa_of(const csf_task *t)
+{
+    const int64_t bytes = t->rank * t->item_bytes;
+    return (int)asp_min(asp_isa(), bytes >= 64 ? 2 : bytes >= 32 ? 1 : 0);
+}
+
 static void by_rows(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
     const asp_csf *csf = t->csf;
-    rows_table[asp_isa()][type_of(t)][t->itype](t, begin, end);
+    rows_table[isa_of(t)][type_of(t)][t->itype](t, begin, end);
     if (end == csf->n_nodes[0]) clear_rows(t, end ? at(t, csf->ids[0], end - 1) + 1 : 0, csf->n_rows);
 }
 
@@ -60,7 +67,7 @@ static void by_children(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
     const asp_csf *csf = t->csf;
-    const csf_part_fn row = part_table[asp_isa()][type_of(t)][t->itype];
+    const csf_part_fn row = part_table[isa_of(t)][type_of(t)][t->itype];
     int64_t p = t->itype == ASP_I32 ? g_row_of_int32_t(csf->ptr[0], csf->n_nodes[0], begin)
                                     : g_row_of_int64_t(csf->ptr[0], csf->n_nodes[0], begin);
     char part[1 << 12];

@@ -1,80 +1,100 @@
-/* MTTKRP over the levels of a tensor: see csf.c. Columns are taken a few vectors at a time, whole rows for each. */
+/* MTTKRP over the levels of a tensor: see csf.c. Columns are taken a few vectors at a time, rows one after the other for
+ * each; whoever knows the number of levels has all that a walk needs in registers. */
 
-#define IDS(d) ((const I *)t->csf->ids[d])
-#define PTR(d) ((const I *)t->csf->ptr[d])
-#define FACTOR(d, p) ((const R *)t->factors[d] + (int64_t)IDS(d)[p] * t->ld[d] + t->column)
+/* A tensor as walks read it; factors begin with the columns that are computed. */
+typedef struct {
+    const I *ids[ASP_MAX_MODES], *ptr[ASP_MAX_MODES];
+    const R *factors[ASP_MAX_MODES], *values;
+    int64_t ld[ASP_MAX_MODES], ahead, soon; /* leaves before `soon` have one that is `ahead` of them, and so on */
+    int64_t nodes_soon[ASP_MAX_MODES];
+} NAME(tensor);
+
+
+
+ASP_INLINE NAME(tensor) NAME(tensor_of)(const csf_task *task, const int64_t n, int64_t column)
+{
+    const asp_csf *csf = task->csf;
+    NAME(tensor) t;
+    for (int64_t d = 0; d < n; ++d) {
+        t.ids[d] = csf->ids[d];
+        if (d + 1 < n) t.ptr[d] = csf->ptr[d];
+        if (d) t.factors[d] = (const R *)task->factors[d] + column;
+        t.ld[d] = task->ld[d];
+        t.nodes_soon[d] = task->ahead ? csf->n_nodes[d] - NODES_AHEAD : 0;
+    }
+    t.values = csf->values;
+    t.ahead = task->ahead;
+    t.soon = task->ahead ? task->n_leaves - task->ahead : 0;
+    return t;
+}
+
+/* The same for any number of levels. */
+static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NAME(tensor) *t)
+{
+    *t = NAME(tensor_of)(task, task->csf->n_modes, column);
+}
+
+#define FACTOR(d, p) (t->factors[d] + (int64_t)t->ids[d][p] * t->ld[d])
 
 /* sum[0..V) = sum of value * factor row over the leaves [p, end) */
 #define LEAVES(V)                                                                                        \
-    ASP_INLINE void NAME(leaves##V)(const csf_task *t, int64_t last, int64_t p, int64_t end, VEC *sum)   \
+    ASP_INLINE void NAME(leaves##V)(const NAME(tensor) *t, const int64_t last, int64_t p, int64_t end, VEC *sum) \
     {                                                                                                    \
-        const R *values = t->csf->values;                                                                \
         VEC even[V], odd[V];                                                                             \
         ASP_UNROLL for (int v = 0; v < V; ++v) even[v] = odd[v] = (VEC){0};                              \
         for (; p + 2 <= end; p += 2) {                                                                   \
             const R *a = FACTOR(last, p), *b = FACTOR(last, p + 1);                                      \
-            if (t->ahead && p + t->ahead + 1 < t->n_leaves) {                                            \
+            if (p + 1 < t->soon) {                                                                       \
                 __builtin_prefetch(FACTOR(last, p + t->ahead));                                          \
                 __builtin_prefetch(FACTOR(last, p + t->ahead + 1));                                      \
             }                                                                                            \
             ASP_UNROLL for (int v = 0; v < V; ++v) {                                                     \
-                even[v] += values[p] * LOAD(a + v * W);                                                  \
-                odd[v] += values[p + 1] * LOAD(b + v * W);                                               \
+                even[v] += t->values[p] * LOAD(a + v * W);                                               \
+                odd[v] += t->values[p + 1] * LOAD(b + v * W);                                            \
             }                                                                                            \
         }                                                                                                \
         if (p < end) {                                                                                   \
             const R *a = FACTOR(last, p);                                                                \
-            if (t->ahead && p + t->ahead < t->n_leaves) __builtin_prefetch(FACTOR(last, p + t->ahead));  \
-            ASP_UNROLL for (int v = 0; v < V; ++v) even[v] += values[p] * LOAD(a + v * W);               \
+            if (p < t->soon) __builtin_prefetch(FACTOR(last, p + t->ahead));                             \
+            ASP_UNROLL for (int v = 0; v < V; ++v) even[v] += t->values[p] * LOAD(a + v * W);            \
         }                                                                                                \
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = even[v] + odd[v];                                \
     }
 
-/* sum[0..V) = what the nodes [p, end) of level d contribute: the factor row of each times the sum over its children. */
-#define NODES(V)                                                                                         \
-    static void NAME(nodes##V)(const csf_task *t, int64_t d, int64_t p, int64_t end, VEC *sum)           \
+/* sum[0..V) = what the nodes [p, end) of level d contribute: the factor row of each times the sum over its children, by
+ * `BELOW`. */
+#define LEVEL(V, WALK, BELOW, KIND)                                                                      \
+    KIND void NAME(WALK##V)(const NAME(tensor) *t, const int64_t d, const int64_t last, int64_t p, int64_t end, VEC *sum) \
     {                                                                                                    \
-        const int64_t last = t->csf->n_modes - 1;                                                        \
-        if (d == last) {                                                                                 \
-            NAME(leaves##V)(t, last, p, end, sum);                                                       \
-            return;                                                                                      \
-        }                                                                                                \
         VEC total[V];                                                                                    \
         ASP_UNROLL for (int v = 0; v < V; ++v) total[v] = (VEC){0};                                      \
-        const I *ptr = PTR(d);                                                                           \
         for (; p < end; ++p) {                                                                           \
             VEC below[V];                                                                                \
             const R *row = FACTOR(d, p);                                                                 \
-            if (t->ahead && p + 4 < t->csf->n_nodes[d]) __builtin_prefetch(FACTOR(d, p + 4));            \
-            if (d + 1 == last) NAME(leaves##V)(t, last, ptr[p], ptr[p + 1], below);                      \
-            else NAME(nodes##V)(t, d + 1, ptr[p], ptr[p + 1], below);                                    \
+            if (p < t->nodes_soon[d]) __builtin_prefetch(FACTOR(d, p + NODES_AHEAD));                    \
+            BELOW(V, t->ptr[d][p], t->ptr[d][p + 1]);                                                    \
             ASP_UNROLL for (int v = 0; v < V; ++v) total[v] += LOAD(row + v * W) * below[v];             \
         }                                                                                                \
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = total[v];                                        \
     }
-LEAVES(1)
-LEAVES(2)
-LEAVES(4)
-NODES(1)
-NODES(2)
-NODES(4)
-#undef LEAVES
-#undef NODES
+#define OF_LEAVES(V, p, end) NAME(leaves##V)(t, last, p, end, below)
+#define OF_PARENTS(V, p, end) NAME(parents##V)(t, d + 1, last, p, end, below)
+#define OF_NODES(V, p, end)                                              \
+    if (d + 2 == last) NAME(parents##V)(t, d + 1, last, p, end, below);  \
+    else NAME(nodes##V)(t, d + 1, last, p, end, below)
 
 /* sum[0..V) = sum over the entries [p, end) of a flat tensor of value * product of its n - 1 factor rows. */
 #define FLAT(V)                                                                                          \
-    ASP_INLINE void NAME(flat##V)(const csf_task *t, const int64_t n, int64_t p, int64_t end, VEC *sum)  \
+    ASP_INLINE void NAME(flat##V)(const NAME(tensor) *t, const int64_t n, int64_t p, int64_t end, VEC *sum) \
     {                                                                                                    \
-        const R *values = t->csf->values;                                                                \
-        const int64_t ahead = t->ahead, soon = t->n_leaves - ahead;                                      \
         VEC total[V];                                                                                    \
         ASP_UNROLL for (int v = 0; v < V; ++v) total[v] = (VEC){0};                                      \
         for (; p < end; ++p) {                                                                           \
             VEC x[V];                                                                                    \
             const R *first = FACTOR(1, p);                                                               \
-            if (ahead && p < soon)                                                                       \
-                for (int64_t d = 1; d < n; ++d) __builtin_prefetch(FACTOR(d, p + ahead));                \
-            ASP_UNROLL for (int v = 0; v < V; ++v) x[v] = values[p] * LOAD(first + v * W);               \
+            if (p < t->soon)                                                                             \
+                for (int64_t d = 1; d < n; ++d) __builtin_prefetch(FACTOR(d, p + t->ahead));             \
+            ASP_UNROLL for (int v = 0; v < V; ++v) x[v] = t->values[p] * LOAD(first + v * W);            \
             for (int64_t d = 2; d < n; ++d) {                                                            \
                 const R *row = FACTOR(d, p);                                                             \
                 ASP_UNROLL for (int v = 0; v < V; ++v) x[v] *= LOAD(row + v * W);                        \
@@ -82,98 +102,191 @@ NODES(4)
             ASP_UNROLL for (int v = 0; v < V; ++v) total[v] += x[v];                                     \
         }                                                                                                \
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = total[v];                                        \
-    }                                                                                                    \
-    static ASP_NOINLINE void NAME(entries##V)(const csf_task *t, int64_t p, int64_t end, VEC *sum)       \
-    {                                                                                                    \
-        switch (t->csf->n_modes) {                                                                       \
-        case 3: NAME(flat##V)(t, 3, p, end, sum); return;                                                \
-        case 4: NAME(flat##V)(t, 4, p, end, sum); return;                                                \
-        default: NAME(flat##V)(t, t->csf->n_modes, p, end, sum);                                         \
-        }                                                                                                \
-    }                                                                                                    \
-    ASP_INLINE void NAME(block##V)(const csf_task *t, int64_t p, int64_t end, R *to)                     \
-    {                                                                                                    \
-        VEC sum[V];                                                                                      \
-        if (t->csf->is_flat) NAME(entries##V)(t, p, end, sum);                                           \
-        else NAME(nodes##V)(t, 1, p, end, sum);                                                          \
-        ASP_UNROLL for (int v = 0; v < V; ++v) STORE(to + v * W, sum[v]);                                \
     }
-FLAT(1)
-FLAT(2)
-FLAT(4)
-#undef FLAT
 
-/* The same for n < W columns. */
-static void NAME(few)(const csf_task *t, int64_t d, int64_t p, int64_t end, int64_t n, R *sum)
+/* The same for any number of levels; the children of a row. */
+#define CHILDREN(V)                                                                                      \
+    static ASP_NOINLINE void NAME(children##V)(const NAME(tensor) *t, int64_t n, int is_flat, int64_t p, int64_t end, VEC *sum) \
+    {                                                                                                    \
+        if (is_flat) NAME(flat##V)(t, n, p, end, sum);                                                   \
+        else if (n == 2) NAME(leaves##V)(t, 1, p, end, sum);                                             \
+        else if (n == 3) NAME(parents##V)(t, 1, 2, p, end, sum);                                         \
+        else NAME(nodes##V)(t, 1, n - 1, p, end, sum);                                                   \
+    }
+
+/* Rows [begin, end) of level 0, V vectors of columns from `column` on, of a tensor that BUILD sets; SUM adds a row up. */
+#define ROWS(V, BUILD, WALK, SUM)                                                                            \
+    static ASP_NOINLINE void NAME(WALK##V)(const csf_task *task, int64_t column, int64_t begin, int64_t end) \
+    {                                                                                                    \
+        NAME(tensor) here;                                                                               \
+        const NAME(tensor) *t = &here;                                                                   \
+        BUILD;                                                                                           \
+        const int64_t ldm = task->ldm;                                                                   \
+        R *M = (R *)task->M + column;                                                                    \
+        int64_t next = begin ? (int64_t)t->ids[0][begin - 1] + 1 : 0;                                    \
+        for (int64_t row = begin; row < end; ++row) {                                                    \
+            const int64_t i = t->ids[0][row], p = t->ptr[0][row], stop = t->ptr[0][row + 1];             \
+            VEC sum[V];                                                                                  \
+            for (; next < i; ++next)                                                                     \
+                ASP_UNROLL for (int v = 0; v < V; ++v) STORE(M + next * ldm + v * W, (VEC){0});          \
+            next = i + 1;                                                                                \
+            SUM;                                                                                         \
+            ASP_UNROLL for (int v = 0; v < V; ++v) STORE(M + i * ldm + v * W, sum[v]);                   \
+        }                                                                                                \
+    }
+
+#define KNOWN(N) here = NAME(tensor_of)(task, N, column)
+#define WALKS(V)                                                                                         \
+    LEAVES(V)                                                                                            \
+    FLAT(V)                                                                                              \
+    LEVEL(V, parents, OF_LEAVES, ASP_INLINE)                                                             \
+    LEVEL(V, nodes, OF_NODES, static)                                                                    \
+    CHILDREN(V)                                                                                          \
+    ROWS(V, NAME(describe)(task, column, &here), any_rows_,                                              \
+         NAME(children##V)(t, task->csf->n_modes, task->csf->is_flat, p, stop, sum))
+#if VBYTES > 16
+#define WALKS_KNOWN(V)                                                                                   \
+    LEVEL(V, grandparents, OF_PARENTS, ASP_INLINE)                                                       \
+    ROWS(V, KNOWN(3), flat_rows_3_, NAME(flat##V)(t, 3, p, stop, sum))                                   \
+    ROWS(V, KNOWN(4), flat_rows_4_, NAME(flat##V)(t, 4, p, stop, sum))                                   \
+    ROWS(V, KNOWN(5), flat_rows_5_, NAME(flat##V)(t, 5, p, stop, sum))                                   \
+    ROWS(V, KNOWN(3), parent_rows_, NAME(parents##V)(t, 1, 2, p, stop, sum))                             \
+    ROWS(V, KNOWN(4), grandparent_rows_, NAME(grandparents##V)(t, 1, 3, p, stop, sum))                   \
+                                                                                                         \
+    static void NAME(rows##V)(const csf_task *t, int64_t column, int64_t begin, int64_t end)             \
+    {                                                                                                    \
+        switch (t->csf->n_modes + (t->csf->is_flat ? ASP_MAX_MODES : 0)) {                               \
+        case 3: NAME(parent_rows_##V)(t, column, begin, end); return;                                    \
+        case 4: NAME(grandparent_rows_##V)(t, column, begin, end); return;                               \
+        case ASP_MAX_MODES + 3: NAME(flat_rows_3_##V)(t, column, begin, end); return;                    \
+        case ASP_MAX_MODES + 4: NAME(flat_rows_4_##V)(t, column, begin, end); return;                    \
+        case ASP_MAX_MODES + 5: NAME(flat_rows_5_##V)(t, column, begin, end); return;                    \
+        default: NAME(any_rows_##V)(t, column, begin, end);                                              \
+        }                                                                                                \
+    }
+#else /* processors of long ago, and fewer columns than a wider vector has: not worth the code */
+#define WALKS_KNOWN(V)                                                                                   \
+    static void NAME(rows##V)(const csf_task *t, int64_t column, int64_t begin, int64_t end)             \
+    {                                                                                                    \
+        NAME(any_rows_##V)(t, column, begin, end);                                                       \
+    }
+#endif
+
+#define PART(V)                                                                                          \
+    static ASP_NOINLINE void NAME(part##V)(const csf_task *task, int64_t column, int64_t p, int64_t end, R *to) \
+    {                                                                                                    \
+        NAME(tensor) t;                                                                                  \
+        VEC sum[V];                                                                                      \
+        NAME(describe)(task, column, &t);                                                                \
+        NAME(children##V)(&t, task->csf->n_modes, task->csf->is_flat, p, end, sum);                      \
+        ASP_UNROLL for (int v = 0; v < V; ++v) STORE(to + column + v * W, sum[v]);                       \
+    }
+WALKS(1)
+WALKS(2)
+WALKS(4)
+WALKS_KNOWN(1)
+WALKS_KNOWN(2)
+WALKS_KNOWN(4)
+PART(1)
+PART(2)
+PART(4)
+#undef LEAVES
+#undef LEVEL
+#undef OF_LEAVES
+#undef OF_PARENTS
+#undef OF_NODES
+#undef FLAT
+#undef CHILDREN
+#undef KNOWN
+#undef ROWS
+#undef WALKS
+#undef WALKS_KNOWN
+#undef PART
+
+#if VBYTES == 16 /* wider vectors are given columns that fill one */
+/* sum[0..n) = what the children [p, end) of a node above level d contribute, n < W columns. */
+static void NAME(few)(const NAME(tensor) *t, int64_t d, int64_t last, int is_flat, int64_t p, int64_t end, int64_t n, R *sum)
 {
-    const int64_t last = t->csf->n_modes - 1;
     for (int64_t j = 0; j < n; ++j) sum[j] = 0;
     for (; p < end; ++p) {
         const R *row = FACTOR(d, p);
         if (d == last) {
-            const R value = ((const R *)t->csf->values)[p];
-            for (int64_t j = 0; j < n; ++j) sum[j] += value * row[j];
-        } else if (t->csf->is_flat) {
+            for (int64_t j = 0; j < n; ++j) sum[j] += t->values[p] * row[j];
+        } else if (is_flat) {
             R product[W];
-            for (int64_t j = 0; j < n; ++j) product[j] = ((const R *)t->csf->values)[p] * row[j];
+            for (int64_t j = 0; j < n; ++j) product[j] = t->values[p] * row[j];
             for (int64_t e = 2; e <= last; ++e)
                 for (int64_t j = 0; j < n; ++j) product[j] *= FACTOR(e, p)[j];
             for (int64_t j = 0; j < n; ++j) sum[j] += product[j];
         } else {
             R below[W];
-            NAME(few)(t, d + 1, PTR(d)[p], PTR(d)[p + 1], n, below);
+            NAME(few)(t, d + 1, last, is_flat, t->ptr[d][p], t->ptr[d][p + 1], n, below);
             for (int64_t j = 0; j < n; ++j) sum[j] += row[j] * below[j];
         }
     }
 }
 
-/* row[0..rank) = what the children [p, end) of one row contribute. Columns beyond whole vectors are computed by a vector
- * that ends with the last one: what it computes again comes out the same. */
-ASP_INLINE void NAME(one_row)(csf_task *t, int64_t p, int64_t end, R *row)
+static void NAME(few_rows)(const csf_task *task, int64_t begin, int64_t end)
 {
-    int64_t j = 0;
-    if (t->rank < W) {
-        NAME(few)(t, 1, p, end, t->rank, row);
-        return;
-    }
-    for (; j + 4 * W <= t->rank; j += 4 * W) {
-        t->column = j;
-        NAME(block4)(t, p, end, row + j);
-    }
-    if (j + 2 * W <= t->rank) {
-        t->column = j;
-        NAME(block2)(t, p, end, row + j);
-        j += 2 * W;
-    }
-    if (j + W <= t->rank) {
-        t->column = j;
-        NAME(block1)(t, p, end, row + j);
-        j += W;
-    }
-    if (j < t->rank) {
-        t->column = t->rank - W;
-        NAME(block1)(t, p, end, row + t->column);
+    const int64_t n = task->csf->n_modes;
+    NAME(tensor) here;
+    const NAME(tensor) *t = &here;
+    NAME(describe)(task, 0, &here);
+    int64_t next = begin ? (int64_t)t->ids[0][begin - 1] + 1 : 0;
+    for (int64_t row = begin; row < end; ++row) {
+        const int64_t i = t->ids[0][row];
+        clear_rows(task, next, i);
+        next = i + 1;
+        NAME(few)(t, 1, n - 1, task->csf->is_flat, t->ptr[0][row], t->ptr[0][row + 1], task->rank, (R *)task->M + i * task->ldm);
     }
 }
 
+#endif
+
+/* WORK(V, column) for all columns, as many vectors at a time as there are left. Columns beyond whole vectors are computed
+ * by a vector that ends with the last one: what it computes again comes out the same. */
+#define EACH_COLUMN(WORK)                                 \
+    int64_t j = 0;                                        \
+    for (; j + 4 * W <= task->rank; j += 4 * W) WORK(4, j); \
+    if (j + 2 * W <= task->rank) {                        \
+        WORK(2, j);                                       \
+        j += 2 * W;                                       \
+    }                                                     \
+    if (j + W <= task->rank) {                            \
+        WORK(1, j);                                       \
+        j += W;                                           \
+    }                                                     \
+    if (j < task->rank) WORK(1, task->rank - W)
+
+/* to[0..rank) = what the children [p, end) of one row contribute. */
 static void NAME(csf_part)(const csf_task *task, int64_t p, int64_t end, void *to)
 {
-    csf_task here = *task;
-    NAME(one_row)(&here, p, end, to);
+#if VBYTES == 16
+    if (task->rank < W) {
+        const int64_t n = task->csf->n_modes;
+        NAME(tensor) t;
+        NAME(describe)(task, 0, &t);
+        NAME(few)(&t, 1, n - 1, task->csf->is_flat, p, end, task->rank, to);
+        return;
+    }
+#endif
+#define WORK(V, column) NAME(part##V)(task, column, p, end, to)
+    EACH_COLUMN(WORK);
+#undef WORK
 }
 
 /* Rows [begin, end) of level 0, and the rows without entries before each of them. */
 static void NAME(csf_rows)(const csf_task *task, int64_t begin, int64_t end)
 {
-    csf_task here = *task, *t = &here;
-    int64_t next = begin ? (int64_t)IDS(0)[begin - 1] + 1 : 0;
-    for (int64_t p = begin; p < end; ++p) {
-        const int64_t i = IDS(0)[p];
-        if (next < i) clear_rows(t, next, i);
-        next = i + 1;
-        NAME(one_row)(t, PTR(0)[p], PTR(0)[p + 1], (R *)t->M + i * t->ldm);
+#if VBYTES == 16
+    if (task->rank < W) {
+        NAME(few_rows)(task, begin, end);
+        return;
     }
+#endif
+#define WORK(V, column) NAME(rows##V)(task, column, begin, end)
+    EACH_COLUMN(WORK);
+#undef WORK
 }
-#undef IDS
-#undef PTR
+#undef EACH_COLUMN
 #undef FACTOR

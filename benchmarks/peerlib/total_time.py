@@ -107,19 +107,21 @@ class Lazy:
         begun = [one for one in self.stretches(n_runs if is_told else None) if one.first < n_runs or one.first == 0]
         return begun[-1].total_s(n_runs)
 
-    def break_even(self) -> float | None:
-        """Products from which on this is not behind default products any more; 0 if it never was; None: always is."""
-        stretches = self.stretches()
-        behind = list(self._behind(stretches))
+    def break_even(self, over_s: float | None = None) -> float | None:
+        """Products from which on this is never behind products of `over_s` seconds any more (None: default products).
+
+        0 if it never was behind, None if it always is.
+        """
+        behind = list(self._behind(self.stretches(), self.default_s if over_s is None else over_s))
         return max(behind, default=0.0) if not behind or math.isfinite(max(behind)) else None
 
-    def _behind(self, stretches: list[Stretch]) -> Iterator[float]:
+    def _behind(self, stretches: list[Stretch], over_s: float) -> Iterator[float]:
         """The last product of each stretch that is behind."""
         ends = [*(one.first for one in stretches[1:]), math.inf]
         for one, end in zip(stretches, ends, strict=True):
-            late_s = one.before_s - one.first * self.default_s  # at its beginning
-            if late_s <= 0 and one.product_s <= self.default_s:
-                continue
-            saves_s = self.default_s - one.product_s
-            caught_up = one.first + late_s / saves_s if saves_s > 0 else math.inf
-            yield min(float(end), caught_up)
+            late_s = one.before_s - one.first * over_s  # at its beginning
+            loses_s = one.product_s - over_s  # per product
+            if late_s > 0:
+                yield min(float(end), one.first - late_s / loses_s if loses_s < 0 else math.inf)
+            elif loses_s > 0 and late_s + (end - one.first) * loses_s > 0:
+                yield float(end)

@@ -65,6 +65,17 @@ def test_caught_up_is_the_last_time_that_it_was_behind():
     assert lazy(Way(price_s=0.01, product_s=7e-4), overhead=0.0).break_even() == 0.0, "never bought, never behind"
 
 
+def test_caught_up_with_another_library_counts_its_products():
+    one = lazy(Way(price_s=0.01, product_s=7e-4), Way(price_s=0.5, product_s=5e-4))
+    assert one.break_even(over_s=2e-3) == 0.0, "ahead from the first product on, tuning included"
+    assert one.break_even(over_s=4e-4) is None
+    for over_s in (5.5e-4, 8e-4, 9.9e-4):
+        n = one.break_even(over_s)
+        assert n is not None
+        assert one.total_s(math.floor(n) - 1) > (math.floor(n) - 1) * over_s
+        assert all(one.total_s(m) <= m * over_s + 1e-12 for m in range(math.ceil(n), 10 * math.ceil(n), 97))
+
+
 def test_a_promise_of_many_products_is_believed_at_once_and_one_of_few_never():
     one = lazy(Way(price_s=0.01, product_s=5e-4))
     assert one.total_s(1_000, is_told=True) == pytest.approx(0.01 + 0.5)
