@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 IndexArray = NDArray[Any]  # int32 or int64
 _INDICES: Final = ("int32", "int64")
 _INT32_MAX: Final = 2**31 - 1
+ORDER_SAMPLE: Final = 4096
+"""Entries by which the order of a tensor's levels is chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +92,7 @@ class TensorPattern:
 
     shape: tuple[int, ...]
     coords: IndexArray = field(repr=False)
+    _orders: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.coords.ndim != 2 or self.coords.shape[0] != len(self.shape) or self.coords.dtype.name not in _INDICES:
@@ -123,6 +126,39 @@ class TensorPattern:
         from autosparse._native import runtime_api
 
         return runtime_api.tensor_hash(self.shape, self.coords)
+
+    def level_order(self, mode: int) -> tuple[int, ...]:
+        """`mode`, then the other modes in the order that gives a tree of levels few nodes; found once.
+
+        Each level is the mode that splits the nodes above it least, of several alike the shortest (SPLATT takes the
+        shortest, Smith et al. 2015; with time stamps that vary in every row it has twice the nodes). Counted among
+        some `ORDER_SAMPLE` entries of whole rows of `mode`. O(nnz) to find these.
+        """
+        if (known := self._orders.get(mode)) is not None:
+            return known
+        return self._orders.setdefault(mode, self._level_order(mode))
+
+    def _level_order(self, mode: int) -> tuple[int, ...]:
+        others = sorted((n for n in range(self.ndim) if n != mode), key=lambda n: (self.shape[n], n))
+        if len(others) < 2 or self.nnz == 0:
+            return (mode, *others)
+        kept = self._sampled(mode)
+        ids = {n: np.unique(self.coords[n, kept], return_inverse=True)[1].astype(np.int64) for n in (mode, *others)}
+        order, nodes = [mode], ids[mode]
+        while len(others) > 1:
+            trees = {n: np.unique(nodes * kept.size + ids[n], return_inverse=True) for n in others}
+            best = min(others, key=lambda n: trees[n][0].size)
+            order.append(best)
+            others.remove(best)
+            nodes = trees[best][1].astype(np.int64)
+        return (*order, *others)
+
+    def _sampled(self, mode: int) -> NDArray[np.int64]:
+        """Entries of whole rows of `mode`, about ORDER_SAMPLE, at most four times as many."""
+        stride = 1 << max(0, (self.nnz // ORDER_SAMPLE).bit_length() - 1)
+        rows = self.coords[mode].astype(np.uint32, copy=False) * np.uint32(0x9E3779B1) >> np.uint32(8)
+        kept = np.flatnonzero(rows & np.uint32(stride - 1) == 0)[: 4 * ORDER_SAMPLE]
+        return kept if kept.size else np.arange(min(self.nnz, ORDER_SAMPLE))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TensorPattern):

@@ -88,18 +88,16 @@ class Entries:
 
 
 class Unfolding:
-    """The tensor as operand of MTTKRP with `mode` as rows; its other modes come by growing extent."""
+    """The tensor as operand of MTTKRP with `mode` as rows; its other modes come so that levels have few nodes."""
 
     __slots__ = ("__weakref__", "_csf", "_csf_version", "engine", "entries", "mode", "order", "places")
 
     def __init__(self, entries: Entries, mode: int) -> None:
         self.entries = entries
         self.mode = mode
-        # The longest mode innermost: fewest nodes above the leaves (SPLATT's order).
-        others = sorted((n for n in range(len(entries.shape)) if n != mode), key=lambda n: (entries.shape[n], n))
-        self.order = (mode, *others)
+        self.order = entries.pattern.level_order(mode)
         # Where the factor of each level below the first stands in a list of all factors but the mode's own.
-        self.places = tuple(n - (n > mode) for n in others)
+        self.places = tuple(n - (n > mode) for n in self.order[1:])
         self.engine: Any = None  # Any: the executor's state, not ours to know
         self._csf: mttkrp.Csf | None = None
         self._csf_version = -1

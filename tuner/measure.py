@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-MIN_SAMPLE_S = 200e-6
+MIN_SAMPLE_S: Final = 500e-6
 """A sample shorter than this is dominated by the clock and the call: it is made of several runs."""
 
 

@@ -33,6 +33,7 @@ class TensorFacts:
     extents: Mapping[str, int]
     nnz: int
     n_nodes: Mapping[frozenset[str], float]
+    default_order: Sequence[str]  # levels of the default kernel
 
     def nodes(self, indices: Sequence[str]) -> float:
         """Nodes of a level whose path from the root runs over `indices`."""
@@ -56,7 +57,11 @@ def tensor_facts(pattern: TensorPattern, mode: int) -> TensorFacts:
         for chosen in itertools.combinations(list(modes)[1:], length - 1):
             keys = np.stack([sampled[index] for index in ("i", *chosen)])
             shares[frozenset(("i", *chosen))] = _n_distinct(keys) / max(1, kept.size)
-    return TensorFacts(extents={index: shape[n] for index, n in modes.items()}, nnz=nnz, n_nodes=shares)
+    index_of = {n: index for index, n in modes.items()}
+    order = [index_of[n] for n in pattern.level_order(mode)]
+    return TensorFacts(
+        extents={index: shape[n] for index, n in modes.items()}, nnz=nnz, n_nodes=shares, default_order=order
+    )
 
 
 def _n_distinct(keys: np.ndarray) -> int:
@@ -82,8 +87,7 @@ class TensorModel:
         """One product on the problem's threads."""
         facts = self.facts
         if one is None:
-            below = sorted(list(facts.extents)[1:], key=lambda index: facts.extents[index])
-            order = ["i", *below]
+            order = list(facts.default_order)
             is_flat = facts.nodes(order[:-1]) * LEAST_CHILDREN > facts.nnz and len(order) > 2
             rows_s = facts.nodes(order[:1]) * ROW_S
         else:

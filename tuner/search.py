@@ -31,7 +31,9 @@ __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle", "Steps"]
 Steps = Generator["Work | Sample", "float | None", None]
 
 ESTIMATE_MARGIN: Final = 0.20
-"""A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
+"""A schedule is taken unmeasured only when the statistics expect it to save this share: errors are about that large."""
+LEARNED_MARGIN: Final = 0.05
+"""The same for the learned model: of 0.30 .. 0.00 best for every operation on the groups that validate it (ADR 25)."""
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 N_NAMED: Final = 10
@@ -77,7 +79,7 @@ class Search:
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
         yield from self._ask_learned()
         if self.is_built is not None:
-            hopeless = 1.0 - ESTIMATE_MARGIN if self.effort is Effort.ESTIMATE else self.style.hopeless
+            hopeless = 1.0 - self._margin() if self.effort is Effort.ESTIMATE else self.style.hopeless
             self._queue.prefer_built(self.is_built, hopeless=hopeless)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
@@ -119,7 +121,7 @@ class Search:
         """The best predicted schedule, unmeasured, when the model is sure enough; orders of rows are only measured."""
         believed = (one for one in self._queue if not one.format.rows)
         for schedule in itertools.islice(believed, 3):
-            if (self.predicted_ratio(schedule) or 1.0) > 1.0 - ESTIMATE_MARGIN:
+            if (self.predicted_ratio(schedule) or 1.0) > 1.0 - self._margin():
                 return
             trial = self._enter(schedule)
             self._unbuilt = [trial]
@@ -127,6 +129,10 @@ class Search:
             if trial.ready:
                 self.champion = trial
                 return
+
+    def _margin(self) -> float:
+        """Share that a schedule must be expected to save to be taken unmeasured: by whoever names the first ones."""
+        return LEARNED_MARGIN if self._queue.n_proposed else ESTIMATE_MARGIN
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""

@@ -58,11 +58,13 @@ def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...
     return _members(problem, supports, True)
 
 
-@functools.lru_cache(maxsize=32)
 def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperSchedule, ...]:
     """`found`, and where the user wants it the same formats with A's values in 16 bits: first of all these."""
-    if not storage:
-        return found
+    return _with_narrow(found, storage) if storage else found  # not cached: hashing them all takes its time
+
+
+@functools.lru_cache(maxsize=32)
+def _with_narrow(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperSchedule, ...]:
     narrow = [
         dataclasses.replace(one, format=dataclasses.replace(one.format, values=storage))
         for one in found

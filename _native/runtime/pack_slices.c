@@ -18,6 +18,7 @@
 /* Entries from which packing is shared by threads, and what one takes. */
 enum { ASP_SMALL_JOB = 20000 };
 #define ASP_ENTRY_NS 2.5
+#define ASP_SORTED_ROW_NS 6.0
 
 static int asp_by_key(const void *a, const void *b)
 {
@@ -59,6 +60,46 @@ static void asp_measure_parts(void *context, int64_t begin, int64_t end)
         measure_slices_int64(context, begin, end);
 }
 
+static void asp_order_parts(void *context, int64_t begin, int64_t end)
+{
+    asp_layout_job *job = context;
+    const int64_t n = job->n_windows;
+    for (int64_t part = begin; part < end; part++) {
+        const size_t room = asp_sorting_bytes(job->how);
+        asp_sorting sorting = asp_sorting_at(job->how, job->sorting + (size_t)part * room);
+        if (job->itype == 0)
+            order_windows_int32(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, &sorting);
+        else
+            order_windows_int64(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, &sorting);
+    }
+}
+
+static void asp_list_parts(void *context, int64_t begin, int64_t end)
+{
+    if (((asp_layout_job *)context)->itype == 0)
+        list_windows_int32(context, begin, end);
+    else
+        list_windows_int64(context, begin, end);
+}
+
+/* Rows of every slice. */
+static void asp_list_rows(asp_layout_job *job, int n_threads)
+{
+    const double rows_ns = ASP_SORTED_ROW_NS * (double)job->a->n_rows;
+    if (job->itype == 0)
+        divide_rows_int32(job);
+    else
+        divide_rows_int64(job);
+    if (job->n_windows == 0)
+        return;
+    asp_parallel(asp_order_parts, job, job->n_parts, 1, 1, n_threads, rows_ns);
+    for (int64_t at = 0; at < job->n_windows; at++) {
+        job->windows[at].lists = job->out->n_listed;
+        job->out->n_listed += job->windows[at].n_listed;
+    }
+    asp_parallel(asp_list_parts, job, job->n_windows, 1, 1, n_threads, 0.2 * rows_ns);
+}
+
 /* Everything, with the scratch memory at hand. */
 static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
 {
@@ -66,10 +107,7 @@ static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
     const double entries_ns = ASP_ENTRY_NS * (double)nnz;
     if (job->how->diagonals)
         asp_parallel(asp_count_parts, job, job->n_parts, 1, 1, n_threads, entries_ns);
-    if (job->itype == 0)
-        list_rows_int32(job);
-    else
-        list_rows_int64(job);
+    asp_list_rows(job, n_threads);
     const int64_t piece = job->n_parts > 1 ? (n_groups + 4 * job->n_parts - 1) / (4 * job->n_parts) : n_groups + 1;
     asp_parallel(asp_measure_parts, job, job->out->n_slices, piece > 0 ? piece : 1, piece > 0 ? piece : 1, n_threads,
                  job->how->bits == 16 && job->a->n_cols > UINT16_MAX + 1 ? entries_ns : (double)job->a->n_rows);
@@ -90,26 +128,26 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
     const asp_slice_rows a = {n_rows, n_cols, indptr, indices, NULL};
     const asp_slicing how = {lanes, sigma, diagonals, bits};
     const int64_t nnz = itype == 0 ? ((const int32_t *)indptr)[n_rows] : ((const int64_t *)indptr)[n_rows];
-    const size_t n_window = (size_t)(asp_window_rows(&how) + lanes);
     asp_layout out = {.first = first, .rows = rows, .pos = pos, .begin = begin, .what = what};
     asp_layout_job job = {.a = &a, .how = &how, .out = &out, .itype = itype, .n_parts = 1};
     if (n_threads > 1 && nnz > ASP_SMALL_JOB)
         job.n_parts = n_threads;
-    out.window = malloc(n_window * sizeof *out.window);
-    out.sorted = malloc(n_window * sizeof *out.sorted);
-    out.counts = malloc((ASP_MAX_BUCKETS + 1) * sizeof *out.counts);
-    out.keys = malloc(n_window * sizeof *out.keys);
     job.n_diagonals = malloc((size_t)(n_rows / lanes + 1) * sizeof *job.n_diagonals);
     job.stamps = calloc((size_t)(diagonals ? job.n_parts * (n_cols + lanes) : 1), sizeof *job.stamps);
-    const int has_room = out.window && out.sorted && out.counts && out.keys && job.n_diagonals && job.stamps;
+    int has_room = job.n_diagonals && job.stamps;
+    if (sigma > 1) {
+        job.windows = malloc((size_t)(n_rows / asp_window_rows(&how) + 1) * sizeof *job.windows);
+        job.order = malloc((size_t)(n_rows + 1) * sizeof *job.order);
+        job.sorting = malloc((size_t)job.n_parts * asp_sorting_bytes(&how));
+        has_room = has_room && job.windows && job.order && job.sorting;
+    }
     if (has_room)
         asp_lay_out(&job, nnz, n_threads);
-    free(out.window);
-    free(out.sorted);
-    free(out.counts);
-    free(out.keys);
     free(job.n_diagonals);
     free(job.stamps);
+    free(job.windows);
+    free(job.order);
+    free(job.sorting);
     return has_room ? out.n_listed : -1;
 }
 

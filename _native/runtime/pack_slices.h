@@ -21,16 +21,28 @@ typedef struct {
     int diagonals, bits;
 } asp_slicing;
 
-/* What is laid out so far, and scratch memory. */
+/* What is laid out so far. */
 typedef struct {
     int32_t *first, *rows; /* NULL: slice s has the rows from s * lanes on */
     void *pos;
     int64_t *begin, *what;
     int64_t n_slices, n_listed;
-    int32_t *window, *sorted; /* a window of rows and one more slice each */
-    int64_t *counts;          /* ASP_MAX_BUCKETS + 1 */
-    uint64_t *keys;           /* a window's */
 } asp_layout;
+
+/* Rows that are sorted together: those of the groups begin .. end that are no diagonals, n of them. */
+typedef struct {
+    int64_t begin, end, n;
+    int64_t at;              /* place in `order` */
+    int64_t slice, n_listed; /* the first of its slices; those whose rows are listed */
+    int64_t lists;           /* the first of their lists */
+} asp_window;
+
+/* Scratch memory of whoever sorts windows. */
+typedef struct {
+    int32_t *rows, *lengths; /* a window and one group more each */
+    uint64_t *keys;
+    int32_t *counts; /* ASP_MAX_BUCKETS + 1 */
+} asp_sorting;
 
 /* A layout that is being made, in parts that several threads take. */
 typedef struct {
@@ -41,6 +53,10 @@ typedef struct {
     int64_t n_parts;
     int32_t *n_diagonals; /* of each group of rows, or -1 */
     int32_t *stamps;      /* for each part n_cols + lanes, zeroed: by diagonal, 1 + the group of rows that met it last */
+    asp_window *windows;
+    int64_t n_windows;
+    int32_t *order;   /* rows of the windows, one window after the other */
+    char *sorting;    /* for each part asp_sorting_bytes */
 } asp_layout_job;
 
 /* Storage units of one slot's columns: 16 or 32 bits each; a diagonal and a wide column take 32 bits in any case. */
@@ -54,6 +70,37 @@ static inline int64_t asp_slot_units(int kind, int64_t lanes, int bits)
 static inline int64_t asp_window_rows(const asp_slicing *how)
 {
     return how->sigma > how->lanes ? how->sigma : how->lanes;
+}
+
+/* Rows of a window with the group that fills it. */
+static inline int64_t asp_window_room(const asp_slicing *how) { return asp_window_rows(how) + how->lanes; }
+
+static inline size_t asp_sorting_bytes(const asp_slicing *how)
+{
+    const size_t n = (size_t)asp_window_room(how);
+    return n * (sizeof(uint64_t) + 2 * sizeof(int32_t)) + (ASP_MAX_BUCKETS + 2) * sizeof(int32_t);
+}
+
+/* The scratch memory of one part, which begins at `room`. */
+static inline asp_sorting asp_sorting_at(const asp_slicing *how, char *room)
+{
+    const int64_t n = asp_window_room(how);
+    asp_sorting found;
+    found.keys = (uint64_t *)room;
+    found.rows = (int32_t *)(found.keys + n);
+    found.lengths = found.rows + n;
+    found.counts = found.lengths + n;
+    return found;
+}
+
+/* The window is full; the next one begins behind it. */
+static inline void asp_close_window(asp_layout_job *job, asp_window *now)
+{
+    const asp_window next = {.begin = now->end, .end = now->end, .at = now->at + now->n};
+    now->slice = job->out->n_slices;
+    job->out->n_slices += (now->n + job->how->lanes - 1) / job->how->lanes;
+    job->windows[job->n_windows++] = *now;
+    *now = next;
 }
 
 /* Slices whose layout is known. */

@@ -1,37 +1,40 @@
 /* Which rows make up which slice, for one type of the user's index arrays: included by pack_slices.c with INDEX and
  * NAME(x) defined. */
 
-/* Rows of the window by decreasing length, rows of one length in their order. */
-static void NAME(sort_window)(const INDEX *indptr, asp_layout *out, int64_t n)
+/* The n rows of a window by decreasing length, rows of one length in their order: from `rows` to `sorted`, whichever is
+ * returned. */
+static int32_t *NAME(sort_window)(const INDEX *indptr, int32_t *rows, int32_t *sorted, asp_sorting *room, int64_t n)
 {
-    int32_t *rows = out->window, *sorted = out->sorted;
-    int64_t longest = 0, shortest = INT64_MAX;
+    int32_t *const lengths = room->lengths;
+    int32_t longest = 0, shortest = INT32_MAX;
     for (int64_t at = 0; at < n; at++) {
         const int64_t length = indptr[rows[at] + 1] - indptr[rows[at]];
-        longest = length > longest ? length : longest;
-        shortest = length < shortest ? length : shortest;
+        lengths[at] = length > INT32_MAX ? INT32_MAX : (int32_t)length;
     }
-    if (longest == shortest)
-        return;
-    if (longest - shortest < ASP_MAX_BUCKETS) {
-        int64_t *counts = out->counts;
-        memset(counts, 0, (size_t)(longest - shortest + 2) * sizeof *counts);
+    for (int64_t at = 0; at < n; at++) {
+        longest = lengths[at] > longest ? lengths[at] : longest;
+        shortest = lengths[at] < shortest ? lengths[at] : shortest;
+    }
+    if (longest <= shortest)
+        return rows;
+    const int32_t n_lengths = longest - shortest; /* but one */
+    if (n_lengths < ASP_MAX_BUCKETS) {
+        int32_t *const counts = room->counts;
+        memset(counts, 0, ((size_t)n_lengths + 2) * sizeof *counts);
         for (int64_t at = 0; at < n; at++)
-            counts[longest - (indptr[rows[at] + 1] - indptr[rows[at]]) + 1]++;
-        for (int64_t bucket = 0; bucket < longest - shortest; bucket++)
+            counts[longest - lengths[at] + 1]++;
+        for (int32_t bucket = 0; bucket < n_lengths; bucket++)
             counts[bucket + 1] += counts[bucket];
         for (int64_t at = 0; at < n; at++)
-            sorted[counts[longest - (indptr[rows[at] + 1] - indptr[rows[at]])]++] = rows[at];
+            sorted[counts[longest - lengths[at]]++] = rows[at];
     } else {
-        for (int64_t at = 0; at < n; at++) {
-            const int64_t missing = longest - (indptr[rows[at] + 1] - indptr[rows[at]]);
-            out->keys[at] = (uint64_t)(missing > INT32_MAX ? INT32_MAX : missing) << 32 | (uint64_t)at;
-        }
-        qsort(out->keys, (size_t)n, sizeof *out->keys, asp_by_key);
         for (int64_t at = 0; at < n; at++)
-            sorted[at] = rows[(uint32_t)out->keys[at]];
+            room->keys[at] = (uint64_t)(longest - lengths[at]) << 32 | (uint64_t)at;
+        qsort(room->keys, (size_t)n, sizeof *room->keys, asp_by_key);
+        for (int64_t at = 0; at < n; at++)
+            sorted[at] = rows[(uint32_t)room->keys[at]];
     }
-    memcpy(rows, sorted, (size_t)n * sizeof *rows);
+    return sorted;
 }
 
 /* Number of diagonals of the rows from `row` on, or -1 where they are too many, or reach out of the columns. */
@@ -101,55 +104,88 @@ static void NAME(measure_slices)(asp_layout_job *job, int64_t begin, int64_t end
     }
 }
 
-/* One more slice: `n` rows, at most `lanes`; n_diagonals >= 0 where it lists diagonals. */
-static void NAME(add_slice)(const asp_slicing *how, asp_layout *out, const int32_t *rows, int64_t n, int64_t n_diagonals)
+/* Slice s is a group of rows as it is: n_diagonals >= 0 where it lists diagonals. */
+static void NAME(take_group)(const asp_layout *out, int64_t s, int64_t row, int is_whole, int64_t n_diagonals)
 {
-    const int64_t s = out->n_slices++;
-    int in_order = n == how->lanes;
-    for (int64_t lane = 0; lane < n; lane++)
-        in_order &= rows[lane] == rows[0] + lane;
     if (out->first)
-        out->first[s] = in_order ? rows[0] : (int32_t)out->n_listed;
-    if (out->first && !in_order)
-        for (int64_t lane = 0, at = out->n_listed++ * how->lanes; lane < how->lanes; lane++)
-            out->rows[at + lane] = lane < n ? rows[lane] : INT32_MAX;
-    out->what[s] = (in_order ? ASP_IN_ORDER : 0) | (n_diagonals >= 0 ? ASP_DIAGONAL : 0);
+        out->first[s] = (int32_t)row;
+    out->what[s] = (is_whole ? ASP_IN_ORDER : 0) | (n_diagonals >= 0 ? ASP_DIAGONAL : 0);
     if (n_diagonals >= 0)
         ((INDEX *)out->pos)[s + 1] = (INDEX)n_diagonals;
 }
 
-/* The rows of the window become slices. */
-static void NAME(flush_window)(const asp_slice_rows *a, const asp_slicing *how, asp_layout *out, int64_t n)
+/* Groups of rows that lie on few diagonals, and all of them where nothing is sorted, are slices of their own; the others
+ * are divided into windows, which are slices once they are full. */
+static void NAME(divide_rows)(asp_layout_job *job)
 {
-    if (how->sigma > 1 && n > 0)
-        NAME(sort_window)(a->indptr, out, n);
-    for (int64_t at = 0; at < n; at += how->lanes)
-        NAME(add_slice)(how, out, out->window + at, n - at < how->lanes ? n - at : how->lanes, -1);
+    const int64_t lanes = job->how->lanes, n_rows = job->a->n_rows, n_groups = (n_rows + lanes - 1) / lanes;
+    asp_layout *out = job->out;
+    asp_window now = {0};
+    for (int64_t group = 0; group < n_groups; group++) {
+        const int64_t row = group * lanes, n = row + lanes <= n_rows ? lanes : n_rows - row;
+        const int64_t n_diagonals = job->how->diagonals ? job->n_diagonals[group] : -1;
+        if (n_diagonals >= 0 || job->how->sigma <= 1) {
+            NAME(take_group)(out, out->n_slices++, row, n == lanes, n_diagonals);
+            continue;
+        }
+        now.n += n;
+        now.end = group + 1;
+        if (now.n >= asp_window_rows(job->how))
+            asp_close_window(job, &now);
+    }
+    if (now.n > 0)
+        asp_close_window(job, &now);
 }
 
-/* Rows of slices. Groups of rows that lie on few diagonals are slices of their own; the others are sorted, a window at a
- * time. */
-static void NAME(list_rows)(asp_layout_job *job)
+/* Rows of the windows begin .. end in their order; which of their slices have rows that follow one another. */
+static void NAME(order_windows)(asp_layout_job *job, int64_t begin, int64_t end, asp_sorting *room)
 {
-    const asp_slice_rows *a = job->a;
-    const asp_slicing *how = job->how;
-    asp_layout *out = job->out;
-    const int64_t most = asp_window_rows(how);
-    int64_t n = 0;
-    for (int64_t row = 0; row < a->n_rows; row += how->lanes) {
-        const int64_t n_group = row + how->lanes <= a->n_rows ? how->lanes : a->n_rows - row;
-        const int64_t n_diagonals = how->diagonals ? job->n_diagonals[row / how->lanes] : -1;
-        int32_t *group = out->window + n; /* there is room for a group beyond the window */
-        for (int64_t lane = 0; lane < n_group; lane++)
-            group[lane] = (int32_t)(row + lane);
-        if (n_diagonals >= 0) {
-            NAME(add_slice)(how, out, group, n_group, n_diagonals);
-        } else if ((n += n_group) >= most) {
-            NAME(flush_window)(a, how, out, n);
-            n = 0;
+    const int64_t lanes = job->how->lanes, n_rows = job->a->n_rows;
+    const asp_layout *out = job->out;
+    for (asp_window *w = job->windows + begin; w < job->windows + end; w++) {
+        int32_t *rows = room->rows;
+        int64_t n = 0;
+        for (int64_t group = w->begin; group < w->end; group++) {
+            if (job->how->diagonals && job->n_diagonals[group] >= 0)
+                continue;
+            const int64_t row = group * lanes, m = row + lanes <= n_rows ? lanes : n_rows - row;
+            for (int64_t lane = 0; lane < m; lane++)
+                rows[n++] = (int32_t)(row + lane);
+        }
+        int32_t *order = job->order + w->at;
+        const int32_t *found = NAME(sort_window)(job->a->indptr, rows, order, room, n);
+        if (found != order)
+            memcpy(order, found, (size_t)n * sizeof *order);
+        w->n_listed = 0;
+        for (int64_t at = 0, s = w->slice; at < n; at += lanes, s++) {
+            int in_order = n - at >= lanes;
+            for (int64_t lane = 1; lane < lanes && in_order; lane++)
+                in_order = order[at + lane] == order[at] + lane;
+            out->what[s] = in_order ? ASP_IN_ORDER : 0;
+            out->first[s] = order[at];
+            w->n_listed += !in_order;
         }
     }
-    NAME(flush_window)(a, how, out, n);
+}
+
+/* The lists of the windows begin .. end, the first of each at `lists`. */
+static void NAME(list_windows)(const asp_layout_job *job, int64_t begin, int64_t end)
+{
+    const int64_t lanes = job->how->lanes;
+    const asp_layout *out = job->out;
+    for (const asp_window *w = job->windows + begin; w < job->windows + end; w++) {
+        int64_t list = w->lists;
+        for (int64_t at = 0, s = w->slice; at < w->n; at += lanes, s++) {
+            if (out->what[s] & ASP_IN_ORDER)
+                continue;
+            const int64_t n = w->n - at < lanes ? w->n - at : lanes;
+            int32_t *to = out->rows + list * lanes;
+            memcpy(to, job->order + w->at + at, (size_t)n * sizeof *to);
+            for (int64_t lane = n; lane < lanes; lane++)
+                to[lane] = INT32_MAX;
+            out->first[s] = (int32_t)list++;
+        }
+    }
 }
 
 /* From numbers of slots to where slots and columns begin. */

@@ -103,7 +103,8 @@ class AutoSparseTensor:
 
     def _unfolding(self, mode: int) -> Unfolding:
         """The operand of products that have `mode` as rows."""
-        return self._unfoldings.setdefault(mode, Unfolding(self._entries, mode))
+        found = self._unfoldings.get(mode)
+        return found if found is not None else self._unfoldings.setdefault(mode, Unfolding(self._entries, mode))
 
 
 def tensor(
