@@ -119,18 +119,26 @@ class TreesScorer:
     walk: Walk = field(repr=False)
     counter: Counter = field(default=NUMPY, repr=False)
     decide: Decide = field(default=Trees.on, repr=False)
+    is_wide: bool = True
     reads_embeddings: bool = False
 
     @classmethod
     def of(
-        cls, tensors: Weights, dimension: int, walk: Walk, counter: Counter = NUMPY, decide: Decide = Trees.on
+        cls,
+        tensors: Weights,
+        dimension: int,
+        walk: Walk,
+        counter: Counter = NUMPY,
+        decide: Decide = Trees.on,
+        *,
+        is_wide: bool = True,
     ) -> TreesScorer:
         """From a model's tensors; ValueError or KeyError when they hold no trees over sketches."""
         width = SKETCH_WIDTHS[dimension]
         references = np.asarray(tensors[REFERENCES], np.float32)
         if references.ndim != 2 or references.shape[1] != width:
             raise ValueError(f"reference patterns of shape {references.shape}, sketches have {width} numbers")
-        return cls(Trees.of(tensors, width), references, dimension, walk, counter, decide)
+        return cls(Trees.of(tensors, width), references, dimension, walk, counter, decide, is_wide)
 
     @property
     def n_features(self) -> int:
@@ -141,7 +149,7 @@ class TreesScorer:
         """The pattern's sketch."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
-        return sketch(pattern, self.counter, target)
+        return sketch(pattern, self.counter, target, is_wide=self.is_wide)
 
     def embeddings(self, rows: Codes) -> Floats:
         """Costs on the reference patterns."""
@@ -176,7 +184,8 @@ class ScorerFactory:
         """The scorer of `weights`; RecordError when they cannot be used."""
         try:
             if weights.extractor == BOOSTED:
-                return TreesScorer.of(weights.tensors, weights.dimension, self.walk, self.counter, self.decide)
+                functions = self.walk, self.counter, self.decide
+                return TreesScorer.of(weights.tensors, weights.dimension, *functions, is_wide=weights.op != "spmv")
             return NetworkScorer(weights, self.convolve, self.make_predictor(weights.tensors))
         except (ValueError, KeyError, TypeError) as error:
             raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error

@@ -15,7 +15,7 @@ from autosparse.schedule import SuperSchedule
 INDICES: Final = "iklmnop"
 """Index of the rows, then of the other modes in their order."""
 MOST_ORDERS: Final = 6
-"""Orders of the other modes that are looked at: those of order 4; more modes in growing extent first."""
+"""Orders of the other modes that are looked at: all of a tensor of order 4; of more modes those near the default's."""
 UNROLL: Final = (1, 2, 4)
 FETCHED: Final = (0, 4, 8, 16)
 
@@ -46,9 +46,9 @@ def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
         return
     others = [n for n in range(len(shape)) if n != mode]
     extents = {index: shape[n] for index, n in zip(INDICES, [mode, *others], strict=False)}
-    by_extent = sorted(INDICES[1 : len(shape)], key=lambda index: extents[index])
-    # By growing extent there are fewest nodes above the leaves; the other orders are permutations near that one.
-    orders = list(itertools.islice(itertools.permutations(by_extent), MOST_ORDERS))
+    index_of = dict(zip([mode, *others], INDICES, strict=False))
+    few_nodes = [index_of[n] for n in problem.tensor.level_order(mode)[1:]]
+    orders = list(itertools.islice(itertools.permutations(few_nodes), MOST_ORDERS))
     for order, kind in itertools.product(orders, "UC"):
         compressed = [extents[index] for index in order] + ([extents["i"]] if kind == "C" else [])
         bits = 16 if max(compressed) <= MAX_NARROW else 32

@@ -14,6 +14,7 @@ from autosparse.tuner import space
 from autosparse.tuner.template import Supports
 
 from autosparse.formats import Format
+from autosparse.pattern import TensorPattern
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
@@ -93,7 +94,8 @@ def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[Supe
     """The members that can be lowered; problems of one outline share them. Nothing here keeps a problem alive."""
     width = problem.n_dense_cols if problem.operation == "sddmm" else space.tiles(problem)  # how far Y is
     pattern = problem.pattern
-    of = (pattern.shape, pattern.index_dtype)
+    levels = pattern.level_order(problem.mode) if isinstance(pattern, TensorPattern) else ()
+    of = (pattern.shape, pattern.index_dtype, levels)
     key = (problem.operation, of, problem.mode, problem.dtype, width, supports, is_whole)
     known = _known.get(key)
     if known is None:

@@ -6,12 +6,13 @@ They are ratios of the whole numbers of `counts`, so that they are the same whoe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.counts import BLOCK_SIZES, NUMPY, PANEL, WINDOWS, Counter, LengthCounts, SampleCounts, Size
+from numpy.typing import NDArray
 
 from autosparse.pattern import Pattern
 
@@ -20,6 +21,10 @@ N_LOOKED_AT: Final = 256
 """Entries whose mirror image is looked for before anything is packed."""
 N_WINDOWS: Final = 4
 """Windows of entries looked at for columns that come back, and the most entries of one."""
+MAX_MARKS: Final = 1 << 20
+"""Columns that are counted by marks, not by sorting."""
+ORDERED_SAMPLE: Final = 4096
+"""Rows, about, whose first columns are sorted."""
 DEFAULT_SAMPLE: Final = 6144
 """Entries looked at: enough for block fills within a few percent, cheap enough for unasked tuning."""
 
@@ -98,6 +103,41 @@ class Locality:
             n_found, n_windows = self._counter.distinct(self._pattern, n_entries, N_WINDOWS)
             self._shares[n_entries] = n_found / n_windows / n_entries
         return self._shares[n_entries]
+
+
+def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
+    """`Locality.distinct_share` of each size with rows by their first column, as an order of rows would have them.
+
+    O(nnz) for first columns, O(rows) for the rows of a few windows of the order, which is not made.
+    """
+    filled = np.flatnonzero(pattern.indptr[1:] > pattern.indptr[:-1])
+    if filled.size == 0:
+        return [1.0] * len(sizes)
+    first = np.minimum.reduceat(pattern.indices, pattern.indptr[filled])
+    largest = max(1, min(max(sizes), pattern.nnz, MAX_WINDOW))
+    n_rows = min(filled.size, -(-largest * filled.size // pattern.nnz))
+    step = max(1, filled.size // ORDERED_SAMPLE)
+    sampled = np.sort(first[::step])
+    n_sampled = min(sampled.size, n_rows // step + 2)
+    found = []
+    for at in np.linspace(0, sampled.size - n_sampled, N_WINDOWS).astype(np.int64).tolist():
+        inside = np.flatnonzero((first >= sampled[at]) & (first <= sampled[at + n_sampled - 1]))
+        rows = filled[inside[np.argsort(first[inside], kind="stable")][:n_rows]]
+        starts, lengths = pattern.indptr[rows], pattern.row_lengths[rows]
+        before = np.cumsum(lengths) - lengths
+        columns = pattern.indices[np.arange(lengths.sum()) + np.repeat(starts - before, lengths)]
+        windows = (columns[: max(1, min(size, largest))] for size in sizes)
+        found.append([_n_distinct(window, pattern.n_cols) / window.size for window in windows])
+    return [float(share) for share in np.mean(found, axis=0)]
+
+
+def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
+    """Of columns below n_cols."""
+    if n_cols > MAX_MARKS:
+        return int(np.unique(columns).size)
+    marks = np.zeros(n_cols, np.bool_)
+    marks[columns] = True
+    return int(np.count_nonzero(marks))
 
 
 def seems_symmetric(pattern: Pattern) -> bool:

@@ -181,10 +181,12 @@ def _beside_others(records: Sequence[Record], lazies: Sequence[Lazy]) -> str:
             continue
         others_s = [record["times"][name]["median_s"] for record in records]
         ahead = [one.break_even(other_s) for one, other_s in zip(lazies, others_s, strict=True)]
-        after = sorted(math.inf if n is None else n for n in ahead)
+        after = [math.inf if n is None else n for n in ahead]
+        middle = statistics.median(after)
+        since = f"from product {_short(math.floor(middle) + 1)} on" if math.isfinite(middle) else "never"
         said.append(
-            f"ahead of {LABELS[name]} for good from product {_short(math.ceil(statistics.median(after)) + 1)} on "
-            f"(median; {sum(n == 0 for n in after)} of {len(after)} from the first one on, {after.count(math.inf)} never)"
+            f"ahead of {LABELS[name]} for good {since} (median; {after.count(0.0)} of {len(after)} from the first on, "
+            f"{after.count(math.inf)} never)"
         )
     return f"Tuning included, it is {' and '.join(said)}." if said else ""
 

@@ -112,6 +112,22 @@ def test_rows_that_hold_most_of_the_tensor_are_shared(threads: int, deterministi
         assert not deterministic or np.array_equal(M, alone)
 
 
+def test_levels_come_so_that_they_have_few_nodes() -> None:
+    rng = np.random.default_rng(7)
+    nnz, shape = 20_000, (300, 5, 400, 30)
+    i = rng.integers(0, 300, nnz)
+    # A short mode that varies in every row, a long one that the row decides, one between the two.
+    coords = np.stack([i, rng.integers(0, 5, nnz), i * 7 % 400, (i + rng.integers(0, 2, nnz)) % 30]).astype(np.int32)
+    pattern = autosparse.tensor(coords, np.ones(nnz), shape)._entries.pattern
+    assert pattern.level_order(0) == (0, 2, 3, 1)
+    assert pattern.level_order(0) == (0, 2, 3, 1)
+    for mode in range(4):
+        order = pattern.level_order(mode)
+        assert (order[0], sorted(order)) == (mode, [0, 1, 2, 3])
+    empty = autosparse.tensor(np.zeros((4, 0), np.int32), np.ones(0), shape)._entries.pattern
+    assert empty.level_order(2) == (2, 1, 3, 0), "by extent where there is nothing to count"
+
+
 def test_other_dtypes_are_numpys() -> None:
     rng = np.random.default_rng(3)
     coords = np.stack([rng.integers(0, 4, 20) for _ in range(3)])

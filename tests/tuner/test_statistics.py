@@ -9,7 +9,9 @@ import pytest
 from autosparse.tuner import counts
 from autosparse.tuner.counts import BLOCK_SIZES, MAX_DIAGONAL_CELLS, PANEL
 from autosparse.tuner.generators import generate
-from autosparse.tuner.statistics import pattern_facts
+from autosparse.tuner.statistics import Locality, pattern_facts, shares_in_order
+
+from autosparse.pattern import Pattern
 
 
 @pytest.mark.parametrize("family", ["stencil", "blocks", "rmat", "hypersparse"])
@@ -49,3 +51,27 @@ def test_diagonals_are_those_of_panels(family):
             n_on_few, n_cells = n_on_few + int(mine.sum()), n_cells + cells
     assert facts.diagonal_share == pytest.approx(n_on_few / found.nnz)
     assert facts.diagonal_cells == pytest.approx(n_cells / n_on_few if n_on_few else 1.0)
+
+
+def test_rows_by_their_first_column_bring_columns_back():
+    """Of a band whose rows were shuffled: as soon as in the band itself, whatever rows came between."""
+    n, width = 4_000, 8
+    columns = (np.arange(n)[:, None] + np.arange(width)) % (n + width)
+    band = Pattern(n, n + width, np.arange(0, n * width + 1, width), columns.ravel())
+    shuffled = columns[np.random.default_rng(0).permutation(n)]
+    unsorted = shuffled[:, np.random.default_rng(1).permutation(width)]
+    sizes = (64, 1024, 8192)
+    wanted = [Locality(band).distinct_share(size) for size in sizes]
+    for stored in (columns, shuffled, unsorted):
+        found = shares_in_order(Pattern(n, n + width, band.indptr, stored.ravel()), sizes)
+        np.testing.assert_allclose(found, wanted, atol=0.02)
+    assert Locality(Pattern(n, n + width, band.indptr, shuffled.ravel())).distinct_share(1024) > 0.8
+
+
+@pytest.mark.parametrize("rows", [[[]], [[0]], [[0, 1], [], [0, 1]], [[3], [3], [3], []]])
+def test_shares_in_order_of_the_smallest_patterns(rows):
+    indptr = np.cumsum([0, *(len(row) for row in rows)])
+    indices = np.array([column for row in rows for column in row], np.int64)
+    found = shares_in_order(Pattern(len(rows), 5, indptr, indices), (256, 8192))
+    distinct = len(set(indices.tolist()))
+    assert found == [distinct / len(indices)] * 2 if len(indices) else found == [1.0] * 2

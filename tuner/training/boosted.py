@@ -95,7 +95,8 @@ class BoostedRun:
         for at, (recipe, machines) in enumerate(targets.items()):
             progress(at / len(targets), f"pattern {at} of {len(targets)}")
             structure = recipe.make(self.matrices).to_structure()
-            found |= {(recipe, target): sketch(structure, self.counter, target) for target in machines}
+            is_wide = self.data.op != "spmv"
+            found |= {(recipe, target): sketch(structure, self.counter, target, is_wide=is_wide) for target in machines}
         return found
 
     def _table(self, cases: Sequence[Case], sketches: Sketches) -> tuple[Floats, NDArray[np.float64]]:
