@@ -18,6 +18,7 @@ from autosparse.tuner.measure import Race
 from autosparse.tuner.model import CostModel, Proposer
 from autosparse.tuner.prices import Prices
 from autosparse.tuner.search_style import BLOCKING, LIVE, SearchStyle
+from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
@@ -31,9 +32,9 @@ __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle", "Steps"]
 Steps = Generator["Work | Sample", "float | None", None]
 
 ESTIMATE_MARGIN: Final = 0.20
-"""A schedule is taken unmeasured only when the statistics expect it to save this share: errors are about that large."""
-LEARNED_MARGIN: Final = 0.05
-"""The same for the learned model: of 0.30 .. 0.00 best for every operation on the groups that validate it (ADR 25)."""
+"""A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
+ORDERED_MARGIN: Final = 0.10
+"""The same where the learned model wants SpMM by the runtime's own loops with rows in order: it knows these best."""
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 N_NAMED: Final = 10
@@ -79,7 +80,7 @@ class Search:
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
         yield from self._ask_learned()
         if self.is_built is not None:
-            hopeless = 1.0 - self._margin() if self.effort is Effort.ESTIMATE else self.style.hopeless
+            hopeless = 1.0 - ESTIMATE_MARGIN if self.effort is Effort.ESTIMATE else self.style.hopeless
             self._queue.prefer_built(self.is_built, hopeless=hopeless)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
@@ -118,11 +119,8 @@ class Search:
         return self._queue.best_ratio()
 
     def _take_estimate(self) -> Steps:
-        """The best predicted schedule, unmeasured, when the model is sure enough; orders of rows are only measured."""
-        believed = (one for one in self._queue if not one.format.rows)
-        for schedule in itertools.islice(believed, 3):
-            if (self.predicted_ratio(schedule) or 1.0) > 1.0 - self._margin():
-                return
+        """The best predicted schedule, unmeasured, when the model is sure enough."""
+        for schedule in itertools.islice(filter(self._is_believed, self._queue), 3):
             trial = self._enter(schedule)
             self._unbuilt = [trial]
             yield from self._prepare([trial])
@@ -130,9 +128,19 @@ class Search:
                 self.champion = trial
                 return
 
-    def _margin(self) -> float:
-        """Share that a schedule must be expected to save to be taken unmeasured: by whoever names the first ones."""
-        return LEARNED_MARGIN if self._queue.n_proposed else ESTIMATE_MARGIN
+    def _is_believed(self, schedule: SuperSchedule) -> bool:
+        """Whether it is expected to save enough to be taken unmeasured; nothing ever is of sampled products (ADR 25).
+
+        Orders of rows only in SpMM by the runtime's own loops, on the learned model's word, and only the cheap order:
+        reverse Cuthill-McKee takes as long as some ten products.
+        """
+        ratio, order = self.predicted_ratio(schedule) or 1.0, schedule.format.rows
+        if self.problem.operation == "sddmm":
+            return False
+        if not order:
+            return ratio <= 1.0 - ESTIMATE_MARGIN
+        is_known = self._queue.n_proposed > 0 and self.problem.operation == "matmul"
+        return is_known and order == "first" and schedule.dense_split("j") == WHOLE_ROW and ratio <= 1.0 - ORDERED_MARGIN
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""

@@ -1,5 +1,5 @@
-/* MTTKRP over the levels of a tensor: see csf.c. Columns are taken a few vectors at a time, rows one after the other for
- * each; whoever knows the number of levels has all that a walk needs in registers. */
+/* MTTKRP over the levels of a tensor: see csf.c. Columns are taken a few vectors at a time, all rows for each; where the
+ * number of levels is known when this is compiled, all that a walk needs is in registers. */
 
 /* A tensor as walks read it; factors begin with the columns that are computed. */
 typedef struct {
@@ -8,8 +8,6 @@ typedef struct {
     int64_t ld[ASP_MAX_MODES], ahead, soon; /* leaves before `soon` have one that is `ahead` of them, and so on */
     int64_t nodes_soon[ASP_MAX_MODES];
 } NAME(tensor);
-
-
 
 ASP_INLINE NAME(tensor) NAME(tensor_of)(const csf_task *task, const int64_t n, int64_t column)
 {
@@ -64,7 +62,8 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
 /* sum[0..V) = what the nodes [p, end) of level d contribute: the factor row of each times the sum over its children, by
  * `BELOW`. */
 #define LEVEL(V, WALK, BELOW, KIND)                                                                      \
-    KIND void NAME(WALK##V)(const NAME(tensor) *t, const int64_t d, const int64_t last, int64_t p, int64_t end, VEC *sum) \
+    KIND void NAME(WALK##V)(const NAME(tensor) *t, const int64_t d, const int64_t last, int64_t p,      \
+                            int64_t end, VEC *sum)                                                       \
     {                                                                                                    \
         VEC total[V];                                                                                    \
         ASP_UNROLL for (int v = 0; v < V; ++v) total[v] = (VEC){0};                                      \
@@ -106,7 +105,8 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
 
 /* The same for any number of levels; the children of a row. */
 #define CHILDREN(V)                                                                                      \
-    static ASP_NOINLINE void NAME(children##V)(const NAME(tensor) *t, int64_t n, int is_flat, int64_t p, int64_t end, VEC *sum) \
+    static ASP_NOINLINE void NAME(children##V)(const NAME(tensor) *t, int64_t n, int is_flat, int64_t p, \
+                                               int64_t end, VEC *sum)                                    \
     {                                                                                                    \
         if (is_flat) NAME(flat##V)(t, n, p, end, sum);                                                   \
         else if (n == 2) NAME(leaves##V)(t, 1, p, end, sum);                                             \
@@ -114,8 +114,9 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         else NAME(nodes##V)(t, 1, n - 1, p, end, sum);                                                   \
     }
 
-/* Rows [begin, end) of level 0, V vectors of columns from `column` on, of a tensor that BUILD sets; SUM adds a row up. */
-#define ROWS(V, BUILD, WALK, SUM)                                                                            \
+/* Rows [begin, end) of level 0, V vectors of columns from `column` on, of a tensor that BUILD sets; SUM adds a row
+ * up. Rows without entries before each of them become 0. */
+#define ROWS(V, BUILD, WALK, SUM)                                                                        \
     static ASP_NOINLINE void NAME(WALK##V)(const csf_task *task, int64_t column, int64_t begin, int64_t end) \
     {                                                                                                    \
         NAME(tensor) here;                                                                               \
@@ -205,7 +206,8 @@ PART(4)
 
 #if VBYTES == 16 /* wider vectors are given columns that fill one */
 /* sum[0..n) = what the children [p, end) of a node above level d contribute, n < W columns. */
-static void NAME(few)(const NAME(tensor) *t, int64_t d, int64_t last, int is_flat, int64_t p, int64_t end, int64_t n, R *sum)
+static void NAME(few)(const NAME(tensor) *t, int64_t d, int64_t last, int is_flat, int64_t p, int64_t end, int64_t n,
+                      R *sum)
 {
     for (int64_t j = 0; j < n; ++j) sum[j] = 0;
     for (; p < end; ++p) {
@@ -237,14 +239,15 @@ static void NAME(few_rows)(const csf_task *task, int64_t begin, int64_t end)
         const int64_t i = t->ids[0][row];
         clear_rows(task, next, i);
         next = i + 1;
-        NAME(few)(t, 1, n - 1, task->csf->is_flat, t->ptr[0][row], t->ptr[0][row + 1], task->rank, (R *)task->M + i * task->ldm);
+        NAME(few)(t, 1, n - 1, task->csf->is_flat, t->ptr[0][row], t->ptr[0][row + 1], task->rank,
+                  (R *)task->M + i * task->ldm);
     }
 }
 
 #endif
 
-/* WORK(V, column) for all columns, as many vectors at a time as there are left. Columns beyond whole vectors are computed
- * by a vector that ends with the last one: what it computes again comes out the same. */
+/* WORK(V, column) for all columns, as many vectors at a time as there are left. Columns beyond whole vectors are
+ * computed by a vector that ends with the last one: what it computes again comes out the same. */
 #define EACH_COLUMN(WORK)                                 \
     int64_t j = 0;                                        \
     for (; j + 4 * W <= task->rank; j += 4 * W) WORK(4, j); \

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner import Search, space, tune
+from autosparse.tuner.model import Proposal
 from autosparse.tuner.prices import DEFAULT_RATES_S, Mean, Prices
 from autosparse.tuner.search import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.trial import Sample
@@ -37,8 +38,9 @@ def few_schedules(operation: str, one: SuperSchedule) -> str | None:
     return None if one.dense_split("j") == 32 and one.unroll == 1 else "not here"
 
 
-def make_problem(n_dense_cols: int = 32, *, n: int = 300, transposed: bool = False) -> Problem:
-    matrix = scipy.sparse.random_array((n, n + 7), density=0.05, random_state=np.random.default_rng(0), format="csr")
+def make_problem(n_dense_cols: int = 32, *, n: int = 300, transposed: bool = False, density: float = 0.05) -> Problem:
+    rng = np.random.default_rng(0)
+    matrix = scipy.sparse.random_array((n, n + 7), density=density, random_state=rng, format="csr")
     pattern = Pattern(n, n + 7, matrix.indptr, matrix.indices)
     return Problem(
         operation="matmul", pattern=pattern, transposed=transposed, n_dense_cols=n_dense_cols, dtype="float32",
@@ -253,6 +255,48 @@ def test_estimate_runs_nothing_and_trusts_only_a_sure_model() -> None:
         plan = tune(search, runner=factory.run_of, budget_s=10, clock=clock)
         assert plan.is_default is not taken
         assert sum(trial.n_runs for trial in factory.made) == 0
+
+
+@dataclasses.dataclass
+class Named:
+    """A learned model that names these schedules and their ratios."""
+
+    proposals: Sequence[Proposal]
+    price_s: float = 1e-3
+
+    def __call__(self) -> Sequence[Proposal]:
+        return self.proposals
+
+
+@pytest.mark.parametrize(
+    ("rows", "tile", "ratio", "taken"),
+    [
+        ("", 32, 0.79, True),
+        ("", 32, 0.81, False),
+        ("first", space.WHOLE_ROW, 0.89, True),
+        ("first", space.WHOLE_ROW, 0.91, False),
+        ("first", 32, 0.5, False),
+        ("rcm", space.WHOLE_ROW, 0.5, False),
+    ],
+)
+def test_of_orders_only_the_cheap_one_in_the_runtimes_loops_is_taken_unmeasured(rows, tile, ratio, taken) -> None:
+    problem = make_problem()
+    plain = space.candidates(problem, few_schedules)[0]
+    named = dataclasses.replace(plain, format=dataclasses.replace(plain.format, rows=rows), dense_splits=(("j", tile),))
+    factory = FakeFactory(FakeClock(), lambda one: 1e-3)
+    search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.99))
+    search.propose = Named([Proposal(named, ratio)])
+    plan = tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock)
+    assert plan.schedule == (named if taken else None)
+
+
+def test_statistics_alone_never_order_rows_unmeasured() -> None:
+    problem = make_problem(256, n=60_000, density=1e-4)
+    factory = FakeFactory(FakeClock(), lambda one: 1e-3)
+    model = FlatModel(lambda one: 0.5 if one.format.rows else 0.99)
+    search = make_search(factory, problem, effort=Effort.ESTIMATE, model=model)
+    assert any(one.format.rows for one in space.candidates(problem, any_schedule)), "B is far: orders are candidates"
+    assert tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock).is_default
 
 
 def test_remembered_weaker_schedule_is_tried_first() -> None:
