@@ -140,7 +140,9 @@ class Search:
         if not order:
             return ratio <= 1.0 - ESTIMATE_MARGIN
         is_known = self._queue.n_proposed > 0 and self.problem.operation == "matmul"
-        return is_known and order == "first" and schedule.dense_split("j") == WHOLE_ROW and ratio <= 1.0 - ORDERED_MARGIN
+        return (
+            is_known and order == "first" and schedule.dense_split("j") == WHOLE_ROW and ratio <= 1.0 - ORDERED_MARGIN
+        )
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
