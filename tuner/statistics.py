@@ -113,7 +113,7 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
     filled = np.flatnonzero(pattern.indptr[1:] > pattern.indptr[:-1])
     if filled.size == 0:
         return [1.0] * len(sizes)
-    first = np.minimum.reduceat(pattern.indices, pattern.indptr[filled])
+    first = np.minimum.reduceat(pattern.indices[: pattern.nnz], pattern.indptr[filled])
     largest = max(1, min(max(sizes), pattern.nnz, MAX_WINDOW))
     n_rows = min(filled.size, -(-largest * filled.size // pattern.nnz))
     step = max(1, filled.size // ORDERED_SAMPLE)

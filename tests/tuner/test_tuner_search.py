@@ -299,6 +299,14 @@ def test_statistics_alone_never_order_rows_unmeasured() -> None:
     assert tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock).is_default
 
 
+def test_of_sampled_products_nothing_is_taken_unmeasured() -> None:
+    problem = dataclasses.replace(make_problem(), operation="sddmm")
+    factory = FakeFactory(FakeClock(), lambda one: 1e-3)
+    search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.5))
+    assert tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock).is_default
+    assert search.best_predicted_ratio() == 0.5
+
+
 def test_remembered_weaker_schedule_is_tried_first() -> None:
     problem = make_problem()
     start = space.candidates(problem, any_schedule)[-1]
