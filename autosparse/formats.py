@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -61,6 +61,9 @@ class Level:
         return f"{self.coordinate}:{self.kind.value}"
 
 
+CSR_LEVELS: Final = (Level("i1", LevelKind.UNCOMPRESSED), Level("k1", LevelKind.COMPRESSED))
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """Levels from outermost to innermost, split sizes (only those > 1), and the width of stored coordinates in bits.
@@ -75,6 +78,7 @@ class Format:
     rows: str = ""  # one of ROW_ORDERS: i counts rows in this order, results are in the user's; "": in their own
     symmetric: bool = False  # of a matrix that equals its transpose: only entries with k <= i are stored
     values: str = ""  # one of STORED_VALUES: what values are rounded to; "": the type that is computed in
+    _text: str = field(default="", init=False, repr=False, compare=False)  # str() of it, made once
 
     def __post_init__(self) -> None:
         reason = self._reason_illegal()
@@ -146,8 +150,7 @@ class Format:
     @property
     def is_csr(self) -> bool:
         """Whether the user's own CSR arrays already are this format (nothing to pack, values read live)."""
-        is_plain = str(self).startswith("i1:U,k1:C") and len(self.levels) == 2
-        return is_plain and self.index_bits != 16 and not (self.rows or self.values or self.symmetric)
+        return self.levels == CSR_LEVELS and self.index_bits != 16 and not (self.rows or self.values or self.symmetric)
 
     @property
     def is_sliced(self) -> bool:
@@ -170,6 +173,11 @@ class Format:
         return self if self.sigma == 1 else dataclasses.replace(self, sigma=self.split(self.order[-1][0]))
 
     def __str__(self) -> str:
+        if not self._text:
+            object.__setattr__(self, "_text", self._written())
+        return self._text
+
+    def _written(self) -> str:
         text = ",".join(map(str, self.levels))
         if self.splits:
             text += " | " + ",".join(f"{index}={size}" for index, size in self.splits)

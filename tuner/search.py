@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from autosparse.tuner import spaces
+from autosparse.tuner.belief import believable_ratio, is_believed
 from autosparse.tuner.candidates import Queue
 from autosparse.tuner.measure import Race
 from autosparse.tuner.model import CostModel, Proposer
 from autosparse.tuner.prices import Prices
 from autosparse.tuner.search_style import BLOCKING, LIVE, SearchStyle
-from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
@@ -31,10 +31,6 @@ __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle", "Steps"]
 
 Steps = Generator["Work | Sample", "float | None", None]
 
-ESTIMATE_MARGIN: Final = 0.20
-"""A schedule is taken unmeasured only when the model expects it to save this share: its errors are about that large."""
-ORDERED_MARGIN: Final = 0.10
-"""The same where the learned model wants SpMM by the runtime's own loops with rows in order: it knows these best."""
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 N_NAMED: Final = 10
@@ -80,7 +76,7 @@ class Search:
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
         yield from self._ask_learned()
         if self.is_built is not None:
-            hopeless = 1.0 - ESTIMATE_MARGIN if self.effort is Effort.ESTIMATE else self.style.hopeless
+            hopeless = believable_ratio(self.problem) if self.effort is Effort.ESTIMATE else self.style.hopeless
             self._queue.prefer_built(self.is_built, hopeless=hopeless)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
@@ -129,20 +125,9 @@ class Search:
                 return
 
     def _is_believed(self, schedule: SuperSchedule) -> bool:
-        """Whether it is expected to save enough to be taken unmeasured; nothing ever is of sampled products (ADR 25).
-
-        Orders of rows only in SpMM by the runtime's own loops, on the learned model's word, and only the cheap order:
-        reverse Cuthill-McKee takes as long as some ten products.
-        """
-        ratio, order = self.predicted_ratio(schedule) or 1.0, schedule.format.rows
-        if self.problem.operation == "sddmm":
-            return False
-        if not order:
-            return ratio <= 1.0 - ESTIMATE_MARGIN
-        is_known = self._queue.n_proposed > 0 and self.problem.operation == "matmul"
-        return (
-            is_known and order == "first" and schedule.dense_split("j") == WHOLE_ROW and ratio <= 1.0 - ORDERED_MARGIN
-        )
+        """Whether it is taken unmeasured."""
+        ratio = self.predicted_ratio(schedule) or 1.0
+        return is_believed(self.problem, schedule, ratio, is_learned=self._queue.n_proposed > 0)
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""

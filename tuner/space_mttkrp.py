@@ -13,7 +13,7 @@ from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
 INDICES: Final = "iklmnop"
-"""Index of the rows, then of the other modes in their order."""
+"""Index of the rows, then of the other modes in their order; tensors of more modes keep the default kernel."""
 MOST_ORDERS: Final = 6
 """Orders of the other modes that are looked at: all of a tensor of order 4; of more modes those near the default's."""
 UNROLL: Final = (1, 2, 4)
@@ -53,5 +53,5 @@ def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
         compressed = [extents[index] for index in order] + ([extents["i"]] if kind == "C" else [])
         bits = 16 if max(compressed) <= MAX_NARROW else 32
         yield [f"i1:{kind}", *(f"{index}1:C" for index in order)], bits
-        if order == orders[0]:  # entry by entry, as the default kernel has it where nodes have few children
+        if order == orders[0] and len(order) > 1:  # entry by entry: where nodes have few children
             yield [f"i1:{kind}", f"{order[0]}1:N", *(f"{index}1:Q" for index in order[1:])], bits

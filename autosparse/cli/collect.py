@@ -22,10 +22,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="stop after so long")
     parser.add_argument("--patterns", type=int, metavar="N", help="stop after so many patterns")
     parser.add_argument("--schedules", type=int, default=64, metavar="N", help="schedules of each pattern (64)")
+    parser.add_argument(
+        "--proposed", type=int, default=0, metavar="N", help="beside them, the learned model's N favourites (0)"
+    )
     parser.add_argument("--templates", type=int, default=400, metavar="N", help="kernels of WACO's template (400)")
     parser.add_argument("--min-nnz", type=int, default=5000, metavar="N", help="of real patterns as they are (5000)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of patterns and schedules")
     parser.add_argument("--duty", action="store_true", help="measure only while the machine is quiet")
+    parser.add_argument("--for-training", action="store_true", help="leave out what no training may see")
     parser.add_argument("--build", action="store_true", help="first compile the kernels that most patterns ask for")
     parser.add_argument("--merge", type=Path, metavar="DIR", help="collect nothing: merge what --out holds into DIR")
     add_common(parser)
@@ -65,21 +69,10 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
     from autosparse.engine.collecting import bench_for, build_ahead, machine_facts, statistics_model
-    from autosparse.tuner.collect.collector import Collector, Order
+    from autosparse.tuner.collect.collector import Collector
     from autosparse.tuner.collect.recipes import recipes_in_turn
 
-    order = Order(
-        out=arguments.out,
-        ops=ops,
-        dtype=arguments.dtype or "float32",
-        folder=arguments.matrices,
-        seed=arguments.seed,
-        n_schedules=arguments.schedules,
-        n_template_kernels=arguments.templates,
-        n_patterns=arguments.patterns,
-        seconds=arguments.seconds,
-        duty=arguments.duty,
-    )
+    order = _order(arguments, ops)
     collector = Collector(
         order, lambda pattern, op: bench_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
     )
@@ -102,3 +95,22 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
         )
     print(f"{n_times:,} new times in {arguments.out}")
     return 0
+
+
+def _order(arguments: argparse.Namespace, ops: list[Any]) -> Any:  # Any: Order, which is imported when it is used
+    from autosparse.tuner.collect.collector import Order
+
+    return Order(
+        out=arguments.out,
+        ops=ops,
+        dtype=arguments.dtype or "float32",
+        folder=arguments.matrices,
+        seed=arguments.seed,
+        n_schedules=arguments.schedules,
+        n_template_kernels=arguments.templates,
+        n_patterns=arguments.patterns,
+        seconds=arguments.seconds,
+        duty=arguments.duty,
+        n_proposed=arguments.proposed,
+        for_training=arguments.for_training,
+    )

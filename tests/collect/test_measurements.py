@@ -9,13 +9,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+import scipy.sparse
 from autosparse.tuner import space, spaces
 from autosparse.tuner.collect import collector as collecting
 from autosparse.tuner.collect import files
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
 from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.collect.recipes import Recipe, is_held_out
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.generators import generate
@@ -78,6 +79,10 @@ class FakeBench:
 
     def runner(self, trial):
         return lambda: self.clock.spend(trial.true_s)
+
+    def proposed(self, n):
+        """The last `n` of the space: nothing else would draw just these."""
+        return spaces.everything(self.problem, _native.supports)[-n:] if n else []
 
 
 def heats_on(bench) -> Heats:
@@ -275,6 +280,23 @@ def test_what_is_done_is_not_done_again(tmp_path):
     assert all(path.read_bytes() == data for path, data in done.items())
     assert len(list(tmp_path.rglob("*.npz"))) == 6
     assert list(collector_of(order_of(tmp_path)).run(RECIPES)) == []
+
+
+def test_the_learned_models_favourites_are_measured_too(tmp_path):
+    list(collector_of(order_of(tmp_path, n_proposed=7)).run(RECIPES[:1]))
+    for op in (OPS["spmv"], OPS["spmm32"]):
+        (path,) = (tmp_path / op.name).glob("*.npz")
+        proposed = spaces.everything(problem_of(op, RECIPES[0].make(None)), _native.supports)[-7:]
+        assert {one.to_json() for one in proposed} <= set(files.read(path).schedules)
+
+
+@pytest.mark.parametrize(("for_training", "n_steps"), [(True, 6), (False, 8)])
+def test_a_collection_for_training_leaves_out_what_no_training_may_see(tmp_path, for_training, n_steps):
+    held_out = next(name for name in map(str, range(99)) if is_held_out(name))
+    scipy.sparse.save_npz(tmp_path / "real.npz", scipy.sparse.eye_array(300, format="csr"))
+    real = Recipe(kind="real", source="real.npz", group=held_out, nnz=300)
+    order = order_of(tmp_path / "out", for_training=for_training, folder=tmp_path)
+    assert len(list(collector_of(order).run([real, *RECIPES]))) == n_steps
 
 
 def test_a_time_limit_ends_it_and_what_is_left_is_told(tmp_path):

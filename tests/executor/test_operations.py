@@ -116,6 +116,22 @@ def test_tensor_products_by_any_kernel_see_every_write(shape: tuple[int, ...]) -
             assert slot.n_tuned > 0, schedule
 
 
+@pytest.mark.parametrize("order", [2, 5, 7, 8, 16])
+def test_tensors_of_any_order_can_be_tuned(order: int) -> None:
+    """Of more modes than generated kernels know the default one stays."""
+    shape = tuple(range(5, 5 + order))
+    rng = np.random.default_rng(order)
+    coords = np.stack([rng.integers(0, n, 400) for n in shape])
+    T, factors = asp.tensor(coords, rng.standard_normal(400).astype("float32"), shape), factors_of(shape, 8)
+    expected = np.zeros((shape[1], 8), "float64")
+    rows = np.prod([factors[n][coords[n]].astype("float64") for n in range(order) if n != 1], axis=0)
+    np.add.at(expected, coords[1], rows * np.asarray(T.values, "float64")[:, None])
+    for effort in ("estimate", "measure"):
+        plan = T.tune(columns=8, mode=1, effort=effort, budget_s=20)
+        assert plan.schedule is None or order <= 7
+        np.testing.assert_allclose(asp.mttkrp(T, factors, 1), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_tuning_is_remembered_by_operation_and_mode() -> None:
     plain = matrix()
     for effort in ("measure", "estimate"):

@@ -64,6 +64,8 @@ class Order:
     seconds: float = float("inf")
     pair_s: float = 10.0  # no new heat of one (pattern, operation) after this
     duty: bool = False  # wait until the machine is quiet; repeat what others disturbed
+    n_proposed: int = 0  # favourites of the learned model beside n_schedules
+    for_training: bool = False  # leave out patterns that no training may see
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,8 @@ class Collector:
         for at, recipe in enumerate(itertools.islice(recipes, self.order.n_patterns)):
             if self._is_late():
                 return
+            if self.order.for_training and recipe.is_held_out:
+                continue
             waiting = [op for op in self.order.ops if op.n_dims == recipe.n_dims and not self._is_done(recipe, op)]
             self._n_found += sum(op.n_dims == recipe.n_dims for op in self.order.ops) - len(waiting)
             if not waiting:
@@ -148,8 +152,9 @@ class Collector:
             problem = bench.problem
             pool = self._pool(op)
             drawn = first_draw(
-                problem, bench.supports, self.model_of(problem), rng=rng, shares=shares, template=pool.sample
-            )
+                problem, bench.supports, self.model_of(problem), rng=rng, shares=shares, template=pool.sample,
+                proposed=bench.proposed(self.order.n_proposed),
+            )  # fmt: skip
             heats.run(drawn, until_s=until_s)
             near = neighbourhood(
                 problem,

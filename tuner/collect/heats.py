@@ -52,6 +52,9 @@ class Workbench(Protocol):
     def runner(self, trial: Trial) -> Callable[[], object] | None:
         """One product to time; None when this trial cannot run, or would never end."""
 
+    def proposed(self, n: int) -> Sequence[SuperSchedule]:
+        """The `n` schedules that the learned model of this machine likes best; none where there is no model."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:

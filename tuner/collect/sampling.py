@@ -3,7 +3,8 @@
 A model that orders candidates must know the good ones of every pattern well, and enough bad ones not to be tempted by
 them. So each pattern gets shares of: the statistics model's favourites of every format, uniform draws of our space,
 the runtime's own loops (`space.WHOLE_ROW`), draws of WACO's template (§4.1.2), and at the end neighbours of the fastest
-found so far.
+found so far. Where there is a learned model its own favourites can be added: among thousands of programs the best
+predicted one is often one that the model is wrong about, and no other share shows it these.
 """
 
 from __future__ import annotations
@@ -56,13 +57,14 @@ def first_draw(
     rng: np.random.Generator,
     shares: Shares,
     template: Draw | None = None,
+    proposed: Sequence[SuperSchedule] = (),
 ) -> list[SuperSchedule]:
-    """Favourites, the runtime's own loops, uniform draws and draws of `template`, each once, in random order.
+    """All `proposed`, favourites, the runtime's own loops, uniform draws and draws of `template`, in random order.
 
-    More uniform ones where the runtime has fewer loops, or there is no template.
+    Each once; more uniform ones where the runtime has fewer loops, or there is no template.
     """
     whole = spaces.everything(problem, supports)
-    found = dict.fromkeys(_favourites(problem, whole, model, rng, shares.favourites))
+    found = dict.fromkeys((*proposed, *_favourites(problem, whole, model, rng, shares.favourites)))
     ready = [one for one in whole if one.dense_split("j") == space.WHOLE_ROW and one not in found]
     wanted = len(found) + shares.ready + shares.uniform + (0 if template else shares.template)
     found |= dict.fromkeys(ready[at] for at in rng.permutation(len(ready)).tolist()[: shares.ready])
