@@ -49,7 +49,7 @@ class Compiler:
         built_with = sysconfig.get_config_var("CC")
         names = [wanted] if wanted else [*COMPILERS, *([built_with] if built_with else [])]
         for name in names:
-            command = tuple(shlex.split(name))
+            command = _words(name)
             program = _program(command[0]) if command else None
             if program is not None:
                 return cls(command, _identity(*program, command))
@@ -73,6 +73,12 @@ def _ziglang() -> Compiler | None:
         return None
     version = importlib.metadata.version("ziglang")
     return Compiler((sys.executable, "-m", "ziglang", "cc"), f"ziglang {version}")
+
+
+@functools.lru_cache(maxsize=16)
+def _words(name: str) -> tuple[str, ...]:
+    """A command's words."""
+    return tuple(shlex.split(name))
 
 
 def _program(name: str) -> tuple[Path, os.stat_result] | None:

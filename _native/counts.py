@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native import runtime_api
+from autosparse._native.rows import packing_threads
 from numpy.typing import NDArray
 
 from autosparse.pattern import Pattern
@@ -41,6 +42,19 @@ def sample(pattern: Pattern, n_sample: int, n_sizes: int) -> list[int] | None:
     starts, columns, room = map(runtime_api.pointer, (indptr, indices, found))
     code = runtime_api.lib.asp_sample_counts(itype, *pattern.shape, starts, columns, n_sample, room)
     return _checked(code, found)
+
+
+def both(pattern: Pattern, n_slots: int, n_sample: int, n_sizes: int) -> tuple[list[int] | None, list[int] | None]:
+    """`lengths` (of rows) and `sample`, each on a thread of its own where two may be used. MemoryError."""
+    of_lengths = np.empty(N_OF_LENGTHS + 2 * n_slots, np.int64)
+    of_sample = np.empty(N_OF_SAMPLE + n_sizes**2, np.int64)
+    itype, indptr, indices = _arrays(pattern)
+    status = runtime_api.ffi.new("int[2]")
+    starts, columns, lengths_room, sample_room = map(runtime_api.pointer, (indptr, indices, of_lengths, of_sample))
+    runtime_api.lib.asp_pattern_counts(
+        itype, *pattern.shape, starts, columns, n_sample, lengths_room, sample_room, status, packing_threads()
+    )
+    return _checked(status[1], of_lengths), _checked(status[0], of_sample)
 
 
 def distinct(pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int]:

@@ -143,21 +143,26 @@ def hash128(array: NDArray[Any], *, seed: int = 0) -> int:
     return int(low_high[1]) << 64 | int(low_high[0])
 
 
-def sparsity_hash(shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray[Any]) -> str:
-    """128 bits, as 32 hex digits, of a CSR structure: shape, index width, indptr, the indices in use."""
+def sparsity_hash(
+    shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray[Any], known: tuple[int, int] | None = None
+) -> str:
+    """128 bits, as 32 hex digits, of a CSR structure: shape, index width, indptr, the indices in use.
+
+    `known`: `hash128` of indptr and of the indices in use, where they were made already.
+    """
     nnz = int(indptr[-1])
     head = np.array([*shape, nnz, indptr.itemsize, indices.itemsize], dtype=np.int64)
-    return _joint_hash([head, indptr, indices[:nnz]])
+    parts = known or [hash128(np.ascontiguousarray(array)) for array in (indptr, indices[:nnz])]
+    return _joint_hash([hash128(head), *parts])
 
 
 def tensor_hash(shape: tuple[int, ...], coords: NDArray[Any]) -> str:
     """128 bits, as 32 hex digits, of a tensor's coordinates (ndim, nnz): shape, index width, every coordinate."""
     head = np.array([len(shape), *shape, coords.shape[1], coords.itemsize], dtype=np.int64)
-    return _joint_hash([head, *coords])
+    return _joint_hash([hash128(np.ascontiguousarray(array)) for array in (head, *coords)])
 
 
-def _joint_hash(arrays: list[NDArray[Any]]) -> str:
-    parts = [hash128(np.ascontiguousarray(array)) for array in arrays]
+def _joint_hash(parts: list[int]) -> str:
     words = np.array([part >> shift & (1 << 64) - 1 for part in parts for shift in (0, 64)], dtype=np.uint64)
     return f"{hash128(words):032x}"
 

@@ -116,14 +116,34 @@ def has_weak_references(anchors: Anchors) -> bool:
 def fingerprint(array: AnyArray) -> tuple[str, int, int | str]:
     """(dtype, entries, 64-bit hash of the bytes) of a one-dimensional array."""
     whole = np.ascontiguousarray(array)
-    return whole.dtype.str, whole.size, _hash64()(whole)
+    return whole.dtype.str, whole.size, _hashes()[0](whole)
+
+
+class StructurePrint(NamedTuple):
+    """What tells two structures apart; the bytes are read once for it and for `runtime_api.sparsity_hash`."""
+
+    dtypes: tuple[str, str]
+    sizes: tuple[int, int]
+    hashes: tuple[Any, Any]  # 128 bits each: `runtime_api.hash128`, else text
+
+    @classmethod
+    def of(cls, indptr: AnyArray, indices: AnyArray) -> StructurePrint:
+        """Of the row starts and the indices in use."""
+        hashes = (_hashes()[1](np.ascontiguousarray(array)) for array in (indptr, indices))
+        return cls((indptr.dtype.str, indices.dtype.str), (indptr.size, indices.size), (next(hashes), next(hashes)))
+
+    @property
+    def known(self) -> tuple[int, int] | None:
+        """The runtime's hashes, where there is a runtime."""
+        return self.hashes if isinstance(self.hashes[0], int) else None
 
 
 @functools.lru_cache(maxsize=1)
-def _hash64() -> Any:  # Any: a callable of an array, native or not
+def _hashes() -> tuple[Any, Any]:  # Any: callables of an array, native or not
+    """Of 64 and of 128 bits."""
     from autosparse._native import runtime_api
 
-    return runtime_api.hash64 if runtime_api.available else _slow_hash
+    return (runtime_api.hash64, runtime_api.hash128) if runtime_api.available else (_slow_hash, _slow_hash)
 
 
 def _slow_hash(array: AnyArray) -> str:

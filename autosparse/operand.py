@@ -82,7 +82,7 @@ class Operand:
         self._clean_values: object = object()
         self._clean_structure: object = object()
         self._values_print: Any = None
-        self._structure_print: Any = None
+        self._structure_print: guard.StructurePrint | None = None
         self._pattern: tuple[int, Pattern] | None = None
 
     @classmethod
@@ -180,8 +180,8 @@ class Operand:
         """The structure as it is now (the guard looks first). StructureError when it is not within bounds."""
         self.refresh()
         if self._pattern is None or self._pattern[0] != self.structure_version:
-            indices = self.indices[: self.nnz]
-            self._pattern = (self.structure_version, Pattern(self.n_major, self.n_minor, self.indptr, indices))
+            known, indices = self._structure_print and self._structure_print.known, self.indices[: self.nnz]
+            self._pattern = (self.structure_version, Pattern(self.n_major, self.n_minor, self.indptr, indices, known))
         return self._pattern[1]
 
     def _lease(self, field: int) -> AnyArray:
@@ -262,7 +262,7 @@ class Operand:
 
     def _compare_structure(self) -> None:
         indptr, indices, _ = self._arrays
-        now = (guard.fingerprint(indptr), guard.fingerprint(indices[: self.nnz]))
+        now = guard.StructurePrint.of(indptr, indices[: self.nnz])
         if now != self._structure_print:
             if self._structure_print is not None:
                 self._forget_structure()

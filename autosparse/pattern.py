@@ -29,6 +29,8 @@ class Pattern:
     n_cols: int
     indptr: IndexArray = field(repr=False)
     indices: IndexArray = field(repr=False)
+    hashes: tuple[int, int] | None = field(default=None, repr=False)
+    """`runtime_api.hash128` of indptr and of the indices in use, where somebody has made them."""
     counts: dict[Hashable, Any] = field(
         default_factory=dict, init=False, repr=False
     )  # kept by whoever counted (engine.facts)
@@ -58,7 +60,7 @@ class Pattern:
         """32 hex digits over shape, index width, indptr and indices (xxh3 class, native; not over values)."""
         from autosparse._native import runtime_api
 
-        return runtime_api.sparsity_hash(self.shape, self.indptr, self.indices[: self.nnz])
+        return runtime_api.sparsity_hash(self.shape, self.indptr, self.indices[: self.nnz], self.hashes)
 
     @functools.cached_property
     def has_twins(self) -> bool:

@@ -66,6 +66,9 @@ class Counter(Protocol):
     def sample(self, pattern: Pattern, n_sample: int) -> SampleCounts:
         """Of about `n_sample` entries in evenly spread panels; the same ones every time."""
 
+    def both(self, pattern: Pattern, n_sample: int, *, transposed: bool) -> tuple[LengthCounts, SampleCounts]:
+        """`lengths` and `sample`."""
+
     def distinct(self, pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int]:
         """Sum of the distinct columns in evenly spread windows of `n_entries` entries, and number of the windows."""
 
@@ -103,6 +106,10 @@ class NumpyCounter:
             n_few_cells=n_few_cells,
             n_blocks=_BlockCounts(rows, cols),
         )
+
+    def both(self, pattern: Pattern, n_sample: int, *, transposed: bool) -> tuple[LengthCounts, SampleCounts]:
+        """See `Counter`."""
+        return self.lengths(pattern, transposed=transposed), self.sample(pattern, n_sample)
 
     def distinct(self, pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int]:
         """See `Counter`."""

@@ -158,8 +158,7 @@ def pattern_facts(
     pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE, counter: Counter = NUMPY
 ) -> PatternFacts:
     """Facts of op(A); O(n_rows) for the row lengths, O(n_sample) for the rest. Same sample every time."""
-    lengths = counter.lengths(pattern, transposed=transposed)
-    sample = counter.sample(pattern, n_sample)
+    lengths, sample = counter.both(pattern, n_sample, transposed=transposed)
     n_rows, n_cols = (pattern.n_cols, pattern.n_rows) if transposed else pattern.shape
     n_entries, n_on_few = sample.n_entries, sample.n_on_few
     return PatternFacts(

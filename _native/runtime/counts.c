@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "counts_api.h"
+#include "pool_api.h"
 
 enum { PANEL = 16, SAMPLE_ROWS = 48, N_SIZES = 6, N_LANES = 4, N_WINDOWS = 3 };
 enum { MAX_SAMPLED_ROWS = 16384, LEAST_PANELS = 8, LEAST_OF_PANEL = 256 };
@@ -221,6 +222,35 @@ int asp_sample_counts(int itype, int64_t n_rows, int64_t n_cols, const void *ind
     memset(found, 0, (BLOCKS + N_SIZES * N_SIZES) * sizeof(int64_t));
     return itype == 0 ? sample_counts_int32(n_rows, n_cols, indptr, indices, n_sample, found)
                       : sample_counts_int64(n_rows, n_cols, indptr, indices, n_sample, found);
+}
+
+/* What asp_length_counts and asp_sample_counts are asked for, one of them an item. */
+typedef struct {
+    int itype;
+    int64_t n_rows, n_cols, n_sample;
+    const void *indptr, *indices;
+    void *lengths, *sample;
+    int status[2];
+} asp_counting;
+
+static void asp_count_items(void *context, int64_t begin, int64_t end)
+{
+    asp_counting *job = context;
+    for (int64_t item = begin; item < end; item++)
+        job->status[item] =
+            item == 0 ? asp_sample_counts(job->itype, job->n_rows, job->n_cols, job->indptr, job->indices, job->n_sample,
+                                          job->sample)
+                      : asp_length_counts(job->itype, job->n_rows, job->indptr, job->lengths);
+}
+
+/* Both, on two threads where there are two. status: of the sample, of the lengths. */
+void asp_pattern_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                        int64_t n_sample, void *lengths, void *sample, int *status, int n_threads)
+{
+    asp_counting job = {itype, n_rows, n_cols, n_sample, indptr, indices, lengths, sample, {0, 0}};
+    asp_parallel(asp_count_items, &job, 2, 1, 1, n_threads, 20.0 * (double)n_sample + (double)n_rows);
+    status[0] = job.status[0];
+    status[1] = job.status[1];
 }
 
 /* Distinct columns in each of `n_windows` windows of `n_entries` entries, evenly spread, those of equal windows counted

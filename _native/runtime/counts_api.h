@@ -5,3 +5,5 @@ int asp_sample_counts(int itype, int64_t n_rows, int64_t n_cols, const void *ind
                       int64_t n_sample, void *found);
 int64_t asp_distinct_columns(int itype, int64_t n_cols, const void *indices, int64_t nnz, int64_t n_entries,
                              int64_t n_windows);
+void asp_pattern_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                        int64_t n_sample, void *lengths, void *sample, int *status, int n_threads);

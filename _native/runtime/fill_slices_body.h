@@ -101,6 +101,41 @@ FILL_VALUES(2, float _Complex)
 FILL_VALUES(3, double _Complex)
 #undef FILL_VALUES
 
+/* Columns and values of a slice of gathers in one walk: rows are short, and the ends of their loops hard to guess. */
+#define FILL_SLICE(BITS, CRD, SUFFIX, TYPE)                                                                          \
+    static void NAME(fill_slice_##BITS##_##SUFFIX)(const asp_slice_rows *a, int64_t row0, const int32_t *rows,        \
+                                                   int64_t lanes, int64_t n_slots, int64_t base, CRD *crd,           \
+                                                   TYPE *vals)                                                       \
+    {                                                                                                                \
+        const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
+        const TYPE *data = a->data;                                                                                  \
+        int64_t any = base, any_known = 0;                                                                           \
+        for (int64_t lane = 0; lane < lanes && !any_known; lane++) {                                                 \
+            const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
+            any_known = row < a->n_rows && indptr[row] < indptr[row + 1];                                            \
+            any = any_known ? indices[indptr[row]] : any;                                                            \
+        }                                                                                                            \
+        for (int64_t lane = 0; lane < lanes; lane++) {                                                               \
+            const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
+            const int64_t low = row < a->n_rows ? indptr[row] : 0;                                                   \
+            const int64_t n = row < a->n_rows ? indptr[row + 1] - low : 0;                                           \
+            const CRD last = (CRD)((n ? indices[low + n - 1] : any) - base);                                         \
+            CRD *to = crd + lane;                                                                                    \
+            TYPE *value = vals + lane;                                                                               \
+            for (int64_t slot = 0; slot < n; slot++, to += lanes, value += lanes) {                                  \
+                *to = (CRD)(indices[low + slot] - base);                                                             \
+                *value = data[low + slot];                                                                           \
+            }                                                                                                        \
+            for (int64_t slot = n; slot < n_slots; slot++, to += lanes, value += lanes) {                            \
+                *to = last;                                                                                          \
+                *value = 0;                                                                                          \
+            }                                                                                                        \
+        }                                                                                                            \
+    }
+FILL_SLICE(16, uint16_t, 0, float)
+FILL_SLICE(16, uint16_t, 1, double)
+#undef FILL_SLICE
+
 static void NAME(fill_slices)(int dtype, const asp_slice_rows *a, const asp_sliced *s, int64_t begin, int64_t end,
                               int32_t *scratch, void *vals)
 {
@@ -148,6 +183,29 @@ static int64_t NAME(part_begin)(const INDEX *pos, int64_t n_slices, int64_t part
     return low;
 }
 
+/* Whether both are written at once: gathers with columns of 16 bits of slices begin .. end, all but diagonals. */
+static int NAME(fill_at_once)(const asp_slices_job *job, int64_t begin, int64_t end)
+{
+    const asp_sliced *s = job->s;
+    const INDEX *pos = s->pos;
+    if (job->dtype > 1 || job->crd_known)
+        return 0;
+    for (int64_t at = begin; at < end; at++)
+        if ((s->what[at] & ASP_KIND) != ASP_NARROW)
+            return 0;
+    for (int64_t at = begin; at < end; at++) {
+        int64_t row0;
+        const int32_t *rows = asp_lane_rows(s, at, &row0);
+        const int64_t n_slots = pos[at + 1] - pos[at], base = s->what[at] >> ASP_BASE_SHIFT;
+        uint16_t *const crd = (uint16_t *)s->crd + s->begin[at];
+        if (job->dtype == 0)
+            NAME(fill_slice_16_0)(job->a, row0, rows, s->lanes, n_slots, base, crd, (float *)job->vals + pos[at] * s->lanes);
+        else
+            NAME(fill_slice_16_1)(job->a, row0, rows, s->lanes, n_slots, base, crd, (double *)job->vals + pos[at] * s->lanes);
+    }
+    return 1;
+}
+
 /* One part: a few slices' columns and then their values, while the entries are in the cache. */
 static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
 {
@@ -156,6 +214,8 @@ static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
     int64_t begin = NAME(part_begin)(job->s->pos, n_slices, part, job->n_parts);
     for (; begin < end; begin += ASP_SLICES_AT_ONCE) {
         const int64_t stop = begin + ASP_SLICES_AT_ONCE < end ? begin + ASP_SLICES_AT_ONCE : end;
+        if (NAME(fill_at_once)(job, begin, stop))
+            continue;
         if (!job->crd_known)
             NAME(list_slices)(job->a, job->s, begin, stop, scratch);
         NAME(fill_slices)(job->dtype, job->a, job->s, begin, stop, scratch + job->a->n_cols + job->s->lanes, job->vals);

@@ -83,6 +83,7 @@ static void NAME(measure_slices)(asp_layout_job *job, int64_t begin, int64_t end
         const int is_listed = out->first && !(out->what[s] & ASP_IN_ORDER);
         const int64_t row0 = out->first ? out->first[s] : s * lanes;
         const int32_t *rows = is_listed ? out->rows + row0 * lanes : NULL;
+        const int is_known = (out->what[s] & ASP_KIND) == ASP_NARROW; /* with all others of its window */
         int64_t n_slots = 0, low = INT64_MAX, high = 0;
         for (int64_t lane = 0; lane < lanes; lane++) {
             const int64_t row = rows ? rows[lane] : row0 + lane;
@@ -90,16 +91,18 @@ static void NAME(measure_slices)(asp_layout_job *job, int64_t begin, int64_t end
                 continue;
             const int64_t length = indptr[row + 1] - indptr[row];
             n_slots = length > n_slots ? length : n_slots;
-            if (looks)
+            if (looks && !is_known)
                 for (int64_t p = indptr[row]; p < indptr[row + 1]; p++) {
                     low = indices[p] < low ? indices[p] : low;
                     high = indices[p] > high ? indices[p] : high;
                 }
         }
+        pos[s + 1] = (INDEX)n_slots;
+        if (is_known)
+            continue;
         /* Of few columns they are counted from 0: nothing to look for. */
         const int64_t base = looks && low <= high ? low : 0;
         const int is_narrow = job->how->bits == 16 && high - base <= UINT16_MAX;
-        pos[s + 1] = (INDEX)n_slots;
         out->what[s] |= is_narrow ? base << ASP_BASE_SHIFT | ASP_NARROW : ASP_WIDE;
     }
 }
@@ -137,6 +140,25 @@ static void NAME(divide_rows)(asp_layout_job *job)
         asp_close_window(job, &now);
 }
 
+/* The mark of slices of the rows begin .. end where all their columns can be counted from the smallest of them in 16
+ * bits, else 0. In a run, where a slice's own rows are loops whose ends are hard to guess. */
+static int64_t NAME(narrow_window)(const asp_layout_job *job, int64_t begin, int64_t end)
+{
+    const asp_slice_rows *a = job->a;
+    const INDEX *indptr = a->indptr, *indices = a->indices;
+    INDEX low = 0, high = 0;
+    if (job->how->bits != 16)
+        return 0;
+    if (a->n_cols > UINT16_MAX + 1 && indptr[begin] < indptr[end]) {
+        low = high = indices[indptr[begin]];
+        for (INDEX p = indptr[begin]; p < indptr[end]; p++) {
+            low = indices[p] < low ? indices[p] : low;
+            high = indices[p] > high ? indices[p] : high;
+        }
+    }
+    return high - low <= UINT16_MAX ? (int64_t)low << ASP_BASE_SHIFT | ASP_NARROW : 0;
+}
+
 /* Rows of the windows begin .. end in their order; which of their slices have rows that follow one another. */
 static void NAME(order_windows)(asp_layout_job *job, int64_t begin, int64_t end, asp_sorting *room)
 {
@@ -156,12 +178,14 @@ static void NAME(order_windows)(asp_layout_job *job, int64_t begin, int64_t end,
         const int32_t *found = NAME(sort_window)(job->a->indptr, rows, order, room, n);
         if (found != order)
             memcpy(order, found, (size_t)n * sizeof *order);
+        const int64_t last = w->end * lanes < n_rows ? w->end * lanes : n_rows;
+        const int64_t mark = NAME(narrow_window)(job, w->begin * lanes, last);
         w->n_listed = 0;
         for (int64_t at = 0, s = w->slice; at < n; at += lanes, s++) {
             int in_order = n - at >= lanes;
             for (int64_t lane = 1; lane < lanes && in_order; lane++)
                 in_order = order[at + lane] == order[at] + lane;
-            out->what[s] = in_order ? ASP_IN_ORDER : 0;
+            out->what[s] = mark | (in_order ? ASP_IN_ORDER : 0);
             out->first[s] = order[at];
             w->n_listed += !in_order;
         }

@@ -128,8 +128,10 @@ def _checked_pattern(cell: Operand) -> Pattern:
     indptr, indices = cell.peek(0), cell.peek(1)
     check_structure(indptr, indices, (cell.n_major, cell.n_minor))
     index_dtype = np.result_type(indptr, indices, np.int32)
-    parts = (np.ascontiguousarray(part, dtype=index_dtype) for part in (indptr, indices[: int(indptr[-1])]))
-    return Pattern(cell.n_major, cell.n_minor, *parts)
+    starts = np.ascontiguousarray(indptr, dtype=index_dtype)
+    return Pattern(
+        cell.n_major, cell.n_minor, starts, np.ascontiguousarray(indices[: int(starts[-1])], dtype=index_dtype)
+    )
 
 
 def _is_apart(out: AnyArray, cell: Operand, X: AnyArray, Y: AnyArray) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, TypeVar
 
 from autosparse._native import counts as native
@@ -31,6 +31,15 @@ class RuntimeCounter:
         """Of a sample of the entries."""
         return _kept(pattern, ("sample", n_sample), lambda: _sample(pattern, n_sample))
 
+    def both(self, pattern: Pattern, n_sample: int, *, transposed: bool) -> tuple[LengthCounts, SampleCounts]:
+        """Of row lengths and of a sample; counted side by side where neither is known."""
+        keys: tuple[Hashable, Hashable] = (("lengths", transposed), ("sample", n_sample))
+        if not transposed and not any(key in pattern.counts for key in keys):
+            lengths, sample = native.both(pattern, len(_SLICES), n_sample, len(BLOCK_SIZES))
+            if lengths is not None and sample is not None:
+                pattern.counts.update(zip(keys, (_lengths_of(lengths), _sample_of(sample)), strict=True))
+        return self.lengths(pattern, transposed=transposed), self.sample(pattern, n_sample)
+
     def distinct(self, pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int]:
         """Of columns in windows of entries."""
         return native.distinct(pattern, n_entries, n_windows)
@@ -46,8 +55,10 @@ def _kept(pattern: Pattern, key: Hashable, count: Callable[[], T]) -> T:
 
 def _lengths(pattern: Pattern, transposed: bool) -> LengthCounts:
     found = native.lengths(pattern, len(_SLICES), transposed=transposed)
-    if found is None:
-        return NUMPY.lengths(pattern, transposed=transposed)
+    return _lengths_of(found) if found is not None else NUMPY.lengths(pattern, transposed=transposed)
+
+
+def _lengths_of(found: Sequence[int]) -> LengthCounts:
     longest, squares, n_empty, *pairs = found
     slots = dict(zip(_SLICES, zip(pairs[::2], pairs[1::2], strict=True), strict=True))
     return LengthCounts(longest=longest, squares=squares, n_empty=n_empty, slots=slots)
@@ -55,8 +66,10 @@ def _lengths(pattern: Pattern, transposed: bool) -> LengthCounts:
 
 def _sample(pattern: Pattern, n_sample: int) -> SampleCounts:
     found = native.sample(pattern, n_sample, len(BLOCK_SIZES))
-    if found is None:
-        return NUMPY.sample(pattern, n_sample)
+    return _sample_of(found) if found is not None else NUMPY.sample(pattern, n_sample)
+
+
+def _sample_of(found: Sequence[int]) -> SampleCounts:
     n_entries, gap_sum, n_gaps, n_on_few, n_few_cells, *blocks = found
     return SampleCounts(
         n_entries=n_entries, gap_sum=gap_sum, n_gaps=n_gaps, n_on_few=n_on_few, n_few_cells=n_few_cells,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import weakref
@@ -35,13 +36,14 @@ class CountHashes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.n = 0
-        right = guard.fingerprint
+        short, long = guard._hashes()
 
-        def counting(array: Any) -> Any:
+        def counting(right: Any, array: Any) -> Any:
             self.n += 1
             return right(array)
 
-        monkeypatch.setattr(guard, "fingerprint", counting)
+        both = functools.partial(counting, short), functools.partial(counting, long)
+        monkeypatch.setattr(guard, "_hashes", lambda: both)
 
     def during(self, call: Any) -> int:
         before = self.n

@@ -48,6 +48,11 @@ def assert_same_counts(pattern: Pattern, n_sample: int) -> None:
     for field in ("n_entries", "gap_sum", "n_gaps", "n_on_few", "n_few_cells"):
         assert getattr(found_sample, field) == getattr(wanted_sample, field), field
     assert dict(found_sample.n_blocks) == dict(wanted_sample.n_blocks)
+    alone = mine.lengths(pattern, transposed=False), found_sample
+    fresh = Pattern(*pattern.shape, pattern.indptr, pattern.indices)  # of which nothing was counted yet
+    for _ in range(2):
+        assert mine.both(fresh, n_sample, transposed=False) == alone
+    assert mine.both(fresh, n_sample, transposed=True)[0] == NUMPY.lengths(pattern, transposed=True)
 
 
 @settings(max_examples=60)
