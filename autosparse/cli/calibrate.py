@@ -75,7 +75,8 @@ def _measured(out: Path, arguments: argparse.Namespace, op: str) -> Path:
         dtype=arguments.dtype or "float32",
         folder=arguments.matrices,
         seconds=arguments.seconds,
-        n_schedules=32,
+        n_schedules=24,
+        n_proposed=8,  # what it would choose here is what it must know best
         n_template_kernels=64,
     )
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from autosparse.formats import PRESETS, SLICED_KINDS, Format, LevelKind
 from autosparse.schedule import SuperSchedule
+from autosparse.tuner.space import WHOLE_ROW
 
 WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
 """What the coordinates of an index are called; other indices keep their letter."""
@@ -39,6 +40,9 @@ STORED: Final = {
     "D": "a slot per diagonal where they are filled; elsewhere as in slices, {bits}-bit coordinates",
 }
 """What levels keep, by the letter of their kind."""
+
+ORDERS: Final = {"first": "by their first column", "rcm": "by reverse Cuthill-McKee", "degree": "longest first"}
+"""Orders of rows, by their names in formats."""
 
 DEFAULT_NAMES: Final = {"mttkrp": "the tensor by levels (CSF), or row by row where nodes would have few children"}
 DEFAULT_NESTS: Final = {
@@ -75,11 +79,17 @@ def default_name(operation: str) -> str:
 
 
 def format_name(fmt: Format) -> str:
-    """Short name, with the width of indices where it is not 32 bits."""
+    """Short name, with what is not usual of it: an order of rows, one triangle, indices and values of other widths."""
     levels = ",".join(map(str, fmt.levels))
-    name = NAMES.get(levels, levels).format(**{index: fmt.split(index) for index in "ikl"})
-    name += f", sorted by length within {fmt.sigma} rows" if fmt.sigma > 1 else ""
-    return name if fmt.index_bits == 32 else f"{name}, {fmt.index_bits}-bit indices"
+    notes = [
+        NAMES.get(levels, levels).format(**{index: fmt.split(index) for index in "ikl"}),
+        f"sorted by length within {fmt.sigma} rows" if fmt.sigma > 1 else "",
+        f"rows {ORDERS[fmt.rows]}" if fmt.rows else "",
+        "one triangle of a symmetric matrix" if fmt.symmetric else "",
+        f"{fmt.index_bits}-bit indices" if fmt.index_bits != 32 else "",
+        f"values as {fmt.values}" if fmt.values else "",
+    ]
+    return ", ".join(filter(None, notes))
 
 
 def schedule_name(schedule: SuperSchedule | None) -> str:
@@ -88,13 +98,18 @@ def schedule_name(schedule: SuperSchedule | None) -> str:
         return "default kernel"
     tiles = "x".join(str(size) for _, size in schedule.dense_splits)
     notes = [
-        f"tile {tiles}" if tiles else "",
+        "the runtime's own loops" if _is_ready(schedule) else f"tile {tiles}" if tiles else "",
         f"unroll {schedule.unroll}" if schedule.unroll > 1 else "",
         f"prefetch {schedule.prefetch}" if schedule.prefetch else "",
         f"dynamic {schedule.chunk}" if schedule.partition == "dynamic" else "",
         f"threads {schedule.threads}" if schedule.threads else "",
     ]
     return "; ".join([format_name(schedule.format), *filter(None, notes)])
+
+
+def _is_ready(schedule: SuperSchedule) -> bool:
+    """Whether the loops that come compiled run it, over rows in the format's order."""
+    return schedule.dense_split("j") == WHOLE_ROW
 
 
 def format_lines(fmt: Format) -> list[str]:
@@ -118,6 +133,11 @@ def nest_lines(schedule: SuperSchedule | None, operation: str = "matmul") -> lis
     """The loops, outermost first, with the statement inside."""
     if schedule is None:
         return list(DEFAULT_NESTS[operation])
+    if _is_ready(schedule):
+        order, ahead = schedule.format.rows, schedule.prefetch
+        fetched = f"rows of the dense operand fetched {ahead} entries ahead" if ahead else ""
+        notes = [f"rows {ORDERS[order]}" if order else "", fetched]
+        return [*DEFAULT_NESTS[operation], f"with {', '.join(filter(None, notes))}"]
     lines = [_loop(schedule, name, depth) for depth, name in enumerate(schedule.loop_order)]
     indent = "  " * len(lines)
     statement = STATEMENTS[schedule.operation]

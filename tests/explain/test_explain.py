@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from autosparse.tuner.space import WHOLE_ROW
 from autosparse.tuner.statistics import pattern_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from autosparse.formats import Format
 from autosparse.pattern import Pattern
 from autosparse.payoff import Tier
 from autosparse.plan import Candidate, Plan
+from autosparse.schedule import SuperSchedule
 from tests.explain.samples import BLOCKS, CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
 
 needs_matplotlib = pytest.mark.skipif(not pictures.have_matplotlib(), reason="the plot extra is not installed")
@@ -237,6 +239,24 @@ def test_every_level_of_every_named_format_has_its_line():
         assert [line.split()[0] for line in format_lines(fmt)] == list(fmt.order)
     odd = Format.parse("k1:C,i1:C,k0:U | k=4 | bits=16")
     assert format_name(odd) == "k1:C,i1:C,k0:U, 16-bit indices"
+    triangle = Format.parse("i1:U,k1:C | symmetric=1 | bits=16")
+    assert format_name(triangle) == "CSR, one triangle of a symmetric matrix, 16-bit indices"
+    assert format_name(Format.parse("i1:U,k1:C | values=bfloat16")) == "CSR, values as bfloat16"
+
+
+@pytest.mark.parametrize(("rows", "words"), [("first", "first column"), ("rcm", "Cuthill"), ("degree", "longest")])
+def test_the_runtimes_own_loops_are_named_with_their_order_of_rows(rows, words):
+    ready = SuperSchedule(
+        operation="matmul", format=Format.parse(f"i1:U,k1:C | rows={rows}"), loop_order=("i1", "j1", "k1", "j0"),
+        dense_splits=(("j", WHOLE_ROW),), parallel="i1", prefetch=16,
+    )  # fmt: skip
+    name, lines = schedule_name(ready), nest_lines(ready)
+    assert words in name
+    assert "own loops" in name
+    assert lines[:-1] == nest_lines(None)
+    assert words in lines[-1]
+    assert "16 entries ahead" in lines[-1]
+    assert str(WHOLE_ROW) not in " ".join([name, *lines])
 
 
 def test_names_tell_candidates_apart():
