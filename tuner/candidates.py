@@ -24,14 +24,22 @@ MOST_ASKED: Final = 6
 class Queue:
     """Schedules with their predicted times over the default kernel's, best first; iterates over them in order."""
 
-    n_proposed: int = 0
-    """How many the learned model named."""
+    _proposed: set[int] = field(default_factory=set)  # id(schedule) of those that the learned model named
     _schedules: list[SuperSchedule] = field(default_factory=list)
     _ratios: dict[int, float] = field(default_factory=dict)  # id(schedule) -> predicted ratio to the default kernel
     _start: SuperSchedule | None = None
 
     def __iter__(self) -> Iterator[SuperSchedule]:
         return iter(self._schedules)
+
+    @property
+    def n_proposed(self) -> int:
+        """How many the learned model named."""
+        return len(self._proposed)
+
+    def is_proposed(self, schedule: SuperSchedule) -> bool:
+        """Whether the learned model named it."""
+        return id(schedule) in self._proposed
 
     @property
     def is_ranked(self) -> bool:
@@ -62,7 +70,7 @@ class Queue:
     def take_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Put the learned model's proposals before those of the statistics."""
         proposed = [one.schedule for one in proposals]
-        self.n_proposed = len(proposed)
+        self._proposed = set(map(id, proposed))
         self._ratios |= {id(one.schedule): one.ratio for one in proposals}
         start = self._schedules[:1] if self._start is not None else []
         rest = [one for one in self._schedules[len(start) :] if one not in proposed]

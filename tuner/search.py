@@ -76,7 +76,7 @@ class Search:
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
         yield from self._ask_learned()
         if self.is_built is not None:
-            hopeless = believable_ratio(self.problem) if self.effort is Effort.ESTIMATE else self.style.hopeless
+            hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
             self._queue.prefer_built(self.is_built, hopeless=hopeless)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
@@ -124,10 +124,16 @@ class Search:
                 self.champion = trial
                 return
 
+    def _believable(self) -> float:
+        """The predicted ratio from which a schedule is taken unmeasured."""
+        return believable_ratio(self.problem, is_learned=self._queue.n_proposed > 0)
+
     def _is_believed(self, schedule: SuperSchedule) -> bool:
-        """Whether it is taken unmeasured."""
-        ratio = self.predicted_ratio(schedule) or 1.0
-        return is_believed(self.problem, schedule, ratio, is_learned=self._queue.n_proposed > 0)
+        """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
+        ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self._queue.n_proposed > 0
+        if is_learned and not self._queue.is_proposed(schedule):
+            return False
+        return is_believed(self.problem, schedule, ratio, is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""

@@ -19,6 +19,7 @@
 enum { ASP_SMALL_JOB = 20000 };
 #define ASP_ENTRY_NS 2.5
 #define ASP_SORTED_ROW_NS 6.0
+#define ASP_SEEN_ENTRY_NS 0.4 /* in a run */
 
 static int asp_by_key(const void *a, const void *b)
 {
@@ -82,10 +83,14 @@ static void asp_list_parts(void *context, int64_t begin, int64_t end)
         list_windows_int64(context, begin, end);
 }
 
+/* Whether columns must be looked at to know which slices store them in 16 bits. */
+static int asp_looks(const asp_layout_job *job) { return job->how->bits == 16 && job->a->n_cols > UINT16_MAX + 1; }
+
 /* Rows of every slice. */
-static void asp_list_rows(asp_layout_job *job, int n_threads)
+static void asp_list_rows(asp_layout_job *job, int64_t nnz, int n_threads)
 {
-    const double rows_ns = ASP_SORTED_ROW_NS * (double)job->a->n_rows;
+    const double rows_ns =
+        ASP_SORTED_ROW_NS * (double)job->a->n_rows + (asp_looks(job) ? ASP_SEEN_ENTRY_NS * (double)nnz : 0.0);
     if (job->itype == 0)
         divide_rows_int32(job);
     else
@@ -107,10 +112,10 @@ static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
     const double entries_ns = ASP_ENTRY_NS * (double)nnz;
     if (job->how->diagonals)
         asp_parallel(asp_count_parts, job, job->n_parts, 1, 1, n_threads, entries_ns);
-    asp_list_rows(job, n_threads);
+    asp_list_rows(job, nnz, n_threads);
     const int64_t piece = job->n_parts > 1 ? (n_groups + 4 * job->n_parts - 1) / (4 * job->n_parts) : n_groups + 1;
     asp_parallel(asp_measure_parts, job, job->out->n_slices, piece > 0 ? piece : 1, piece > 0 ? piece : 1, n_threads,
-                 job->how->bits == 16 && job->a->n_cols > UINT16_MAX + 1 ? entries_ns : (double)job->a->n_rows);
+                 asp_looks(job) ? entries_ns : (double)job->a->n_rows);
     if (job->itype == 0)
         place_slices_int32(job);
     else

@@ -144,5 +144,5 @@ MTTKRP: Final = Operation(
     dense_index="j",
     reference=reference,
     gain_prior={1: 0.20, 16: 0.40, 128: 0.30},
-    estimate_prior={1: 0.10, 16: 0.28, 128: 0.20},
+    estimate_prior={1: 0.10, 16: 0.20, 128: 0.15},
 )

@@ -269,18 +269,20 @@ class Named:
 
 
 @pytest.mark.parametrize(
-    ("rows", "tile", "ratio", "taken"),
+    ("operation", "rows", "tile", "ratio", "taken"),
     [
-        ("", 32, 0.79, True),
-        ("", 32, 0.81, False),
-        ("first", space.WHOLE_ROW, 0.89, True),
-        ("first", space.WHOLE_ROW, 0.91, False),
-        ("first", 32, 0.5, False),
-        ("rcm", space.WHOLE_ROW, 0.5, False),
+        ("matmul", "", 32, 0.89, True),
+        ("matmul", "", 32, 0.91, False),
+        ("matmul", "first", 32, 0.89, True),
+        ("matmul", "first", space.WHOLE_ROW, 0.89, True),
+        ("matmul", "first", space.WHOLE_ROW, 0.91, False),
+        ("matmul", "rcm", space.WHOLE_ROW, 0.5, False),
+        ("sddmm", "first", space.WHOLE_ROW, 0.86, True),
+        ("sddmm", "", 32, 0.88, False),
     ],
 )
-def test_of_orders_only_the_cheap_one_in_the_runtimes_loops_is_taken_unmeasured(rows, tile, ratio, taken) -> None:
-    problem = make_problem()
+def test_the_learned_model_is_believed_but_for_orders_that_are_dear(operation, rows, tile, ratio, taken) -> None:
+    problem = dataclasses.replace(make_problem(), operation=operation)
     plain = space.candidates(problem, few_schedules)[0]
     named = dataclasses.replace(plain, format=dataclasses.replace(plain.format, rows=rows), dense_splits=(("j", tile),))
     factory = FakeFactory(FakeClock(), lambda one: 1e-3)
@@ -288,6 +290,19 @@ def test_of_orders_only_the_cheap_one_in_the_runtimes_loops_is_taken_unmeasured(
     search.propose = Named([Proposal(named, ratio)])
     plan = tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock)
     assert plan.schedule == (named if taken else None)
+
+
+def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None:
+    """It has seen what they like; alone they are believed from a larger gain on."""
+    problem = make_problem()
+    for ratio, learned in ((0.79, False), (0.81, False), (0.5, True)):
+        factory = FakeFactory(FakeClock(), lambda one: 1e-3)
+        model = FlatModel(lambda one, ratio=ratio: ratio)
+        search = make_search(factory, problem, effort=Effort.ESTIMATE, model=model)
+        if learned:
+            search.propose = Named([Proposal(space.candidates(problem, few_schedules)[0], 0.99)])
+        plan = tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock)
+        assert plan.is_default == (learned or ratio > 0.8)
 
 
 def test_statistics_alone_never_order_rows_unmeasured() -> None:
