@@ -15,12 +15,18 @@ Its errors are about that large. Of 27 choices on generated tensors of order 4 a
 """
 LEARNED_MARGINS: Final[Mapping[str, float]] = {"matmul": 0.10, "sddmm": 0.13, "mttkrp": 0.10}
 """The same of the learned model, which was shown what it would choose: see the table in ADR 25."""
+NARROW_MARGIN: Final = 0.15
+"""The learned model's where a product has fewer than WIDE columns, but is no vector product: its errors are larger."""
+WIDE: Final = 128
 
 
 def believable_ratio(problem: Problem, *, is_learned: bool) -> float:
     """Predicted time over the default kernel's from which a schedule is taken; 0: none is."""
     margin = (LEARNED_MARGINS if is_learned else STATISTICS_MARGINS).get(problem.operation)
-    return 1.0 - margin if margin is not None else 0.0
+    if margin is None:
+        return 0.0
+    is_narrow = problem.operation == "matmul" and 1 < problem.n_dense_cols < WIDE
+    return 1.0 - (max(margin, NARROW_MARGIN) if is_narrow else margin)
 
 
 def is_believed(problem: Problem, schedule: SuperSchedule, ratio: float, *, is_learned: bool) -> bool:

@@ -269,22 +269,27 @@ class Named:
 
 
 @pytest.mark.parametrize(
-    ("operation", "rows", "tile", "ratio", "taken"),
+    ("operation", "columns", "rows", "tile", "ratio", "taken"),
     [
-        ("matmul", "", 32, 0.89, True),
-        ("matmul", "", 32, 0.91, False),
-        ("matmul", "first", 32, 0.89, True),
-        ("matmul", "first", space.WHOLE_ROW, 0.89, True),
-        ("matmul", "first", space.WHOLE_ROW, 0.91, False),
-        ("matmul", "rcm", space.WHOLE_ROW, 0.5, False),
-        ("sddmm", "first", space.WHOLE_ROW, 0.86, True),
-        ("sddmm", "", 32, 0.88, False),
+        ("matmul", 1, "", 0, 0.89, True),
+        ("matmul", 1, "", 0, 0.91, False),
+        ("matmul", 32, "", 32, 0.84, True),
+        ("matmul", 32, "", 32, 0.86, False),
+        ("matmul", 128, "first", 32, 0.89, True),
+        ("matmul", 256, "first", space.WHOLE_ROW, 0.89, True),
+        ("matmul", 256, "first", space.WHOLE_ROW, 0.91, False),
+        ("matmul", 256, "rcm", space.WHOLE_ROW, 0.5, False),
+        ("sddmm", 32, "first", space.WHOLE_ROW, 0.86, True),
+        ("sddmm", 32, "", 32, 0.88, False),
     ],
 )
-def test_the_learned_model_is_believed_but_for_orders_that_are_dear(operation, rows, tile, ratio, taken) -> None:
-    problem = dataclasses.replace(make_problem(), operation=operation)
-    plain = space.candidates(problem, few_schedules)[0]
-    named = dataclasses.replace(plain, format=dataclasses.replace(plain.format, rows=rows), dense_splits=(("j", tile),))
+def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
+    operation, columns, rows, tile, ratio, taken
+) -> None:
+    problem = dataclasses.replace(make_problem(columns), operation=operation)
+    plain = space.candidates(problem, few_schedules if tile else any_schedule)[0]
+    splits = (("j", tile),) if tile else ()
+    named = dataclasses.replace(plain, format=dataclasses.replace(plain.format, rows=rows), dense_splits=splits)
     factory = FakeFactory(FakeClock(), lambda one: 1e-3)
     search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.99))
     search.propose = Named([Proposal(named, ratio)])
