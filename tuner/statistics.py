@@ -51,7 +51,8 @@ class PatternFacts:
 
     def cells_per_entry(self, lanes: int, sigma: int) -> float:
         """Cells over stored entries when `lanes` rows share slots after sorting windows of `sigma` rows by length."""
-        return self.slice_cells.get((lanes, min(WINDOWS, key=lambda window: abs(window - sigma))), float(lanes))
+        window = sigma if sigma in WINDOWS else min(WINDOWS, key=lambda window: abs(window - sigma))
+        return self.slice_cells.get((lanes, window), float(lanes))
 
     def fill(self, r: int, c: int) -> float:
         """Stored entries over cells when packed in r x c blocks, in (0, 1]; 1 means no padding."""

@@ -46,6 +46,7 @@ static void asp_count_parts(void *context, int64_t begin, int64_t end)
     const int64_t lanes = job->how->lanes, n = (job->a->n_rows + lanes - 1) / lanes;
     for (int64_t part = begin; part < end; part++) {
         int32_t *const stamp = job->stamps + part * (job->a->n_cols + lanes);
+        memset(stamp, 0, (size_t)(job->a->n_cols + lanes) * sizeof *stamp); /* here: on all threads */
         if (job->itype == 0)
             count_groups_int32(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
         else
@@ -138,7 +139,7 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
     if (n_threads > 1 && nnz > ASP_SMALL_JOB)
         job.n_parts = n_threads;
     job.n_diagonals = malloc((size_t)(n_rows / lanes + 1) * sizeof *job.n_diagonals);
-    job.stamps = calloc((size_t)(diagonals ? job.n_parts * (n_cols + lanes) : 1), sizeof *job.stamps);
+    job.stamps = malloc((size_t)(diagonals ? job.n_parts * (n_cols + lanes) : 1) * sizeof *job.stamps);
     int has_room = job.n_diagonals && job.stamps;
     if (sigma > 1) {
         job.windows = malloc((size_t)(n_rows / asp_window_rows(&how) + 1) * sizeof *job.windows);
@@ -161,6 +162,8 @@ static void asp_fill_parts(void *context, int64_t begin, int64_t end)
     asp_slices_job *job = context;
     const int64_t room = 2 * (job->a->n_cols + job->s->lanes);
     for (int64_t part = begin; part < end; part++) {
+        if (job->has_diagonals)
+            memset(job->scratch + part * room, 0, (size_t)(job->a->n_cols + job->s->lanes) * sizeof *job->scratch);
         if (job->itype == 0)
             fill_part_int32(job, part, job->scratch + part * room);
         else
@@ -178,8 +181,10 @@ int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const 
     const asp_sliced s = {lanes, bits, first, rows, pos, begin, what, crd};
     const int64_t nnz = itype == 0 ? ((const int32_t *)indptr)[n_rows] : ((const int64_t *)indptr)[n_rows];
     const int64_t n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
-    asp_slices_job job = {&a, &s, dtype, itype, crd_known, vals, n_parts, NULL};
-    job.scratch = calloc((size_t)(2 * n_parts * (n_cols + lanes)), sizeof *job.scratch);
+    asp_slices_job job = {&a, &s, dtype, itype, crd_known, 0, vals, n_parts, NULL};
+    for (int64_t at = 0; at < (n_rows + lanes - 1) / lanes && !job.has_diagonals; at++)
+        job.has_diagonals = (what[at] & ASP_KIND) == ASP_DIAGONAL;
+    job.scratch = malloc((size_t)(job.has_diagonals ? 2 * n_parts * (n_cols + lanes) : 1) * sizeof *job.scratch);
     if (!job.scratch)
         return -1;
     asp_parallel(asp_fill_parts, &job, n_parts, 1, 1, n_threads, ASP_ENTRY_NS * (double)nnz);

@@ -52,7 +52,7 @@ typedef struct {
     int itype;
     int64_t n_parts;
     int32_t *n_diagonals; /* of each group of rows, or -1 */
-    int32_t *stamps;      /* for each part n_cols + lanes, zeroed: by diagonal, 1 + the group of rows that met it last */
+    int32_t *stamps;      /* for each part, which zeroes them, n_cols + lanes: by diagonal, 1 + the last group of rows on it */
     asp_window *windows;
     int64_t n_windows;
     int32_t *order;   /* rows of the windows, one window after the other */
@@ -131,10 +131,10 @@ static inline int32_t *asp_wide_columns(const asp_sliced *s, int64_t at)
 typedef struct {
     const asp_slice_rows *a;
     const asp_sliced *s;
-    int dtype, itype, crd_known;
+    int dtype, itype, crd_known, has_diagonals;
     void *vals;
     int64_t n_parts;
-    int32_t *scratch; /* for each part, twice n_cols + lanes; the first of them zeroed */
+    int32_t *scratch; /* where there are diagonals, for each part, twice n_cols + lanes; the first of them zeroed */
 } asp_slices_job;
 
 enum { ASP_SLICES_AT_ONCE = 64 };

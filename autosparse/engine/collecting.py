@@ -18,7 +18,7 @@ from autosparse.config import get_options, options
 from autosparse.engine import facts
 from autosparse.engine.bench import Bench
 from autosparse.engine.experience import experience_of
-from autosparse.engine.learned import asker_of
+from autosparse.engine.learned import Asker, asker_of
 from autosparse.engine.setup import target_of
 from autosparse.engine.shelf import Shelf
 from autosparse.engine.trials import KernelTrial
@@ -79,7 +79,7 @@ class CollectingBench:
     def proposed(self, n: int) -> list[SuperSchedule]:
         """The `n` schedules that the learned model of this machine likes best; none where there is no model."""
         asker = asker_of(self.bench, live=False) if n else None
-        if asker is None:
+        if not isinstance(asker, Asker):
             return []
         return [one.schedule for one in asker.model.propose(self.problem, asker.features(), self.supports, n)]
 

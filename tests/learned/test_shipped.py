@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
+import sys
+
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
+from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.generators import generate
 from autosparse.tuner.learned import LearnedModel
 
 import autosparse as asp
 from autosparse import _native
 from autosparse.config import get_options, options
-from autosparse.engine.learned import scorer_of, shipped_folder
+from autosparse.engine import learned
+from autosparse.engine.collecting import bench_for
+from autosparse.engine.learned import find_model, scorer_of, shipped_folder
 from autosparse.engine.setup import target_of
 from autosparse.problem import Problem
 from autosparse.target import Target
@@ -69,3 +75,23 @@ def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
         A.tune("matmul", columns=columns, effort="measure", budget_s=5)
         B = rng.standard_normal((found.shape[1], columns)).astype(np.float32)
         np.testing.assert_allclose(A @ B, A.base @ B, rtol=2e-4, atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "asks"), [(256, "float32", True), (1, "float32", False), (256, "complex64", False)]
+)
+def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypatch, columns, dtype, asks):
+    """Reading the first model takes as long as a thousand products of a vector."""
+    reads = []
+    monkeypatch.setattr(learned, "find_model", lambda *given: reads.append(given) or find_model(*given))
+    op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
+    with bench_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as bench:
+        with monkeypatch.context() as fresh:  # a process that has read none
+            fresh.delitem(sys.modules, "autosparse.tuner.learned")
+            asker = learned.asker_of(bench.bench, live=True)
+        assert not reads
+        assert (asker is not None) == asks
+        if asker is not None:
+            assert asker.price_s > bench.bench.experience.prices.price_s("rank")
+            assert len(asker()) > 0
+            assert reads
