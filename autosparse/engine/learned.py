@@ -21,6 +21,7 @@ from autosparse.errors import RecordError
 from autosparse.log import event
 from autosparse.pattern import Pattern
 from autosparse.target import Target
+from autosparse.tuner.belief import WIDE
 from autosparse.tuner.learned_names import MODEL_SUFFIX, op_of
 from autosparse.tuner.model import Proposal
 
@@ -195,15 +196,16 @@ class Unread:
 def asker_of(bench: Bench, *, live: bool) -> Asker | Unread | None:
     """Who to ask about the bench's problem; None when no model is for it.
 
-    Tuning that nobody asked for (`live`) reads no model before products have paid for it. Of vectors it takes features
-    that are there, where a model was read, but pays for no new ones: what the statistics choose is nearly as fast, and
-    costs a quarter. Transposed products are left to the statistics: the model has seen rows of the operand that is
-    multiplied. A tensor is shown to its model with the product's mode as rows; there are models of tensors of order 3.
+    Tuning that nobody asked for (`live`) reads no model, and pays for no features, before products have paid for it,
+    and only for products of many columns: of others the statistics cost a quarter and find nearly as much; there it
+    takes features that are there, where a model was read. Transposed products are left to the statistics: the model has
+    seen rows of the operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there
+    are models of tensors of order 3.
     """
     problem = bench.problem
     if problem.transposed or problem.dtype not in ("float32", "float64"):
         return None
-    is_wide = problem.n_dense_cols > 1
+    is_wide = problem.n_dense_cols >= WIDE
     if live and "autosparse.tuner.learned" not in sys.modules:
         has_model = is_wide and weights_in_use(bench.options, problem.target, op_of(problem)) is not None
         return Unread(bench) if has_model and len(problem.pattern.shape) <= MOST_DIMS else None

@@ -78,7 +78,8 @@ def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "dtype", "asks"), [(256, "float32", True), (1, "float32", False), (256, "complex64", False)]
+    ("columns", "dtype", "asks"),
+    [(256, "float32", True), (32, "float32", False), (1, "float32", False), (256, "complex64", False)],
 )
 def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypatch, columns, dtype, asks):
     """Reading the first model takes as long as a thousand products of a vector."""
