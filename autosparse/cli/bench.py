@@ -11,7 +11,7 @@ from pathlib import Path
 
 from autosparse.cli import show, timing
 from autosparse.cli.errors import CommandError
-from autosparse.cli.operands import Pair, add_common, chosen_options, columns, files
+from autosparse.cli.operands import Pair, add_common, at_least, chosen_options, columns, files
 from autosparse.errors import AutosparseError
 
 Row = dict[str, str | int | float | bool]
@@ -21,8 +21,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `bench`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file, or a folder of them")
     parser.add_argument("--columns", type=columns, default=[1, 32, 256], metavar="N,N", help="columns of B (1,32,256)")
-    parser.add_argument("--min-nnz", type=int, default=0, metavar="N", help="leave out smaller matrices")
-    parser.add_argument("--runs", type=int, default=10_000, metavar="N", help="products that tuning is to pay for")
+    parser.add_argument("--min-nnz", type=at_least(0), default=0, metavar="N", help="leave out smaller matrices")
+    parser.add_argument(
+        "--runs", type=at_least(1), default=10_000, metavar="N", help="products that tuning is to pay for"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the times")
     add_common(parser, effort="measure")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from autosparse.cli.errors import CommandError
-from autosparse.cli.operands import add_common, chosen_options
+from autosparse.cli.operands import add_common, at_least, chosen_options, read_seconds
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -20,9 +20,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--data", type=Path, nargs="+", metavar="DIR", help="measurements of this machine (default: measure now)"
     )
     parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that measurements name")
-    parser.add_argument("--seconds", type=float, default=120.0, metavar="S", help="measuring time per operation (120)")
-    parser.add_argument("--epochs", type=int, default=60, metavar="N", help="of fine-tuning; 0: only scale and graph")
-    parser.add_argument("--programs", type=int, default=4096, metavar="N", help="programs in the graph (4096)")
+    parser.add_argument(
+        "--seconds", type=read_seconds, default=120.0, metavar="S", help="measuring time per operation (120)"
+    )
+    parser.add_argument(
+        "--epochs", type=at_least(0), default=60, metavar="N", help="of fine-tuning; 0: only scale and graph"
+    )
+    parser.add_argument("--programs", type=at_least(1), default=4096, metavar="N", help="programs in the graph (4096)")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: where tuning finds them, beside the cache")
     add_common(parser)
 

@@ -9,7 +9,7 @@ from typing import Any
 from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
-from autosparse.cli.operands import add_common, chosen_options
+from autosparse.cli.operands import add_common, at_least, chosen_options, read_seconds
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,15 +19,19 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="of these, sddmm32,sddmm256,mttkrp16"
     )
-    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="stop after so long")
-    parser.add_argument("--patterns", type=int, metavar="N", help="stop after so many patterns")
-    parser.add_argument("--schedules", type=int, default=64, metavar="N", help="schedules of each pattern (64)")
+    parser.add_argument("--seconds", type=read_seconds, default=float("inf"), metavar="S", help="stop after so long")
+    parser.add_argument("--patterns", type=at_least(1), metavar="N", help="stop after so many patterns")
+    parser.add_argument("--schedules", type=at_least(1), default=64, metavar="N", help="schedules of each pattern (64)")
     parser.add_argument(
-        "--proposed", type=int, default=0, metavar="N", help="beside them, the learned model's N favourites (0)"
+        "--proposed", type=at_least(0), default=0, metavar="N", help="beside them, the learned model's N favourites (0)"
     )
-    parser.add_argument("--templates", type=int, default=400, metavar="N", help="kernels of WACO's template (400)")
-    parser.add_argument("--min-nnz", type=int, default=5000, metavar="N", help="of real patterns as they are (5000)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of patterns and schedules")
+    parser.add_argument(
+        "--templates", type=at_least(1), default=400, metavar="N", help="kernels of WACO's template (400)"
+    )
+    parser.add_argument(
+        "--min-nnz", type=at_least(0), default=5000, metavar="N", help="of real patterns as they are (5000)"
+    )
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of patterns and schedules")
     parser.add_argument("--duty", action="store_true", help="measure only while the machine is quiet")
     parser.add_argument("--for-training", action="store_true", help="leave out what no training may see")
     parser.add_argument("--build", action="store_true", help="first compile the kernels that most patterns ask for")

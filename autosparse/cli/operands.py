@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,14 +69,16 @@ def files(path: Path) -> Iterator[Path]:
 def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, budget_s: float | None = None) -> None:
     """Arguments that every measuring command has."""
     parser.add_argument("--dtype", choices=DTYPES, help="compute in this dtype (default: the matrix's)")
-    parser.add_argument("--threads", type=_positive, metavar="N", help="most threads of a kernel")
+    parser.add_argument("--threads", type=at_least(1), metavar="N", help="most threads of a kernel")
     parser.add_argument("--effort", choices=[e.value for e in Effort], default=effort, help="most that tuning may do")
-    parser.add_argument("--budget-s", type=_seconds, default=budget_s, metavar="S", help="most seconds of one tuning")
+    parser.add_argument(
+        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="most seconds of one tuning"
+    )
 
 
 def columns(text: str) -> list[int]:
     """`1,32,256` as numbers (argparse type)."""
-    return [_positive(item) for item in text.split(",")]
+    return [at_least(1)(item) for item in text.split(",")]
 
 
 def chosen_options(arguments: argparse.Namespace) -> AbstractContextManager[Options]:
@@ -85,14 +87,20 @@ def chosen_options(arguments: argparse.Namespace) -> AbstractContextManager[Opti
     return options(**{name: value for name in names if (value := getattr(arguments, name, None)) is not None})
 
 
-def _positive(text: str) -> int:
-    number = int(text) if text.strip().isdecimal() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not an integer >= 1")
-    return number
+def at_least(least: int) -> Callable[[str], int]:
+    """Reads an integer of an argument; what is none, or below `least`, is an error of the command line."""
+
+    def read(text: str) -> int:
+        number = int(text) if text.strip().isdecimal() else -1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not an integer >= {least}")
+        return number
+
+    return read
 
 
-def _seconds(text: str) -> float:
+def read_seconds(text: str) -> float:
+    """Reads seconds of an argument: not negative, and finite."""
     try:
         number = float(text)
     except ValueError:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
+from autosparse.cli.operands import at_least, read_seconds
 from autosparse.tuner.panels import FEATURE_LIMIT
 
 if TYPE_CHECKING:
@@ -31,14 +32,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--extractor", default="waconet", help="waconet, minkowski, dense, human, statistics, boosted")
     parser.add_argument("--backend", default="own", help="sparse convolution: own or minkowski")
     parser.add_argument("--space", default="both", choices=("own", "waco", "both"), help="schedules learned from")
-    parser.add_argument("--epochs", type=int, default=70, metavar="N", help="in all, earlier runs included (70)")
-    parser.add_argument("--seconds", type=float, default=float("inf"), metavar="S", help="begin no epoch after so long")
-    parser.add_argument("--batch", type=int, default=32, metavar="N", help="schedules of a pattern in a step (32)")
-    parser.add_argument("--limit", type=int, default=FEATURE_LIMIT, metavar="N", help="nonzeros that networks look at")
+    parser.add_argument(
+        "--epochs", type=at_least(1), default=70, metavar="N", help="in all, earlier runs included (70)"
+    )
+    parser.add_argument(
+        "--seconds", type=read_seconds, default=float("inf"), metavar="S", help="begin no epoch after so long"
+    )
+    parser.add_argument(
+        "--batch", type=at_least(1), default=32, metavar="N", help="schedules of a pattern in a step (32)"
+    )
+    parser.add_argument(
+        "--limit", type=at_least(1), default=FEATURE_LIMIT, metavar="N", help="nonzeros that networks look at"
+    )
     parser.add_argument("--rate", type=float, metavar="R", help="learning rate (Adam's: 1e-4, of boosted trees: 0.06)")
-    parser.add_argument("--trees", type=int, default=800, metavar="N", help="of boosted (800)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of weights and order")
-    parser.add_argument("--threads", type=int, metavar="N", help="of PyTorch; 1 is best for small patterns")
+    parser.add_argument("--trees", type=at_least(1), default=800, metavar="N", help="of boosted (800)")
+    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of weights and order")
+    parser.add_argument("--threads", type=at_least(1), metavar="N", help="of PyTorch; 1 is best for small patterns")
     parser.add_argument("--device", default="cpu", help="of PyTorch: cpu, cuda")
     parser.add_argument("--start", type=Path, metavar="FILE", help="weights to begin with instead of random ones")
     parser.add_argument("--memory", type=float, default=4.0, metavar="GB", help="of prepared patterns (4)")

@@ -7,14 +7,16 @@ from pathlib import Path
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.operands import Pair, add_common, chosen_options, columns
+from autosparse.cli.operands import Pair, add_common, at_least, chosen_options, columns
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `tune`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
     parser.add_argument("--columns", type=columns, default=[1], metavar="N,N", help="columns of B (1: a vector)")
-    parser.add_argument("--runs", type=int, default=10_000, metavar="N", help="products that tuning is to pay for")
+    parser.add_argument(
+        "--runs", type=at_least(1), default=10_000, metavar="N", help="products that tuning is to pay for"
+    )
     parser.add_argument("--transposed", action="store_true", help="A.T @ B instead of A @ B")
     add_common(parser, effort="measure")
 
