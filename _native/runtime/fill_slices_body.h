@@ -2,18 +2,25 @@
  * NAME(x) defined. A lane past the end of its row holds zeros, at the row's last column; one without any entry, at a
  * column of another lane: what a product multiplies by zero it reads anyhow. */
 
+/* Some column of a slice: the first one of its first lane that has any, else `none`. */
+static int64_t NAME(any_column)(const asp_slice_rows *a, int64_t row0, const int32_t *rows, int64_t lanes, int64_t none)
+{
+    const INDEX *indptr = a->indptr, *indices = a->indices;
+    for (int64_t lane = 0; lane < lanes; lane++) {
+        const int64_t row = rows ? rows[lane] : row0 + lane;
+        if (row < a->n_rows && indptr[row] < indptr[row + 1])
+            return indices[indptr[row]];
+    }
+    return none;
+}
+
 /* The columns of a slice of gathers, for stored columns of type CRD, counted from `base`. */
 #define FILL_COLUMNS(BITS, CRD)                                                                                      \
     static void NAME(fill_columns_##BITS)(const asp_slice_rows *a, int64_t row0, const int32_t *rows, int64_t lanes,  \
                                           int64_t n_slots, int64_t base, CRD *crd)                                   \
     {                                                                                                                \
         const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
-        int64_t any = base;                                                                                          \
-        for (int64_t lane = lanes - 1; lane >= 0; lane--) {                                                          \
-            const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
-            if (row < a->n_rows && indptr[row] < indptr[row + 1])                                                    \
-                any = indices[indptr[row]];                                                                          \
-        }                                                                                                            \
+        const int64_t any = NAME(any_column)(a, row0, rows, lanes, base);                                            \
         for (int64_t lane = 0; lane < lanes; lane++) {                                                               \
             const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
             const int64_t low = row < a->n_rows ? indptr[row] : 0;                                                   \
@@ -109,12 +116,7 @@ FILL_VALUES(3, double _Complex)
     {                                                                                                                \
         const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
         const TYPE *data = a->data;                                                                                  \
-        int64_t any = base, any_known = 0;                                                                           \
-        for (int64_t lane = 0; lane < lanes && !any_known; lane++) {                                                 \
-            const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
-            any_known = row < a->n_rows && indptr[row] < indptr[row + 1];                                            \
-            any = any_known ? indices[indptr[row]] : any;                                                            \
-        }                                                                                                            \
+        const int64_t any = NAME(any_column)(a, row0, rows, lanes, base);                                            \
         for (int64_t lane = 0; lane < lanes; lane++) {                                                               \
             const int64_t row = rows ? rows[lane] : row0 + lane;                                                     \
             const int64_t low = row < a->n_rows ? indptr[row] : 0;                                                   \
