@@ -13,7 +13,6 @@ from typing import Any, Final
 import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.levels import LEVELS, Entries
-from autosparse._native.stored import extents_of
 from numpy.typing import NDArray
 
 from autosparse.errors import PackError
@@ -68,7 +67,7 @@ def _assemble_native(
     """By one radix sort of whole keys; None where it cannot be had (see ``runtime/levels_api.h``)."""
     ffi, lib = runtime_api.ffi, runtime_api.lib
     asked = ffi.new("asp_level_order *")
-    extents, columns = extents_of(fmt, sizes), [entries[name[:-1]] for name in fmt.order]
+    extents, columns = fmt.extents(sizes), [entries[name[:-1]] for name in fmt.order]
     asked.n_levels, asked.n_sorted, asked.nnz = len(fmt.levels), n_sorted(fmt), columns[0].size
     asked.itype, asked.n_threads = runtime_api.INDEX_CODES[columns[0].dtype.name], runtime_api.max_threads()
     for depth, (level, column) in enumerate(zip(fmt.levels, columns, strict=True)):
@@ -121,7 +120,7 @@ def assemble_generic(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[s
     """The same by NumPy's sort: the reference, and the stand-in where the runtime is missing."""
     coordinates = {name: _part(entries[name[:-1]], name, fmt).astype(np.int64) for name in fmt.order}
     order = _storage_order(fmt, coordinates)
-    extents = extents_of(fmt, sizes)
+    extents = fmt.extents(sizes)
     above = Entries(np.zeros(order.size, dtype=np.int64), 1)
     pos: dict[str, Array] = {}
     crd: dict[str, Array] = {}

@@ -15,7 +15,7 @@ import numpy as np
 from autosparse._native import halves, native_packers, row_orders, slices, symmetric
 from autosparse._native.assembly import Types, assemble
 from autosparse._native.levels import LEVELS, coordinate_dtype
-from autosparse._native.stored import StoredLevels, extents_of, is_inside, whole_of
+from autosparse._native.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
 from autosparse.errors import PackError
@@ -107,7 +107,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
     if fmt.is_sliced:
         return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
     value_bytes = halves.WIDTH if fmt.values else value_bytes
-    extents = extents_of(fmt, _sizes(pattern, transposed))
+    extents = fmt.extents(_sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
     total, n_positions = ORDER_BYTES * extents["i1"] * fmt.split("i") if fmt.rows else 0, 1
@@ -130,13 +130,8 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
     sizes = _sizes(pattern, transposed)
     if fmt.rows and sizes["i"] > row_orders.MAX_ROWS:
         return f"{sizes['i']:,} rows: more than 32 bits can number"
-    extents = extents_of(fmt, sizes)
-    limit = int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1
-    for level in fmt.levels:
-        if level.kind is not LevelKind.UNCOMPRESSED and extents[level.coordinate] > limit:
-            bits = fmt.index_bits
-            return f"{level.coordinate} has {extents[level.coordinate]:,} coordinates: more than {bits} bits hold"
-    return None
+    name = fmt.too_long(sizes, int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1)
+    return name and f"{name} has {fmt.extents(sizes)[name]:,} coordinates: more than {fmt.index_bits} bits hold"
 
 
 def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:

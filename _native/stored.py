@@ -39,7 +39,7 @@ class StoredLevels:
     @property
     def n_positions(self) -> tuple[int, ...]:
         """Positions of each level."""
-        extents, counts = extents_of(self.fmt, self.sizes), [1]
+        extents, counts = self.fmt.extents(self.sizes), [1]
         for level in self.fmt.levels:
             name = level.coordinate
             is_singleton = level.kind is LevelKind.SINGLETON
@@ -57,7 +57,7 @@ class StoredLevels:
 
     def walk(self) -> tuple[dict[str, Array], Array]:
         """Coordinates of every position of the last level, padding included, and those positions."""
-        extents = extents_of(self.fmt, self.sizes)
+        extents = self.fmt.extents(self.sizes)
         coordinates: dict[str, Array] = {}
         positions = np.zeros(1, dtype=np.int64)
         for level in self.fmt.levels:
@@ -76,14 +76,6 @@ class StoredLevels:
                 positions = np.arange(int(self.pos[name][-1]))
                 coordinates[name] = self.crd[name][: positions.size].astype(np.int64)
         return coordinates, positions
-
-
-def extents_of(fmt: Format, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Extent of each coordinate: blocks of the outer, split size of the inner."""
-    return {
-        name: -(-sizes[name[:-1]] // fmt.split(name[:-1])) if name.endswith("1") else fmt.split(name[:-1])
-        for name in fmt.order
-    }
 
 
 def whole_of(coordinates: Mapping[str, Array], index: str, fmt: Format) -> Array:

@@ -11,7 +11,7 @@ from autosparse._native import runtime_api
 from autosparse._native.assembly import Assembled, Types, assemble
 from autosparse._native.levels import COORDINATE_DTYPES, LEVELS
 from autosparse._native.spec import TENSOR_INDICES
-from autosparse._native.stored import StoredLevels, extents_of, is_inside, whole_of
+from autosparse._native.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
 from autosparse.errors import PackError
@@ -80,7 +80,7 @@ def modes_of(pattern: TensorPattern, mode: int) -> dict[str, int]:
 def tensor_bytes(pattern: TensorPattern, fmt: Format, value_bytes: int, mode: int) -> int:
     """Bytes of `pack_tensor`'s result, known before: an upper bound, in O(1)."""
     sizes = {index: pattern.shape[at] for index, at in modes_of(pattern, mode).items()}
-    extents, item = extents_of(fmt, sizes), np.dtype(pattern.index_dtype).itemsize
+    extents, item = fmt.extents(sizes), np.dtype(pattern.index_dtype).itemsize
     total, n_positions = 0, 1
     for level in fmt.levels:
         storage, most = LEVELS[level.kind], n_positions * extents[level.coordinate]
@@ -100,12 +100,8 @@ def reason_unfit_tensor(pattern: TensorPattern, fmt: Format, mode: int) -> str |
         return "slices are for matrices"
     if set(sizes) != {level.coordinate[:-1] for level in fmt.levels}:
         return f"{fmt} does not store the indices {', '.join(sizes)} of a tensor of order {pattern.ndim}"
-    extents, limit = extents_of(fmt, sizes), int(np.iinfo(COORDINATE_DTYPES[fmt.index_bits]).max) + 1
-    for level in fmt.levels:
-        extent = extents[level.coordinate]
-        if level.kind is not LevelKind.UNCOMPRESSED and extent > limit:
-            return f"{level.coordinate} has {extent:,} coordinates: more than {fmt.index_bits} bits hold"
-    return None
+    name = fmt.too_long(sizes, int(np.iinfo(COORDINATE_DTYPES[fmt.index_bits]).max) + 1)
+    return name and f"{name} has {fmt.extents(sizes)[name]:,} coordinates: more than {fmt.index_bits} bits hold"
 
 
 def pack_tensor(pattern: TensorPattern, values: Array, fmt: Format, mode: int) -> PackedTensor:

@@ -147,6 +147,21 @@ class Format:
         """Coordinates from the outermost level to the innermost."""
         return tuple(level.coordinate for level in self.levels)
 
+    def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """Values of each coordinate, `sizes` being those of the indices: blocks of the outer, split of the inner."""
+        return {
+            name: -(-sizes[name[:-1]] // self.split(name[:-1])) if name.endswith("1") else self.split(name[:-1])
+            for name in self.order
+        }
+
+    def too_long(self, sizes: Mapping[str, int], limit: int) -> str | None:
+        """The first coordinate that is listed and has more than `limit` values; slices count from their own first."""
+        if self.is_sliced:
+            return None
+        extents = self.extents(sizes)
+        listed = (level.coordinate for level in self.levels if level.kind is not LevelKind.UNCOMPRESSED)
+        return next((name for name in listed if extents[name] > limit), None)
+
     @property
     def is_csr(self) -> bool:
         """Whether the user's own CSR arrays already are this format (nothing to pack, values read live)."""

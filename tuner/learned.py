@@ -20,7 +20,7 @@ from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
 from autosparse.tuner.learned_weights import LearnedWeights
 from autosparse.tuner.model import Proposal, behind_runtime
 from autosparse.tuner.scorers import Programs, Scorer, costs_of, programs_of
-from autosparse.tuner.space import WHOLE_ROW
+from autosparse.tuner.space import MAX_NARROW, WHOLE_ROW
 from autosparse.tuner.statistics import seems_symmetric
 from numpy.typing import NDArray
 
@@ -166,13 +166,15 @@ class LearnedModel:
 def suits(problem: Problem, one: SuperSchedule) -> bool:
     """Whether `one` fits the problem.
 
-    Splits are no larger than extents, tiles no wider than the result; symmetric storage is for what seems symmetric,
-    the runtime's own loops are for a dense operand that is far.
+    Splits are no larger than extents, indices wide enough, tiles no wider than the result; symmetric storage is for
+    what seems symmetric, the runtime's own loops are for a dense operand that is far.
     """
     shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
     by_rows = (shape[problem.mode], *shape[: problem.mode], *shape[problem.mode + 1 :])
     extents = dict(zip("ikl", by_rows, strict=False))
     if any(size > max(1, extents.get(index, size)) for index, size in one.format.splits):
+        return False
+    if one.format.index_bits == 16 and one.format.too_long(extents, MAX_NARROW):
         return False
     if one.format.symmetric and not seems_symmetric(problem.matrix):
         return False

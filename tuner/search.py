@@ -35,6 +35,8 @@ N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 N_NAMED: Final = 10
 """Of the candidates, the best predicted ones, tried or not, are named in the plan."""
+MOST_TRIED: Final = 2
+"""Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
 
@@ -141,7 +143,9 @@ class Search:
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, self._queue.n_proposed + N_BESIDE_LEARNED)
-        yield from self._groups(iter(hopeful[:n_taken]))
+        waiting = iter(hopeful[: MOST_TRIED * n_taken])
+        while fresh := list(itertools.islice(waiting, n_taken - self._n_able())):  # again for those that had to pass
+            yield from self._groups(iter(fresh))
         # The winner's neighbours differ from it in what models know least about: prefetch, unroll, partition.
         nearest = [one for one in self._around_champion() if not self._tried(one)]
         yield from self._groups(iter(nearest[: self.style.n_neighbours]))
@@ -154,6 +158,10 @@ class Search:
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
+
+    def _n_able(self) -> int:
+        """Candidates entered whose formats hold the operand and whose kernels were made, as far as is known."""
+        return sum(trial.failed is None for trial in self.trials)
 
     def _around_champion(self) -> list[SuperSchedule]:
         if self.champion.schedule is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
@@ -23,7 +23,6 @@ from autosparse.engine.setup import target_of
 from autosparse.engine.shelf import Shelf
 from autosparse.engine.trials import KernelTrial
 from autosparse.errors import BuildError
-from autosparse.formats import Format
 from autosparse.operand import DATA, INDICES, INDPTR, Operand
 from autosparse.problem import Problem
 from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
@@ -91,7 +90,7 @@ def n_iterations(schedule: SuperSchedule, packed: Any) -> float:  # Any: autospa
     walks its whole extent, and the levels skipped are searched later.
     """
     fmt = schedule.format
-    extents = _extents(fmt, packed.sizes)
+    extents = fmt.extents(packed.sizes)
     positions = dict(zip(fmt.order, packed.n_positions, strict=True))
     total = 1.0
     looped: set[str] = set()
@@ -105,14 +104,6 @@ def n_iterations(schedule: SuperSchedule, packed: Any) -> float:  # Any: autospa
         total *= positions[name] / max(1, outer) if walks_positions else extents[name]
         looped.add(name)
     return total
-
-
-def _extents(fmt: Format, sizes: Mapping[str, int]) -> dict[str, int]:
-    found = {}
-    for name in fmt.order:
-        index, split = name[0], fmt.split(name[0])
-        found[name] = split if name[1] == "0" else -(-sizes[index] // split)
-    return found
 
 
 @contextmanager

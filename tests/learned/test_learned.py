@@ -8,6 +8,7 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
+from autosparse._native.packing import reason_unfit
 from autosparse._native.waconet import PredictorWeights
 from autosparse.tuner import space
 from autosparse.tuner.generators import generate
@@ -233,6 +234,19 @@ def test_what_only_some_problems_have_is_not_proposed_to_others():
     assert not suits(problem_of(mesh), whole)
     wide = Pattern(*mesh.shape, mesh.indptr.astype(np.int64), mesh.indices.astype(np.int64))
     assert not suits(dataclasses.replace(far, pattern=wide), whole)
+
+
+@pytest.mark.parametrize(("n_cols", "are_narrow"), [(1 << 16, True), ((1 << 16) + 1, False)])
+@pytest.mark.parametrize(("algorithm", "width"), [("spmv", 1), ("spmm", 32)])
+def test_formats_that_suit_hold_the_coordinates(algorithm, width, n_cols, are_narrow):
+    n_rows = 100  # several blocks of rows, so that splits suit
+    pattern = Pattern(n_rows, n_cols, np.arange(n_rows + 1), np.full(n_rows, n_cols - 1, np.int32))
+    problem, rng = problem_of(pattern, width), np.random.default_rng(0)
+    fitting = [one for one in (own_space(algorithm).sample(rng) for _ in range(1_000)) if suits(problem, one)]
+    assert all(reason_unfit(pattern, one.format, transposed=False) is None for one in fitting)
+    narrow = {one.format.order for one in fitting if one.format.index_bits == 16 and not one.format.is_sliced}
+    assert ("i1", "k1") in narrow if are_narrow else ("i1", "k1") not in narrow
+    assert {one.format.is_sliced for one in fitting} == {algorithm == "spmv", False}
 
 
 def test_graphs_and_weights_that_do_not_belong_together_are_refused(tmp_path):

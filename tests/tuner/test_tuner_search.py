@@ -187,6 +187,15 @@ def test_failing_builds_and_packs_leave_the_default_and_say_why() -> None:
     untried = [one for one in named if not one.failed]
     assert {one.failed for one in named} >= {"the compiler said no", "too large"}
     assert all(one.measured_s is None and one.predicted_ratio for one in untried)  # named for what was expected
+    assert len(factory.made) - 1 == 2 * BLOCKING.n_candidates  # no longer: each may be a call of the compiler
+
+
+def test_candidates_that_cannot_be_tried_make_room_for_others() -> None:
+    clock = FakeClock()
+    factory = FakeFactory(clock, lambda one: 1e-3)
+    factory.change = lambda trial: setattr(trial, "pack_fails", 0 < len(factory.made) <= 6)
+    plan = tune(make_search(factory, make_problem()), runner=factory.run_of, budget_s=100, clock=clock)
+    assert sum(one.measured_s is not None for one in plan.candidates) - 1 == BLOCKING.n_candidates
 
 
 def test_at_most_champion_and_one_challenger_are_packed() -> None:
