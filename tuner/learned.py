@@ -174,7 +174,7 @@ def suits(problem: Problem, one: SuperSchedule) -> bool:
     extents = dict(zip("ikl", by_rows, strict=False))
     if any(size > max(1, extents.get(index, size)) for index, size in one.format.splits):
         return False
-    if one.format.index_bits == 16 and one.format.too_long(extents, MAX_NARROW):
+    if max(by_rows) > MAX_NARROW and one.format.index_bits == 16 and one.format.too_long(extents, MAX_NARROW):
         return False
     if one.format.symmetric and not seems_symmetric(problem.matrix):
         return False

@@ -17,6 +17,7 @@ from autosparse.tuner.belief import believable_ratio, is_believed
 from autosparse.tuner.candidates import Queue
 from autosparse.tuner.measure import Race
 from autosparse.tuner.model import CostModel, Proposer
+from autosparse.tuner.neighbours import neighbours
 from autosparse.tuner.prices import Prices
 from autosparse.tuner.search_style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.template import Supports
@@ -146,7 +147,7 @@ class Search:
         waiting = iter(hopeful[: MOST_TRIED * n_taken])
         while fresh := list(itertools.islice(waiting, n_taken - self._n_able())):  # again for those that had to pass
             yield from self._groups(iter(fresh))
-        # The winner's neighbours differ from it in what models know least about: prefetch, unroll, partition.
+        # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
         nearest = [one for one in self._around_champion() if not self._tried(one)]
         yield from self._groups(iter(nearest[: self.style.n_neighbours]))
         if self.effort is not Effort.FULL:
@@ -166,7 +167,7 @@ class Search:
     def _around_champion(self) -> list[SuperSchedule]:
         if self.champion.schedule is None:
             return []
-        return list(spaces.neighbours(self.problem, self.champion.schedule, self.supports))
+        return list(neighbours(self.problem, self.champion.schedule, self.supports))
 
     def _tried(self, schedule: SuperSchedule) -> bool:
         return any(trial.schedule == schedule for trial in self.trials)

@@ -17,7 +17,7 @@ class SearchStyle:
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
     heat: int = 4  # candidates raced at once
-    n_neighbours: int = 4  # of the champion, tried at the end
+    n_neighbours: int = 8  # of the champion, tried at the end
     takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
     rule: RaceRule = field(default_factory=RaceRule)

@@ -6,11 +6,10 @@ value to an axis; what a backend cannot lower is filtered by the `supports` func
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -267,32 +266,6 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
     else:
         # Fetching ahead pays beyond the second cache level and costs within it.
         yield from ((1, 0), (1, max(8, outline.ahead) if is_sparse_inside else outline.ahead))
-
-
-def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
-    """Schedules one step away from `one` in a single axis that can be lowered: the moves of a full search."""
-    moves: list[dict[str, object]] = []
-    tile = one.dense_split("j")
-    if tile == WHOLE_ROW:  # code of the runtime, not of axes
-        return
-    prefetch = SLOT_PREFETCH if one.format.is_sliced else PREFETCH
-    for field, ladder in (("unroll", UNROLL), ("prefetch", prefetch), ("chunk", CHUNKS)):
-        moves += [{field: value} for value in _adjacent(ladder, getattr(one, field))]
-    moves += [{"partition": value} for value in ("nnz", "dynamic") if value != one.partition]
-    if tile:
-        moves += [{"dense_splits": (("j", value),)} for value in _adjacent(tuple(reversed(tiles(problem))), tile)]
-    for move in moves:
-        found = dataclasses.replace(one, **move)  # type: ignore[arg-type]  # field names come from the rows above
-        if supports(problem.operation, found) is None:
-            yield found
-
-
-def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
-    """The rungs next to `value`."""
-    if value not in ladder:
-        return [min(ladder, key=lambda rung: abs(rung - value))]
-    at = ladder.index(value)
-    return [ladder[i] for i in (at - 1, at + 1) if 0 <= i < len(ladder)]
 
 
 def space_signature() -> str:

@@ -1,4 +1,4 @@
-"""The space of every operation, behind one door: first candidates, everything, neighbours, signature."""
+"""The space of every operation, behind one door: first candidates, everything, signature."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import hashlib
 import importlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +19,6 @@ from autosparse.schedule import SuperSchedule
 
 MODULES: Final = {"sddmm": "autosparse.tuner.space_sddmm", "mttkrp": "autosparse.tuner.space_mttkrp"}
 """Operations beside matmul -> the module whose ``members(problem, is_whole=)`` is their space."""
-CHUNKS: Final = (8, 32, 128, 512)
 
 
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
@@ -72,22 +70,6 @@ def _with_narrow(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperS
         if not one.format.is_sliced
     ]
     return (*narrow, *found)
-
-
-def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
-    """Schedules one step away from `one` in a single axis that can be lowered."""
-    if problem.operation not in MODULES:
-        yield from space.neighbours(problem, one, supports)
-        return
-    near = [other for other in everything(problem, supports) if _n_differences(one, other) == 1]
-    dynamic = [dataclasses.replace(one, partition="dynamic", chunk=chunk) for chunk in CHUNKS]
-    yield from near
-    yield from (other for other in dynamic if other != one and supports(problem.operation, other) is None)
-
-
-def _n_differences(one: SuperSchedule, other: SuperSchedule) -> int:
-    fields = ("format", "loop_order", "dense_splits", "unroll", "prefetch")
-    return sum(getattr(one, field) != getattr(other, field) for field in fields)
 
 
 def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:

@@ -15,6 +15,7 @@ from autosparse.tuner import spaces
 from autosparse.tuner.collect.operations import OPS, Op
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.generators import generate
+from autosparse.tuner.neighbours import neighbours
 from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_of, schedule_part, under, whole
 from peerlib.records import ResultFile
 
@@ -59,7 +60,7 @@ def test_searches_are_offered_schedules_of_their_part_only(bench: CollectingBenc
             *part.first,
             *spaces.candidates(bench.problem, search.supports),
             *spaces.everything(bench.problem, search.supports),
-            *spaces.neighbours(bench.problem, part.first[-1], search.supports),
+            *neighbours(bench.problem, part.first[-1], search.supports),
         ]
         for one in offered:
             assert bench.supports(op.operation, one) is None

@@ -10,6 +10,7 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 from autosparse.tuner import spaces
 from autosparse.tuner.models import statistics_model
+from autosparse.tuner.neighbours import neighbours
 
 import autosparse as asp
 from autosparse import _native, planner
@@ -201,6 +202,6 @@ def test_models_rank_every_candidate() -> None:
             times = statistics_model(problem).rank(problem, [None, *schedules])
             assert len(schedules) > 3
             assert all(np.isfinite(time_s) and time_s > 0 for time_s in times)
-        near = list(spaces.neighbours(problem, schedules[0], _native.supports))
+        near = list(neighbours(problem, schedules[0], _native.supports))
         assert near
         assert all(one != schedules[0] and one.operation == operation for one in near)

@@ -17,6 +17,7 @@ from typing import Final
 import numpy as np
 from autosparse.tuner import space, spaces
 from autosparse.tuner.model import CostModel
+from autosparse.tuner.neighbours import neighbours
 from autosparse.tuner.template import Supports, TemplateSpace
 
 from autosparse.problem import Problem
@@ -132,5 +133,5 @@ def _moves(
     homes: Sequence[TemplateSpace],
 ) -> list[SuperSchedule]:
     home = next((candidate for candidate in homes if candidate.contains(one)), None)
-    found = list(home.neighbours(one, supports) if home else spaces.neighbours(problem, one, supports))
+    found = list(home.neighbours(one, supports) if home else neighbours(problem, one, supports))
     return [found[at] for at in rng.permutation(len(found)).tolist()]
