@@ -11,6 +11,7 @@ from autosparse.tuner.model import CostModel, Proposal
 from autosparse.tuner.search_style import diverse
 from autosparse.tuner.template import Supports
 
+from autosparse.formats import Format
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
@@ -68,13 +69,15 @@ class Queue:
             self._schedules = [start, *(one for one in self._schedules if one != start)]
 
     def take_proposals(self, proposals: Sequence[Proposal]) -> None:
-        """Put the learned model's proposals before those of the statistics."""
+        """Put the learned model's proposals before those of the statistics, of which formats now come one by one."""
         proposed = [one.schedule for one in proposals]
         self._proposed = set(map(id, proposed))
         self._ratios |= {id(one.schedule): one.ratio for one in proposals}
         start = self._schedules[:1] if self._start is not None else []
         rest = [one for one in self._schedules[len(start) :] if one not in proposed]
-        self._schedules = [*start, *proposed, *rest]
+        numbers: dict[Format, int] = {}
+        formats = [numbers.setdefault(one.format, len(numbers)) for one in rest]
+        self._schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]
 
     def prefer_built(self, is_built: Callable[[SuperSchedule], bool], *, hopeless: float) -> None:
         """To the front: a kernel that needs no compiler and is nearly as good as the best predicted one.
