@@ -58,7 +58,8 @@ def drawn(op: Op, *, n_patterns: int, n_schedules: int, seed: int = 0) -> Iterat
             ours = [one for one in chosen if own.contains(one)]
             order = np.argsort(model.rank(problem, ours))[:N_BEST]
             best = [ours[place] for place in order.tolist()]
-            chosen += neighbourhood(problem, bench.supports, best, chosen, n=shares.neighbours, rng=rng)
+            homes = [own, pool.space]
+            chosen += neighbourhood(problem, bench.supports, best, chosen, n=shares.neighbours, rng=rng, homes=homes)
             yield from (_spec(op, one, problem.target.isa) for one in chosen)
 
 

@@ -79,6 +79,10 @@ class Queue:
         formats = [numbers.setdefault(one.format, len(numbers)) for one in rest]
         self._schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]
 
+    def note(self, predicted: Sequence[Proposal]) -> None:
+        """Remember predictions of schedules that are not in the queue, whose objects the model keeps."""
+        self._ratios |= {id(one.schedule): one.ratio for one in predicted}
+
     def prefer_built(self, is_built: Callable[[SuperSchedule], bool], *, hopeless: float) -> None:
         """To the front: a kernel that needs no compiler and is nearly as good as the best predicted one.
 

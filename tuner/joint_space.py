@@ -43,6 +43,10 @@ class JointSpace:
         names = tuple(space.name for space in self.spaces)
         raise ScheduleError.not_in_space("schedule", schedule.to_json(), names)
 
+    def contains(self, schedule: SuperSchedule) -> bool:
+        """Whether `schedule` has a code."""
+        return any(space.contains(schedule) for space in self.spaces)
+
     def decode(self, code: Code) -> SuperSchedule:
         """The schedule of a code; ScheduleError when it has none."""
         which = code[0]

@@ -8,7 +8,7 @@ known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. C
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -127,30 +127,41 @@ class LearnedModel:
         features: Floats,
         supports: Callable[[str, SuperSchedule], str | None],
         n: int = N_PROPOSED,
+        *,
+        per_format: int = PER_FORMAT,
     ) -> list[Proposal]:
         """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first."""
         costs = self.scorer.on(features)
-        anchor = self._anchor_cost(costs)
-        is_wide = problem.operation == "matmul" and problem.n_dense_cols > 1
-        # What the default kernel does and generated ones do not is in costs that were learned over the default kernel.
-        behind = behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
+        anchor, behind = self._anchor_cost(costs), self._behind(problem)
 
         def score(ids: NDArray[np.int32]) -> Floats:
             return costs(self.programs, ids)
 
         found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=16 * n, beam=16 * n)
         chosen: list[Proposal] = []
-        per_format: dict[object, int] = {}
+        of_format: dict[object, int] = {}
         for node, cost in zip(found.ids.tolist(), found.costs.tolist(), strict=True):
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
             if schedule is None or not suits(problem, schedule) or supports(problem.operation, schedule) is not None:
                 continue
-            if per_format.get(schedule.format, 0) < PER_FORMAT:
-                per_format[schedule.format] = per_format.get(schedule.format, 0) + 1
+            if of_format.get(schedule.format, 0) < per_format:
+                of_format[schedule.format] = of_format.get(schedule.format, 0) + 1
                 chosen.append(Proposal(schedule, behind * self._ratio(cost, anchor)))
         return chosen
+
+    def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
+        """Predictions of those schedules that the model has a code for."""
+        space = self.weights.space
+        known = [one for one in schedules if space.contains(one)]
+        ratios = self.ratios(features, known) if known else []
+        return [Proposal(one, self._behind(problem) * ratio) for one, ratio in zip(known, ratios, strict=True)]
+
+    def _behind(self, problem: Problem) -> float:
+        """What the default kernel does and generated ones do not: costs learned over the default kernel know it."""
+        is_wide = problem.operation == "matmul" and problem.n_dense_cols > 1
+        return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 
     def schedule(self, node: int) -> SuperSchedule | None:
         """The schedule of a node, always the same object; None when its code means nothing to this version."""

@@ -50,6 +50,9 @@ class Proposer(Protocol):
     def __call__(self) -> Sequence[Proposal]:
         """The most promising schedules, best first; none when the model cannot say anything about this problem."""
 
+    def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
+        """Many more of the most promising ones, and predictions of `known`, as far as the model has any."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRates:

@@ -15,16 +15,18 @@ from typing import Final
 from autosparse.tuner import spaces
 from autosparse.tuner.belief import believable_ratio, is_believed
 from autosparse.tuner.candidates import Queue
+from autosparse.tuner.correction import next_best
 from autosparse.tuner.measure import Race
 from autosparse.tuner.model import CostModel, Proposer
 from autosparse.tuner.neighbours import neighbours
+from autosparse.tuner.outcome import plan_of
 from autosparse.tuner.prices import Prices
 from autosparse.tuner.search_style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.template import Supports
 from autosparse.tuner.trial import Sample, Trial, TrialFactory, Work
 
 from autosparse.config import Effort
-from autosparse.plan import Candidate, Plan
+from autosparse.plan import Plan
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
@@ -34,8 +36,6 @@ Steps = Generator["Work | Sample", "float | None", None]
 
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
-N_NAMED: Final = 10
-"""Of the candidates, the best predicted ones, tried or not, are named in the plan."""
 MOST_TRIED: Final = 2
 """Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
 UNKNOWN_EXCESS: Final = 0.5
@@ -64,7 +64,7 @@ class Search:
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
     default_s: float | None = None
     finished: bool = field(init=False, default=False)
-    _queue: Queue = field(init=False, default_factory=Queue)
+    queue: Queue = field(init=False, default_factory=Queue)
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
 
     def __post_init__(self) -> None:
@@ -80,7 +80,7 @@ class Search:
         yield from self._ask_learned()
         if self.is_built is not None:
             hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
-            self._queue.prefer_built(self.is_built, hopeless=hopeless)
+            self.queue.prefer_built(self.is_built, hopeless=hopeless)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
@@ -99,27 +99,27 @@ class Search:
         )  # fmt: skip
 
     def _rank(self) -> None:
-        self._queue.rank(self.problem, self.model(), self.supports, start=self.start)
+        self.queue.rank(self.problem, self.model(), self.supports, start=self.start)
 
     def _ask_learned(self) -> Steps:
         """Proposals of the learned model, before those of the statistics; skipped when they cost too much."""
         if (propose := self.propose) is not None:
             yield Work(
                 kind="features", price_s=propose.price_s, path_price_s=propose.price_s,
-                do=lambda: self._queue.take_proposals(propose()), is_optional=True,
+                do=lambda: self.queue.take_proposals(propose()), is_optional=True,
             )  # fmt: skip
 
     def predicted_ratio(self, schedule: SuperSchedule | None) -> float | None:
         """Predicted time over the default kernel's; None when the model was not asked."""
-        return self._queue.ratio_of(schedule)
+        return self.queue.ratio_of(schedule)
 
     def best_predicted_ratio(self) -> float | None:
         """The smallest predicted ratio to the default kernel; None before the model was asked."""
-        return self._queue.best_ratio()
+        return self.queue.best_ratio()
 
     def _take_estimate(self) -> Steps:
         """The best predicted schedule, unmeasured, when the model is sure enough."""
-        for schedule in itertools.islice(filter(self._is_believed, self._queue), 3):
+        for schedule in itertools.islice(filter(self._is_believed, self.queue), 3):
             trial = self._enter(schedule)
             self._unbuilt = [trial]
             yield from self._prepare([trial])
@@ -129,36 +129,49 @@ class Search:
 
     def _believable(self) -> float:
         """The predicted ratio from which a schedule is taken unmeasured."""
-        return believable_ratio(self.problem, is_learned=self._queue.n_proposed > 0)
+        return believable_ratio(self.problem, is_learned=self.queue.n_proposed > 0)
 
     def _is_believed(self, schedule: SuperSchedule) -> bool:
         """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
-        ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self._queue.n_proposed > 0
-        if is_learned and not self._queue.is_proposed(schedule):
+        ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
+        if is_learned and not self.queue.is_proposed(schedule):
             return False
         return is_believed(self.problem, schedule, ratio, is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
-        hopeful = [one for one in self._queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
+        hopeful = [one for one in self.queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
-            n_taken = max(n_taken, self._queue.n_proposed + N_BESIDE_LEARNED)
+            n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
         waiting = iter(hopeful[: MOST_TRIED * n_taken])
         while fresh := list(itertools.islice(waiting, n_taken - self._n_able())):  # again for those that had to pass
             yield from self._groups(iter(fresh))
+        corrected = self._corrected()
+        yield from self._groups(iter(corrected))
         # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
-        nearest = [one for one in self._around_champion() if not self._tried(one)]
-        yield from self._groups(iter(nearest[: self.style.n_neighbours]))
+        nearest = [one for one in self._around_champion() if not self.tried(one)]
+        yield from self._groups(iter(nearest[: self.style.n_neighbours - len(corrected)]))
         if self.effort is not Effort.FULL:
             return
-        rest = itertools.chain(self._queue, spaces.everything(self.problem, self.supports))
+        rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
         while True:
-            fresh = [one for one in self._around_champion() if not self._tried(one)]
-            fresh += list(itertools.islice((one for one in rest if not self._tried(one)), self.style.heat))
+            fresh = [one for one in self._around_champion() if not self.tried(one)]
+            fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.heat))
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
+
+    def _corrected(self) -> list[SuperSchedule]:
+        """The learned model's favourites after what was measured has shown where it errs."""
+        if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
+            return []
+        timed = [one for one in self.trials if one.schedule is not None and id(one) in self.measured_s]
+        ratios = {one.schedule: self.measured_s[id(one)] / self.default_s for one in timed if one.schedule is not None}
+        unfit = {one.schedule.format for one in self.trials if one.schedule is not None and one.failed}
+        named = [one for one in self.propose.more(list(ratios)) if one.schedule.format not in unfit]
+        self.queue.note([one for one in named if one.schedule not in ratios])
+        return next_best(named, ratios, self.style.n_corrected)
 
     def _n_able(self) -> int:
         """Candidates entered whose formats hold the operand and whose kernels were made, as far as is known."""
@@ -169,7 +182,8 @@ class Search:
             return []
         return list(neighbours(self.problem, self.champion.schedule, self.supports))
 
-    def _tried(self, schedule: SuperSchedule) -> bool:
+    def tried(self, schedule: SuperSchedule) -> bool:
+        """Whether it was entered."""
         return any(trial.schedule == schedule for trial in self.trials)
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
@@ -319,75 +333,9 @@ class Search:
 
     # -- the outcome --------------------------------------------------------------------------------------------
 
-    def candidates(self) -> tuple[Candidate, ...]:
-        """Everything tried, fastest first."""
-        found = [self._candidate(trial) for trial in (self.default, *self.trials)]
-        n_left = max(self._queue.n_proposed, N_NAMED - len(self.trials))
-        untried = itertools.islice((one for one in self._queue if not self._tried(one)), n_left)
-        found += [
-            Candidate(schedule=one, predicted_s=self._predicted_s(one), predicted_ratio=self.predicted_ratio(one))
-            for one in untried
-        ]
-        return tuple(sorted(found, key=_by_time))
-
-    def _predicted_s(self, schedule: SuperSchedule | None) -> float | None:
-        ratio = self.predicted_ratio(schedule)
-        return ratio * self.default_s if ratio is not None and self.default_s else None
-
-    def _candidate(self, trial: Trial) -> Candidate:
-        return Candidate(
-            schedule=trial.schedule,
-            predicted_s=self._predicted_s(trial.schedule),
-            measured_s=self.default_s if trial is self.default else self.measured_s.get(id(trial)),
-            build_s=trial.build_s,
-            pack_s=trial.pack_s,
-            packed_bytes=trial.packed_bytes,
-            failed=trial.failed,
-            predicted_ratio=self.predicted_ratio(trial.schedule) if self._queue.is_ranked else None,
-        )
-
     def plan(self, *, tune_s: float) -> Plan:
         """What is known now, finished or not."""
-        best = self._candidate(self.champion)
-        n_raced = sum(1 for trial in self.trials if id(trial) in self.measured_s)
-        return Plan(
-            schedule=best.schedule,
-            why=self._why(best, n_raced),
-            effort=self._effort_made().value,
-            predicted_s=best.predicted_s,
-            measured_s=best.measured_s,
-            default_s=self.default_s,
-            tune_s=tune_s,
-            pack_s=best.pack_s,
-            packed_bytes=best.packed_bytes,
-            candidates=self.candidates(),
-            predicted_ratio=best.predicted_ratio,
-        )
-
-    def _effort_made(self) -> Effort:
-        """What the result is worth: as asked once something was measured, or nothing was worth measuring.
-
-        Where all that was worth it failed, or had no room, it is the model's word only: the next search tries again.
-        """
-        if self.measured_s or (self.finished and not self.trials):
-            return self.effort
-        return min(self.effort, Effort.ESTIMATE, key=lambda one: one.rank) if self.finished else Effort.OFF
-
-    def _why(self, best: Candidate, n_raced: int) -> str:
-        unfinished = "" if self.finished else " (search not finished)"
-        if best.schedule is None:
-            if n_raced:
-                return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
-            return f"no candidate was worth measuring{unfinished}"
-        if best.measured_s is None or not self.default_s:
-            return f"the model expects it to be the fastest{unfinished}"
-        return f"fastest of {n_raced} measured, {self.default_s / best.measured_s:.2f}x the default kernel{unfinished}"
-
-
-def _by_time(one: Candidate) -> tuple[bool, float]:
-    """Measured ones by time, then the others as predicted."""
-    predicted = one.predicted_s if one.predicted_s is not None else one.predicted_ratio
-    return one.measured_s is None, one.measured_s or predicted or 0.0
+        return plan_of(self, tune_s=tune_s)
 
 
 def _name(trial: Trial) -> str:

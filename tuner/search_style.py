@@ -17,7 +17,8 @@ class SearchStyle:
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
     heat: int = 4  # candidates raced at once
-    n_neighbours: int = 8  # of the champion, tried at the end
+    n_neighbours: int = 8  # tried at the end: of the champion, or
+    n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
     takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
     rule: RaceRule = field(default_factory=RaceRule)
@@ -28,6 +29,7 @@ LIVE: Final = SearchStyle(
     n_candidates=5,
     hopeless=1.1,
     n_neighbours=2,
+    n_corrected=0,
     takes_all_proposals=False,
     heat=1,
     warm_up=True,

@@ -20,6 +20,7 @@ from autosparse.engine.facts import COUNTER
 from autosparse.errors import RecordError
 from autosparse.log import event
 from autosparse.pattern import Pattern
+from autosparse.schedule import SuperSchedule
 from autosparse.target import Target
 from autosparse.tuner.belief import WIDE
 from autosparse.tuner.learned_names import MODEL_SUFFIX, op_of
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
+N_MORE: Final = 100
+"""Favourites of a model among which its errors so far may change the order."""
 MOST_DIMS: Final = 3
 """Models are of matrices and of tensors of order 3."""
 MODELS: Final = "models-v1"
@@ -134,6 +137,12 @@ class Asker:
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 
+    def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
+        """The hundred best predicted, whatever their formats, and what is predicted of `known`."""
+        problem, features = self.bench.problem, self.features()
+        named = self.model.propose(problem, features, self.bench.supports, N_MORE, per_format=N_MORE)
+        return [*named, *self.model.predict(problem, features, set(known) - {one.schedule for one in named})]
+
     def features(self) -> Floats:
         """Of the pattern: from the cache under its hash, else computed and kept."""
         from autosparse.tuner.learned_tensors import rows_first
@@ -191,6 +200,11 @@ class Unread:
         asker = asker_of(self.bench, live=False)
         self.bench.experience.observe("model", clock() - start_s)
         return asker() if asker is not None else []
+
+    def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
+        """Likewise."""
+        asker = asker_of(self.bench, live=False)
+        return asker.more(known) if asker is not None else []
 
 
 def asker_of(bench: Bench, *, live: bool) -> Asker | Unread | None:

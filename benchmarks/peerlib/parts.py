@@ -99,6 +99,10 @@ class Given:
         """All of them; they are measured whatever is expected of them."""
         return [Proposal(one, 1.0) for one in self.schedules]
 
+    def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
+        """None: nothing is predicted."""
+        return []
+
 
 @dataclass(slots=True)
 class PartSearch:
