@@ -8,6 +8,7 @@ cost so far and takes its samples from the user's own calls (`autosparse.executo
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -38,6 +39,8 @@ N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 MOST_TRIED: Final = 2
 """Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
+CLOSE: Final = 1.05
+"""Times the champion's time: who is not slower may have been unlucky."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
 
@@ -152,6 +155,7 @@ class Search:
         # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
         nearest = [one for one in self._around_champion() if not self.tried(one)]
         yield from self._groups(iter(nearest[: self.style.n_neighbours - len(corrected)]))
+        yield from ([one] for one in self._runners_up())
         if self.effort is not Effort.FULL:
             return
         rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
@@ -172,6 +176,13 @@ class Search:
         named = [one for one in self.propose.more(list(ratios)) if one.schedule.format not in unfit]
         self.queue.note([one for one in named if one.schedule not in ratios])
         return next_best(named, ratios, self.style.n_corrected)
+
+    def _runners_up(self) -> list[Trial]:
+        """Those that lost to the champion by little: each meets it again, for of many races some are unlucky."""
+        title_s = self.measured_s.get(id(self.champion), self.default_s or 0.0)
+        others = [one for one in self.trials if one is not self.champion and one.failed is None]
+        near = [one for one in others if self.measured_s.get(id(one), math.inf) <= CLOSE * title_s]
+        return sorted(near, key=lambda one: self.measured_s[id(one)])[: self.style.n_rematches]
 
     def _n_able(self) -> int:
         """Candidates entered whose formats hold the operand and whose kernels were made, as far as is known."""

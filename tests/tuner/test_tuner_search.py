@@ -310,3 +310,31 @@ def test_prices_survive_their_record(seconds: float, units: float, gain: float) 
 )
 def test_prices_read_any_record(record: dict[str, object] | None) -> None:
     assert Prices.from_record(record) == Prices()
+
+
+class UnluckyAtFirst:
+    """Noise that slows the first runs by a quarter."""
+
+    def __init__(self, n_slow: int) -> None:
+        self.n_slow = n_slow
+
+    def factor(self) -> float:
+        self.n_slow -= 1
+        return 1.25 if self.n_slow >= 0 else 1.0
+
+
+@pytest.mark.parametrize("n_rematches", [0, BLOCKING.n_rematches])
+def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
+    problem, clock = make_problem(), FakeClock()
+    steady, unlucky = [one for one in space.candidates(problem, any_schedule) if not one.format.is_csr][:2]
+
+    def change(trial: FakeTrial) -> None:
+        if trial.schedule == unlucky:
+            trial.noise = UnluckyAtFirst(40)  # type: ignore[assignment]
+
+    factory = FakeFactory(clock, lambda one: {steady: 5.9e-4, unlucky: 4.9e-4}.get(one, 1e-3), change=change)
+    model = FlatModel(lambda one: {steady: 0.5, unlucky: 0.6}.get(one, 4.0))
+    style = dataclasses.replace(BLOCKING, n_rematches=n_rematches)
+    search = make_search(factory, problem, style=style, model=model)
+    plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
+    assert plan.schedule == (unlucky if n_rematches else steady)
