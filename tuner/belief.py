@@ -17,8 +17,6 @@ LEARNED_MARGINS: Final[Mapping[str, float]] = {"matmul": 0.10, "sddmm": 0.13, "m
 """The same of the learned model, which was shown what it would choose: see the table in ADR 25."""
 NARROW_MARGIN: Final = 0.15
 """The learned model's where a product has fewer than WIDE columns, but is no vector product: its errors are larger."""
-DEAR_ORDER, DEAR_ORDER_MARGIN = "rcm", 0.20
-"""Reverse Cuthill-McKee takes as long as some ten products, and its gains are the least certain (ADR 27)."""
 WIDE: Final = 128
 STATISTICS_WIDE_MARGIN: Final = 0.30
 """The statistics' of A @ B from there on: seven that they expected to save 20 to 25 % came to nothing in the mean."""
@@ -39,9 +37,8 @@ def believable_ratio(problem: Problem, *, is_learned: bool) -> float:
 def is_believed(problem: Problem, schedule: SuperSchedule, ratio: float, *, is_learned: bool) -> bool:
     """Whether `schedule` is expected to save enough to be taken unmeasured; `is_learned`: on the learned model's word.
 
-    Of orders of rows the statistics know none.
+    Of orders of rows only the cheap one, and the statistics know none: reverse Cuthill-McKee takes as long as some ten
+    products.
     """
-    if not schedule.format.rows:
-        return ratio <= believable_ratio(problem, is_learned=is_learned)
-    dear = 1.0 - DEAR_ORDER_MARGIN if schedule.format.rows == DEAR_ORDER else 1.0
-    return is_learned and ratio <= min(dear, believable_ratio(problem, is_learned=True))
+    orders = ("", "first") if is_learned else ("",)
+    return schedule.format.rows in orders and ratio <= believable_ratio(problem, is_learned=is_learned)

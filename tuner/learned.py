@@ -159,7 +159,10 @@ class LearnedModel:
         return [Proposal(one, self._behind(problem) * ratio) for one, ratio in zip(known, ratios, strict=True)]
 
     def _behind(self, problem: Problem) -> float:
-        """What the default kernel does and generated ones do not: costs learned over the default kernel know it."""
+        """How far generated kernels are behind the default one for what it alone does.
+
+        Costs that were learned over the default kernel's know that, those with an anchor do not.
+        """
         is_wide = problem.operation == "matmul" and problem.n_dense_cols > 1
         return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 

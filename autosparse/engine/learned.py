@@ -202,7 +202,7 @@ class Unread:
         return asker() if asker is not None else []
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
-        """Likewise."""
+        """What the model names beside its proposals; nothing when it turns out to be none."""
         asker = asker_of(self.bench, live=False)
         return asker.more(known) if asker is not None else []
 

@@ -209,6 +209,20 @@ def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
     assert model.ratios(features, [model.scale.anchor])[0] == pytest.approx(1.0)
 
 
+def test_more_than_the_proposals_are_named_and_what_has_no_code_is_not_predicted(tmp_path):
+    model = write_model_folder(tmp_path)
+    pattern = generate("mesh", nnz=5_000, seed=1).to_pattern()
+    problem, features = problem_of(pattern), model.features(pattern)
+    first = model.propose(problem, features, _native.supports)
+    named = model.propose(problem, features, _native.supports, 100, per_format=100)
+    assert len(named) > len(first)
+    assert {one.schedule for one in first} <= {one.schedule for one in named}
+    foreign = space.schedule("matmul", "csr", {}, tile=32)
+    predicted = model.predict(problem, features, [foreign, *(one.schedule for one in first)])
+    assert [one.schedule for one in predicted] == [one.schedule for one in first]
+    np.testing.assert_allclose([one.ratio for one in predicted], [one.ratio for one in first], rtol=0.05)
+
+
 def test_costs_without_an_anchor_are_log_ratios(tmp_path):
     model = write_model_folder(tmp_path)
     plain = dataclasses.replace(model, scale=Scale())

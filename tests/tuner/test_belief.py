@@ -51,13 +51,12 @@ class Named:
         ("matmul", 128, "first", 32, 0.89, True),
         ("matmul", 256, "first", space.WHOLE_ROW, 0.89, True),
         ("matmul", 256, "first", space.WHOLE_ROW, 0.91, False),
-        ("matmul", 256, "rcm", space.WHOLE_ROW, 0.79, True),
-        ("matmul", 256, "rcm", space.WHOLE_ROW, 0.81, False),
+        ("matmul", 256, "rcm", space.WHOLE_ROW, 0.5, False),
         ("sddmm", 32, "first", space.WHOLE_ROW, 0.86, True),
         ("sddmm", 32, "", 32, 0.88, False),
     ],
 )
-def test_the_learned_model_is_believed_from_a_margin_on_of_orders_that_are_dear_a_larger_one(
+def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
     operation, columns, rows, tile, ratio, taken
 ) -> None:
     problem = dataclasses.replace(make_problem(columns), operation=operation)
