@@ -8,7 +8,7 @@ so that after times r of the schedules S the errors of others T are expected to 
 c(T, S) c(S, S)^-1 log(r / predicted).
 
 Variances are about half of what least squares of squared differences of errors on the differing features give, over the
-boosted models' errors on validation groups (docs/adr/0025-models-of-two-machines.md).
+errors of the boosted model of SpMV on patterns that no training saw (docs/adr/0027-asked-again.md).
 """
 
 from __future__ import annotations
