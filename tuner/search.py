@@ -142,7 +142,9 @@ class Search:
         return is_believed(self.problem, schedule, ratio, is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
-        """Groups of candidates: the best predicted, then (effort "full") the champion's neighbours and the rest."""
+        """Groups of candidates: the best predicted, then as the corrected model says, the champion's neighbours, close
+        losers once more, and (effort "full") the rest.
+        """
         hopeful = [one for one in self.queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from autosparse.config import Effort
 from autosparse.schedule import SuperSchedule
-from tests.tuner.fakes import FakeClock, FakeFactory
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 
 
@@ -100,8 +100,8 @@ def test_the_model_is_asked_again_after_its_favourites_were_measured() -> None:
 def test_formats_that_failed_are_not_asked_for_again_and_lazy_tuning_asks_once() -> None:
     asked, clock = Asked(), FakeClock()
 
-    def fail(trial: object) -> None:
-        trial.pack_fails = trial.schedule is not None and trial.schedule.prefetch == 8  # type: ignore[attr-defined]
+    def fail(trial: FakeTrial) -> None:
+        trial.pack_fails = trial.schedule is not None and trial.schedule.prefetch == 8
 
     factory = FakeFactory(clock, lambda one: 1e-3, change=fail)
     tune(search_of(factory, asked), runner=factory.run_of, budget_s=100, clock=clock)

@@ -312,11 +312,11 @@ def test_prices_read_any_record(record: dict[str, object] | None) -> None:
     assert Prices.from_record(record) == Prices()
 
 
-class UnluckyAtFirst:
+@dataclasses.dataclass
+class UnluckyAtFirst(Noise):
     """Noise that slows the first runs by a quarter."""
 
-    def __init__(self, n_slow: int) -> None:
-        self.n_slow = n_slow
+    n_slow: int = 40
 
     def factor(self) -> float:
         self.n_slow -= 1
@@ -330,7 +330,7 @@ def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
 
     def change(trial: FakeTrial) -> None:
         if trial.schedule == unlucky:
-            trial.noise = UnluckyAtFirst(40)  # type: ignore[assignment]
+            trial.noise = UnluckyAtFirst(seed=0)
 
     factory = FakeFactory(clock, lambda one: {steady: 5.9e-4, unlucky: 4.9e-4}.get(one, 1e-3), change=change)
     model = FlatModel(lambda one: {steady: 0.5, unlucky: 0.6}.get(one, 4.0))
