@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -65,6 +66,17 @@ def distinct(pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int
     if found < 0:
         raise MemoryError("no memory to count columns")
     return found >> 3, found & 7
+
+
+def walks(pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[int, int]]:
+    """Distinct columns and entries of `n_walks` breadth-first walks, for each of `sizes` (ascending). MemoryError."""
+    itype, indptr, indices = _arrays(pattern)
+    ends, found = np.array(sizes, np.int64), np.empty((len(sizes), 2), np.int64)
+    starts, columns, at, room = map(runtime_api.pointer, (indptr, indices, ends, found))
+    code = runtime_api.lib.asp_walks(itype, pattern.n_rows, starts, columns, ends.size, at, n_walks, room)
+    if code:
+        raise MemoryError("no memory to walk over a pattern")
+    return [(n_columns, n_entries) for n_columns, n_entries in found.tolist()]
 
 
 def _arrays(pattern: Pattern) -> tuple[int, NDArray[Any], NDArray[Any]]:

@@ -7,7 +7,9 @@ height that divides it is counted exactly within them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import itertools
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -72,6 +74,13 @@ class Counter(Protocol):
     def distinct(self, pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int]:
         """Sum of the distinct columns in evenly spread windows of `n_entries` entries, and number of the windows."""
 
+    def walks(self, pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[int, int]]:
+        """Distinct columns among the first `size` entries of breadth-first walks, and entries, for each of `sizes`.
+
+        `n_walks` walks over rows from evenly spread ones, column k of row i leading to row k; where a walk can go no
+        further it goes on with the next row not met. Sizes ascend; sums over the walks.
+        """
+
 
 def spread_evenly(n: int, last: int) -> NDArray[np.int64]:
     """`n` numbers over 0 .. last, both included, in whole steps as even as can be."""
@@ -116,6 +125,36 @@ class NumpyCounter:
         starts = np.unique(spread_evenly(n_windows, pattern.nnz - n_entries)).tolist()
         found = [np.unique(pattern.indices[start : start + n_entries]).size for start in starts]
         return sum(found), len(found)
+
+    def walks(self, pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[int, int]]:
+        """See `Counter`."""
+        starts = [(w + 1) * (pattern.n_rows - 1) // (n_walks + 1) for w in range(n_walks if pattern.n_rows else 0)]
+        walked = [_walked(pattern, start, sizes[-1]) for start in starts]
+        return [
+            (sum(len(set(columns[:size])) for columns in walked), sum(len(columns[:size]) for columns in walked))
+            for size in sizes
+        ]
+
+
+def _walked(pattern: Pattern, start: int, n_entries: int) -> list[int]:
+    """Columns of the first entries that a walk from row `start` reads."""
+    columns: list[int] = []
+    met: set[int] = set()
+    waiting: deque[int] = deque()
+    for first in itertools.chain(range(start, pattern.n_rows), range(start)):
+        if first not in met:
+            met.add(first)
+            waiting.append(first)
+        while waiting:
+            row = waiting.popleft()
+            read = pattern.indices[pattern.indptr[row] : pattern.indptr[row + 1]].tolist()
+            columns += read
+            if len(columns) >= n_entries:
+                return columns[:n_entries]
+            new = [column for column in dict.fromkeys(read) if column < pattern.n_rows and column not in met]
+            met.update(new)
+            waiting.extend(new)
+    return columns
 
 
 NUMPY: Final = NumpyCounter()

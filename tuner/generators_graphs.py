@@ -1,4 +1,4 @@
-"""Patterns of graphs: heavy tails, recursive matrices, small worlds, communities, uniform noise."""
+"""Patterns of graphs: heavy tails, recursive matrices, small worlds, communities, batches, uniform noise."""
 
 from __future__ import annotations
 
@@ -74,6 +74,49 @@ def community(rng: np.random.Generator, nnz: int) -> Coordinates:
     cols[outside] = drawn_by_rank(rng, n, int(outside.sum()), rng.uniform(0.0, 0.8))
     order = shuffled(rng, n, float(rng.choice([0.0, 0.0, 0.1, 1.0])))
     return Coordinates.of((n, n), (order[rows], order[np.minimum(cols, n - 1)]))
+
+
+def batch(rng: np.random.Generator, nnz: int) -> Coordinates:
+    """Many small graphs side by side, as graph classifiers read them: cliques that share a hub, random ones, rings."""
+    kind, typical, spread = int(rng.integers(3)), 2.0 ** rng.uniform(3.0, 7.0), rng.uniform(0.0, 0.6)
+    density, with_loops = 10.0 ** rng.uniform(-1.3, -0.1), rng.random() < 0.4
+    rows: list[Ints] = []
+    cols: list[Ints] = []
+    found = n = 0
+    while found < nnz:
+        size = max(2, int(typical * rng.lognormal(0.0, spread)))
+        own, other = (
+            _cliques(rng, size) if kind == 0 else _pairs(rng, size, density) if kind == 1 else _rings(rng, size)
+        )
+        rows += [own + n, other + n]
+        cols += [other + n, own + n]
+        found += 2 * own.size + with_loops * size
+        n += size
+    loops = np.arange(n if with_loops else 0)
+    return Coordinates.of((n, n), (np.concatenate((*rows, loops)), np.concatenate((*cols, loops))))
+
+
+def _cliques(rng: np.random.Generator, size: int) -> tuple[Ints, Ints]:
+    """An ego network: one to five groups that know each other, and one member whom all know."""
+    group = rng.integers(0, rng.integers(1, 6), size)
+    own, other = np.triu_indices(size, 1)
+    known = (group[own] == group[other]) | (own == 0)
+    return own[known], other[known]
+
+
+def _pairs(rng: np.random.Generator, size: int, density: float) -> tuple[Ints, Ints]:
+    """Erdos and Renyi 1959: every pair alike."""
+    own, other = np.triu_indices(size, 1)
+    known = rng.random(own.size) < density
+    return own[known], other[known]
+
+
+def _rings(rng: np.random.Generator, size: int) -> tuple[Ints, Ints]:
+    """A molecule: a tree of short reach, a few rings."""
+    children = np.arange(1, size)
+    parents = children - 1 - np.minimum(children - 1, rng.geometric(0.6, size - 1) - 1)
+    ends = np.arange(5, size)[rng.random(max(0, size - 5)) < 0.1]
+    return np.concatenate((children, ends)), np.concatenate((parents, ends - 5))
 
 
 def uniform(rng: np.random.Generator, nnz: int) -> Coordinates:

@@ -1,4 +1,4 @@
-"""Patterns of data tables and optimisation: bipartite, arrow, KKT, staircase constraints, hypersparse."""
+"""Patterns of data tables and optimisation: bipartite, arrow, KKT, control, staircase constraints, hypersparse."""
 
 from __future__ import annotations
 
@@ -61,6 +61,76 @@ def kkt(rng: np.random.Generator, nnz: int) -> Coordinates:
     corner = np.arange(m) if rng.random() < 0.5 else np.zeros(0, np.int64)
     rows = np.concatenate((h_rows[inside], n + a_rows, a_cols, n + corner))
     cols = np.concatenate((h_cols[inside], a_cols, n + a_rows, n + corner))
+    return Coordinates.of((n + m, n + m), (rows, cols))
+
+
+def _dynamics(rng: np.random.Generator, nnz: int) -> Coordinates:
+    """Constraints of stages in a chain: x[t+1] = A x[t] + B u[t], A dense or diagonal; or differences of order k."""
+    if rng.random() < 0.3:
+        order = int(rng.integers(1, 6))
+        n = max(order + 2, nnz // (order + 1))
+        rows = np.repeat(np.arange(n - order), order + 1)
+        return Coordinates.of((n - order, n), (rows, rows + np.tile(np.arange(order + 1), n - order)))
+    n_states, n_controls = int(rng.integers(1, 9)), int(rng.integers(1, 5))
+    is_dense = rng.random() < 0.5
+    state, other = np.divmod(np.arange(n_states * n_states), n_states)
+    kept = np.flatnonzero(is_dense | (state == other) | (state + 1 == other))
+    inner_rows = np.concatenate((state[kept], np.arange(n_states), np.repeat(np.arange(n_states), n_controls)))
+    at_controls = n_states + np.tile(np.arange(n_controls), n_states)
+    width = n_states + n_controls
+    inner_cols = np.concatenate((other[kept], width + np.arange(n_states), at_controls))
+    n_stages = max(2, nnz // inner_rows.size)
+    stage = np.arange(n_stages)[:, None]
+    rows, cols = (stage * n_states + inner_rows).ravel(), (stage * width + inner_cols).ravel()
+    shape = (n_stages * n_states, n_stages * width + n_states)
+    if rng.random() < 0.4:  # all states first, then all controls
+        place = np.arange(shape[1])
+        stage_of, inner = np.divmod(place, width)
+        n_all = (n_stages + 1) * n_states
+        cols = np.where(
+            inner < n_states, stage_of * n_states + inner, n_all + stage_of * n_controls + inner - n_states
+        )[cols]
+    return Coordinates.of(shape, (rows, cols))
+
+
+def _state_equation(rng: np.random.Generator, nnz: int) -> Coordinates:
+    """Constraints of an equation on a grid: a stencil of the states, controls everywhere or on the border."""
+    is_box, everywhere = rng.random() < 0.3, rng.random() < 0.5
+    offsets = [(i, k) for i in (-1, 0, 1) for k in (-1, 0, 1) if is_box or abs(i) + abs(k) <= 1]
+    n_points = max(9, nnz // (len(offsets) + everywhere))
+    side = max(3, int(np.sqrt(n_points * 2.0 ** rng.uniform(-1.5, 1.5))))
+    sides = (side, max(3, n_points // side))
+    n = sides[0] * sides[1]
+    i, k = np.divmod(np.arange(n), sides[1])
+    rows, cols = [], []
+    for down, across in offsets:
+        inside = (i + down >= 0) & (i + down < sides[0]) & (k + across >= 0) & (k + across < sides[1])
+        rows.append(np.flatnonzero(inside))
+        cols.append(((i + down) * sides[1] + k + across)[inside])
+    on_border = np.flatnonzero((i == 0) | (i == sides[0] - 1) | (k == 0) | (k == sides[1] - 1))
+    controlled = np.arange(n) if everywhere else on_border
+    rows.append(controlled)
+    cols.append(n + np.arange(controlled.size))
+    return Coordinates.of((n, n + controlled.size), (np.concatenate(rows), np.concatenate(cols)))
+
+
+def control(rng: np.random.Generator, nnz: int) -> Coordinates:
+    """Optimal control: constraints of a chain of stages or of a grid, or the KKT system of them.
+
+    Its Hessian is diagonal, or couples neighbours, or knows some of the variables only.
+    """
+    is_system = rng.random() < 0.7
+    make = _dynamics if rng.random() < 0.5 else _state_equation
+    found = make(rng, int(nnz / rng.uniform(2.1, 3.0)) if is_system else nnz)
+    if not is_system:
+        return found
+    (m, n), (a_rows, a_cols) = found.shape, found.indices
+    kind = int(rng.integers(3))
+    known = np.flatnonzero(rng.random(n) < 0.5) if kind == 2 else np.arange(n)
+    near = np.arange(n - 1) if kind == 1 else np.zeros(0, np.int64)
+    corner = np.arange(m) if rng.random() < 0.3 else np.zeros(0, np.int64)
+    rows = np.concatenate((known, near, near + 1, n + a_rows, a_cols, n + corner))
+    cols = np.concatenate((known, near + 1, near, a_cols, n + a_rows, n + corner))
     return Coordinates.of((n + m, n + m), (rows, cols))
 
 

@@ -34,6 +34,8 @@ N_PROPOSED: Final = 10
 """WACO measures the ten best predicted (§5.1)."""
 PER_FORMAT: Final = 4
 """Of those, at most so many of one format: errors of a model are shared by schedules that are nearly the same."""
+DEAR_ORDER: Final = "rcm"
+"""At most half of those have rows in this order: it takes as long as many products, and is not taken unmeasured."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,10 @@ class LearnedModel:
         *,
         per_format: int = PER_FORMAT,
     ) -> list[Proposal]:
-        """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first."""
+        """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first.
+
+        At most `per_format` of one format, and half of them with rows in DEAR_ORDER.
+        """
         costs = self.scorer.on(features)
         anchor, behind = self._anchor_cost(costs), self._behind(problem)
 
@@ -140,14 +145,17 @@ class LearnedModel:
         found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=16 * n, beam=16 * n)
         chosen: list[Proposal] = []
         of_format: dict[object, int] = {}
+        n_dear = 0
         for node, cost in zip(found.ids.tolist(), found.costs.tolist(), strict=True):
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
             if schedule is None or not suits(problem, schedule) or supports(problem.operation, schedule) is not None:
                 continue
-            if of_format.get(schedule.format, 0) < per_format:
+            is_dear = schedule.format.rows == DEAR_ORDER
+            if of_format.get(schedule.format, 0) < per_format and n_dear + is_dear <= max(1, n // 2):
                 of_format[schedule.format] = of_format.get(schedule.format, 0) + 1
+                n_dear += is_dear
                 chosen.append(Proposal(schedule, behind * self._ratio(cost, anchor)))
         return chosen
 

@@ -2,9 +2,10 @@
 
 Matrices: extents, spread of the row lengths, longest row, what `statistics` samples (column gaps, diagonals, block
 fills, cells of slices), how soon columns come back, whether rows in turn share their columns: O(rows), about a
-millisecond. For wide products also how soon they would come back with rows by their first column: O(nonzeros), less
-than a product. Tensors of order 3: `pattern_vector`, O(nonzeros). Of the machine: its caches, as far as the same
-schedule is faster or slower over the default kernel for them.
+millisecond. For wide products also how soon they would come back with rows by their first column, O(nonzeros), less
+than a product, and with rows as breadth-first walks meet them, a sample. Tensors of order 3: `pattern_vector`,
+O(nonzeros). Of the machine: its caches, as far as the same schedule is faster or slower over the default kernel for
+them.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.counts import NUMPY, Counter
 from autosparse.tuner.pattern_vector import sampled_facts, sizes, spread, tensor_vector
-from autosparse.tuner.statistics import Locality, pattern_facts, shares_in_order
+from autosparse.tuner.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
 from numpy.typing import NDArray
 
 from autosparse.pattern import Pattern, TensorPattern
 from autosparse.target import Target
 
-SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 74, 3: 45}
+SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 77, 3: 45}
 """Numbers in a sketch, by dimension."""
 MOST_ROWS: Final = 1 << 14
 """Rows, about, whose lengths are sorted."""
@@ -48,10 +49,10 @@ def sketch(
     step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
     shares = [_small(locality.distinct_share(n)) if pattern.nnz else 0.0 for n in REUSED_WITHIN]
-    ordered = [0.0] * len(REUSED_WITHIN)
+    ordered = [0.0] * (2 * len(REUSED_WITHIN))
     if is_wide and pattern.nnz:
-        in_order = shares_in_order(pattern, REUSED_WITHIN)
-        ordered = [_small(share) - before for share, before in zip(in_order, shares, strict=True)]
+        in_order = (*shares_in_order(pattern, REUSED_WITHIN), *shares_of_walks(pattern, REUSED_WITHIN, counter))
+        ordered = [_small(share) - before for share, before in zip(in_order, shares * 2, strict=True)]
     numbers = [
         *sizes(pattern.n_rows, pattern.n_cols, pattern.nnz),
         *spread(lengths, int(lengths.sum())),

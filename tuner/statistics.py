@@ -132,6 +132,15 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
     return [float(share) for share in np.mean(found, axis=0)]
 
 
+def shares_of_walks(pattern: Pattern, sizes: Sequence[int], counter: Counter = NUMPY) -> list[float]:
+    """`Locality.distinct_share` of each size (ascending) with rows as breadth-first walks meet them.
+
+    What reverse Cuthill-McKee does to an order, which makes such a walk of all rows. O(largest size).
+    """
+    found = counter.walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
+    return [n_columns / n_entries if n_entries else 1.0 for n_columns, n_entries in found]
+
+
 def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
     """Of columns below n_cols."""
     if n_cols > MAX_MARKS:

@@ -19,6 +19,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="of these, sddmm32,sddmm256,mttkrp16"
     )
+    parser.add_argument("--families", default="", metavar="NAME,NAME", help="patterns of these generated families only")
     parser.add_argument("--seconds", type=read_seconds, default=float("inf"), metavar="S", help="stop after so long")
     parser.add_argument("--patterns", type=at_least(1), metavar="N", help="stop after so many patterns")
     parser.add_argument("--schedules", type=at_least(1), default=64, metavar="N", help="schedules of each pattern (64)")
@@ -42,17 +43,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Collect until time or patterns end, or merge."""
     from autosparse.tuner.collect.operations import OPS
+    from autosparse.tuner.generators import FAMILIES
 
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     unknown = [name for name in ops if name not in OPS]
     if unknown or not ops:
         raise CommandError(f"no such operation: {', '.join(unknown) or 'none named'}", cure=f"some of {', '.join(OPS)}")
+    families = _families(arguments)
+    unknown = [name for name in families if name not in FAMILIES]
+    if unknown:
+        raise CommandError(f"no such family: {', '.join(unknown)}", cure=f"some of {', '.join(FAMILIES)}")
     if arguments.matrices is not None and not arguments.matrices.is_dir():
         raise CommandError(f"there is no folder {str(arguments.matrices)!r}", cure="a folder of .npz files, or none")
     if arguments.merge is not None:
         return _merge(arguments.out, arguments.merge, ops)
     with chosen_options(arguments):
         return _collect(arguments, [OPS[name] for name in ops])
+
+
+def _families(arguments: argparse.Namespace) -> list[str]:
+    return [name.strip() for name in arguments.families.split(",") if name.strip()]
 
 
 def _merge(source: Path, target: Path, ops: list[str]) -> int:
@@ -86,7 +96,9 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     progress = log.progress_line()
     n_times = 0
     dims, folder = {op.n_dims for op in ops}, arguments.matrices
-    stream = recipes_in_turn(folder, dims, seed=arguments.seed, min_nnz=arguments.min_nnz)
+    stream = recipes_in_turn(
+        folder, dims, seed=arguments.seed, min_nnz=arguments.min_nnz, families=_families(arguments)
+    )
     for step in collector.run(stream):
         n_times += step.n_times
         left = show.seconds(step.left_s) if step.left_s < float("inf") else "as long as you let it"

@@ -44,6 +44,10 @@ class RuntimeCounter:
         """Of columns in windows of entries."""
         return native.distinct(pattern, n_entries, n_windows)
 
+    def walks(self, pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[int, int]]:
+        """Of columns of breadth-first walks."""
+        return native.walks(pattern, sizes, n_walks)
+
 
 def _kept(pattern: Pattern, key: Hashable, count: Callable[[], T]) -> T:
     """What `count` gives, kept with the pattern; threads may count twice."""

@@ -175,6 +175,13 @@ def test_streams_of_several_orders_take_turns_and_each_stays_what_it_is(folder):
     assert [next(alone) for _ in range(10)] == first(folder, 10)
 
 
+def test_stream_of_some_families_holds_no_others_and_nothing_real(folder):
+    found = list(itertools.islice(recipes_in_turn(folder, [2, 3], seed=0, families=("batch", "control")), 20))
+    assert {one.source for one in found} == {"batch", "control"}
+    assert {one.kind for one in found} == {"generated"}
+    assert list(recipes_in_turn(folder, [3], seed=0, families=("batch",))) == []
+
+
 def test_made_patterns_belong_to_the_group_of_their_origin(folder):
     groups = {one.name: one.group for one in real_files(folder)}
     made = [one for one in first(folder, 60) if one.kind in ("resized", "repeated")]

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse
 from autosparse._native.packing import reason_unfit
 from autosparse._native.waconet import PredictorWeights
-from autosparse.tuner import space
+from autosparse.tuner import space, spaces
 from autosparse.tuner.generators import generate
 from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.joint_space import JointSpace
@@ -207,6 +207,34 @@ def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
     # half precision of the embeddings in the graph moves costs a little
     assert ratios[0] <= min(model.ratios(features, fitting)) * 1.05
     assert model.ratios(features, [model.scale.anchor])[0] == pytest.approx(1.0)
+
+
+class Preferring:
+    """A scorer that gives each node of the graph the same cost whatever the pattern."""
+
+    def __init__(self, costs):
+        self.costs = costs
+
+    def programs(self, rows, embeddings=None):
+        return rows
+
+    def on(self, features):
+        return lambda programs, ids: self.costs[[0] if ids is None else ids]
+
+
+def test_at_most_half_of_the_proposals_have_rows_in_the_dear_order(tmp_path):
+    """Where a model expects most of reverse Cuthill-McKee, estimates, which do not take it, have others to choose."""
+    model = write_model_folder(tmp_path)
+    problem = problem_of(generate("mesh", nnz=400_000, seed=1).to_pattern(), 256)
+    everything = spaces.everything(problem, _native.supports)
+    dear = [one for one in everything if one.format.rows == "rcm"][:20]
+    others = [one for one in everything if one.format.rows != "rcm"]
+    assert len(dear) == 20
+    model = dataclasses.replace(model, scorer=Preferring(np.arange(len(model.graph), dtype=np.float32)))
+    model._decoded.update(enumerate([*dear, *others][: len(model.graph)]))
+    features = np.zeros(0, np.float32)
+    proposals = model.propose(problem, features, _native.supports, 10, per_format=10)
+    assert [one.schedule.format.rows == "rcm" for one in proposals] == [True] * 5 + [False] * 5
 
 
 def test_more_than_the_proposals_are_named_and_what_has_no_code_is_not_predicted(tmp_path):

@@ -96,3 +96,15 @@ def test_numbers_that_do_not_fit_are_left_to_numpy():
     full = Pattern(3 * 2**20, 2**62, indptr, np.full(2**20, 2**61))
     assert counts.sample(full, 6144, len(BLOCK_SIZES)) is None
     assert RuntimeCounter().sample(full, 6144).n_entries == NUMPY.sample(full, 6144).n_entries
+
+
+@settings(max_examples=60)
+@given(pattern=patterns(), sizes=st.sampled_from([(1,), (3, 7), (2, 500, 8192)]), n_walks=st.integers(1, 5))
+def test_walks_are_those_of_python(pattern, sizes, n_walks):
+    assert RuntimeCounter().walks(pattern, sizes, n_walks) == NUMPY.walks(pattern, sizes, n_walks)
+
+
+@pytest.mark.parametrize("family", [*FAMILIES, "batch", "control"])
+def test_walks_over_generated_patterns_are_those_of_python(family):
+    pattern = generate(family, nnz=30_000, seed=3).to_pattern()
+    assert RuntimeCounter().walks(pattern, (256, 1024, 8192), 4) == NUMPY.walks(pattern, (256, 1024, 8192), 4)

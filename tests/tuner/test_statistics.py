@@ -9,7 +9,7 @@ import pytest
 from autosparse.tuner import counts
 from autosparse.tuner.counts import BLOCK_SIZES, MAX_DIAGONAL_CELLS, PANEL
 from autosparse.tuner.generators import generate
-from autosparse.tuner.statistics import Locality, pattern_facts, shares_in_order
+from autosparse.tuner.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
 
 from autosparse.pattern import Pattern
 
@@ -76,3 +76,22 @@ def test_shares_in_order_of_the_smallest_patterns(rows):
     found = shares_in_order(Pattern(len(rows), 5, indptr, beyond), (256, 8192))
     distinct = len(set(indices.tolist()))
     assert found == [distinct / len(indices)] * 2 if len(indices) else found == [1.0] * 2
+
+
+def test_walks_find_again_what_is_near_in_any_order():
+    """A band whose rows and columns were permuted alike, as reverse Cuthill-McKee may undo it."""
+    n, reach, sizes = 8_000, 3, (256, 1024, 8192)
+    columns = np.clip(np.arange(n)[:, None] + np.arange(-reach, reach + 1), 0, n - 1)
+    indptr = np.arange(0, columns.size + 1, columns.shape[1])
+    order = np.random.default_rng(0).permutation(n)
+    place = np.argsort(order)
+    shuffled = Pattern(n, n, indptr, place[columns[order]].ravel())
+    wanted = [Locality(Pattern(n, n, indptr, columns.ravel())).distinct_share(size) for size in sizes]
+    np.testing.assert_allclose(shares_of_walks(shuffled, sizes), wanted, atol=0.05)
+    assert Locality(shuffled).distinct_share(1024) > 0.9
+
+
+def test_walks_go_on_where_nothing_more_can_be_reached():
+    found = shares_of_walks(Pattern(6, 2, np.array([0, 0, 1, 1, 2, 3, 3]), np.array([1, 1, 1])), (2, 256))
+    assert found == [1 / 2, 1 / 3]
+    assert shares_of_walks(Pattern(0, 5, np.zeros(1, np.int64), np.zeros(0, np.int64)), (256,)) == [1.0]

@@ -127,18 +127,21 @@ def _real_file(path: Path, row: Mapping[str, str] | None) -> RealFile:
     return RealFile(path.name, row.get("group") or path.stem, int(row["nnz"]), n_dims)
 
 
-def recipes(folder: Path | None, *, n_dims: int, seed: int, min_nnz: int = MIN_REAL_NNZ) -> Iterator[Recipe]:
-    """Endless: real patterns, patterns made of them and generated ones in turn; the same for the same folder and seed.
+def recipes(
+    folder: Path | None, *, n_dims: int, seed: int, min_nnz: int = MIN_REAL_NNZ, families: Sequence[str] = ()
+) -> Iterator[Recipe]:
+    """Endless: real patterns, patterns made of them and generated ones in turn; the same for the same arguments.
 
-    Real ones have at least `min_nnz` nonzeros; once every one was named, the made ones go on alone.
+    Real ones have at least `min_nnz` nonzeros; once every one was named, the made ones go on alone. With `families`
+    generated ones of those only; none when they are all of another number of dimensions.
     """
     rng = np.random.default_rng([seed, n_dims])
-    files = [one for one in real_files(folder) if one.n_dims == n_dims] if folder else []
+    files = [one for one in real_files(folder) if one.n_dims == n_dims] if folder and not families else []
     waiting = [one for one in files if min_nnz <= one.nnz <= MAX_NNZ]
     waiting = [waiting[at] for at in rng.permutation(len(waiting))]
-    families = [row.name for row in FAMILIES.values() if row.n_dims == n_dims]
+    generated = [row.name for row in FAMILIES.values() if row.n_dims == n_dims and row.name in (families or FAMILIES)]
     turns: list[str] = []
-    while True:
+    while generated:
         if waiting:
             one = waiting.pop()
             yield Recipe(kind="real", source=one.name, group=one.group, n_dims=n_dims)
@@ -146,15 +149,19 @@ def recipes(folder: Path | None, *, n_dims: int, seed: int, min_nnz: int = MIN_R
             yield _made_of(files, rng)
         # Every family once before one has its second turn: short collections know all of them.
         if not turns:
-            turns = [families[at] for at in rng.permutation(len(families))]
+            turns = [generated[at] for at in rng.permutation(len(generated))]
         yield _generated(turns.pop(), n_dims, rng)
 
 
 def recipes_in_turn(
-    folder: Path | None, dims: Iterable[int], *, seed: int, min_nnz: int = MIN_REAL_NNZ
+    folder: Path | None, dims: Iterable[int], *, seed: int, min_nnz: int = MIN_REAL_NNZ, families: Sequence[str] = ()
 ) -> Iterator[Recipe]:
-    """Endless: `recipes` of each number of dimensions in `dims`, in turn."""
-    streams = [recipes(folder, n_dims=n_dims, seed=seed, min_nnz=min_nnz) for n_dims in sorted(set(dims))]
+    """Endless: `recipes` of each number of dimensions in `dims`, in turn; without any where `families` have none."""
+    known = {row.n_dims for row in FAMILIES.values() if row.name in (families or FAMILIES)}
+    streams = [
+        recipes(folder, n_dims=n_dims, seed=seed, min_nnz=min_nnz, families=families)
+        for n_dims in sorted(known.intersection(dims))
+    ]
     for turn in itertools.cycle(streams):
         yield next(turn)
 
