@@ -53,6 +53,13 @@ def run(arguments: argparse.Namespace) -> int:
     unknown = [name for name in families if name not in FAMILIES]
     if unknown:
         raise CommandError(f"no such family: {', '.join(unknown)}", cure=f"some of {', '.join(FAMILIES)}")
+    n_dims = {FAMILIES[name].n_dims for name in families or FAMILIES}
+    without = [name for name in ops if OPS[name].n_dims not in n_dims]
+    if without:
+        needed = OPS[without[0]].n_dims
+        fitting = [name for name, row in FAMILIES.items() if row.n_dims == needed]
+        what = f"patterns of {', '.join(families)} have {n_dims.pop()} dimensions, {without[0]} needs {needed}"
+        raise CommandError(what, cure=f"other operations, or some of {', '.join(fitting)} too")
     if arguments.matrices is not None and not arguments.matrices.is_dir():
         raise CommandError(f"there is no folder {str(arguments.matrices)!r}", cure="a folder of .npz files, or none")
     if arguments.merge is not None:

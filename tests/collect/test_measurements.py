@@ -379,7 +379,16 @@ def test_command_collects_matrices_and_tensors_in_turn(tmp_path, capsys):
     assert capsys.readouterr().out.startswith("0 new times")
 
 
-@pytest.mark.parametrize("bad", [["--ops", "nonsense"], ["--ops", ","], ["--matrices", "/no/such/folder"]])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        ["--ops", "nonsense"],
+        ["--ops", ","],
+        ["--matrices", "/no/such/folder"],
+        ["--families", "batch,nonsense"],
+        ["--families", "batch", "--ops", "spmv,mttkrp16"],
+    ],
+)
 def test_command_refuses_what_it_cannot_do(tmp_path, bad, capsys):
     assert cli.main(["collect", "--out", str(tmp_path), *bad]) == 1
     assert "Cure" in capsys.readouterr().err
