@@ -142,7 +142,8 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
     done = {record["key"]: record for record in results.cases()}
     with tempfile.TemporaryDirectory(prefix="autosparse-tiers-cache-") as kernels:
-        set_options(threads=args.threads, effort="measure", cache_dir=kernels, models=args.models)
+        # Unasked tuning would replace the default kernel while it is timed.
+        set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=kernels, models=args.models)
         results.append({"kind": "run", "protocol": asdict(protocol), "arguments": sys.argv[1:], **machine_facts()})
         for key, case in waiting(args, operations, done):
             record = measure_case(case, list(filter(None, args.peers.split(","))), protocol)

@@ -39,6 +39,8 @@ N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
 MOST_TRIED: Final = 2
 """Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
+MOST_REFUSED: Final = 4
+"""Formats that may turn out not to hold the operand before an estimate keeps the default kernel."""
 CLOSE: Final = 1.05
 """Times the champion's time: who is not slower may have been unlucky."""
 UNKNOWN_EXCESS: Final = 0.5
@@ -121,8 +123,13 @@ class Search:
         return self.queue.best_ratio()
 
     def _take_estimate(self) -> Steps:
-        """The best predicted schedule, unmeasured, when the model is sure enough."""
-        for schedule in itertools.islice(filter(self._is_believed, self.queue), 3):
+        """The best predicted schedule that fits, unmeasured, when the model is sure enough."""
+        for schedule in filter(self._is_believed, self.queue):
+            refused = {trial.schedule.format for trial in self.trials if trial.schedule is not None}
+            if len(refused) == MOST_REFUSED:
+                return
+            if schedule.format in refused:
+                continue
             trial = self._enter(schedule)
             self._unbuilt = [trial]
             yield from self._prepare([trial])

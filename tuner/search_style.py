@@ -19,7 +19,7 @@ class SearchStyle:
     heat: int = 4  # candidates raced at once
     n_neighbours: int = 8  # tried at the end: of the champion, or
     n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
-    n_rematches: int = 3  # of the fastest with the champion, at last
+    n_rematches: int = 5  # of the fastest with the champion, at last
     takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
     rule: RaceRule = field(default_factory=RaceRule)

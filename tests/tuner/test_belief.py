@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 import pytest
 from autosparse.tuner import space, tune
 from autosparse.tuner.model import Proposal
+from autosparse.tuner.search import MOST_REFUSED
 
 from autosparse.config import Effort
 from autosparse.schedule import SuperSchedule
-from tests.tuner.fakes import FakeClock, FakeFactory
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
 from tests.tuner.test_tuner_search import FlatModel, any_schedule, few_schedules, make_problem, make_search
 
 
@@ -46,14 +48,15 @@ class Named:
     [
         ("matmul", 1, "", 0, 0.89, True),
         ("matmul", 1, "", 0, 0.91, False),
-        ("matmul", 32, "", 32, 0.84, True),
-        ("matmul", 32, "", 32, 0.86, False),
+        ("matmul", 32, "", 32, 0.89, True),
+        ("matmul", 32, "", 32, 0.91, False),
         ("matmul", 128, "first", 32, 0.89, True),
         ("matmul", 256, "first", space.WHOLE_ROW, 0.89, True),
         ("matmul", 256, "first", space.WHOLE_ROW, 0.91, False),
         ("matmul", 256, "rcm", space.WHOLE_ROW, 0.5, False),
-        ("sddmm", 32, "first", space.WHOLE_ROW, 0.86, True),
-        ("sddmm", 32, "", 32, 0.88, False),
+        ("sddmm", 32, "first", space.WHOLE_ROW, 0.91, True),
+        ("sddmm", 32, "", 32, 0.93, False),
+        ("sddmm", 256, "first", space.WHOLE_ROW, 0.91, True),
     ],
 )
 def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
@@ -101,3 +104,26 @@ def test_of_sampled_products_nothing_is_taken_unmeasured() -> None:
     search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.5))
     assert tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock).is_default
     assert search.best_predicted_ratio() == 0.5
+
+
+def test_estimate_goes_on_with_other_formats_where_some_do_not_fit() -> None:
+    """Schedules of a format that was refused are refused, too; after a few formats the default kernel stays."""
+    problem = make_problem()
+    by_format: dict[object, list[SuperSchedule]] = {}
+    for one in space.candidates(problem, any_schedule):
+        by_format.setdefault(one.format, []).append(one)
+    several = [group[:4] for group in by_format.values() if len(group) >= 4 and not group[0].format.is_csr]
+    assert len(several) > MOST_REFUSED
+    proposals = [Proposal(one, 0.5 + 0.001 * at) for at, one in enumerate(itertools.chain.from_iterable(several))]
+    for n_refused, taken in ((0, 0), (2, 2), (MOST_REFUSED - 1, MOST_REFUSED - 1), (MOST_REFUSED, None)):
+        unfit = {group[0].format for group in several[:n_refused]}
+
+        def refuse(trial: FakeTrial, unfit: set[object] = unfit) -> None:
+            trial.pack_fails = trial.schedule is not None and trial.schedule.format in unfit
+
+        factory = FakeFactory(FakeClock(), lambda one: 1e-3, change=refuse)
+        search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.99))
+        search.propose = Named(proposals)
+        plan = tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock)
+        assert plan.schedule == (several[taken][0] if taken is not None else None)
+        assert len([trial for trial in factory.made if trial.schedule is not None]) == min(n_refused + 1, MOST_REFUSED)
