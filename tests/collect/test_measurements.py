@@ -20,6 +20,7 @@ from autosparse.tuner.collect.recipes import Recipe, is_held_out
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
 from autosparse.tuner.coordinates import Coordinates
 from autosparse.tuner.generators import generate
+from autosparse.tuner.learned_scale import DEFAULT_LIKE
 from autosparse.tuner.model import TrafficModel
 from autosparse.tuner.models import statistics_model
 from autosparse.tuner.statistics import pattern_facts
@@ -214,9 +215,9 @@ def test_draws_are_distinct_supported_and_seeded(op):
     problem = problem_of(op)
     model = statistics_model(problem)
 
-    def draw(seed):
+    def draw(seed, n=48):
         rng = np.random.default_rng(seed)
-        return first_draw(problem, _native.supports, model, rng=rng, shares=Shares.of(48))
+        return first_draw(problem, _native.supports, model, rng=rng, shares=Shares.of(n))
 
     drawn = draw(0)
     assert len(set(drawn)) == len(drawn)
@@ -224,6 +225,8 @@ def test_draws_are_distinct_supported_and_seeded(op):
     assert all(_native.supports(op.operation, one) is None for one in drawn)
     assert drawn == draw(0)
     assert drawn != draw(1)
+    assert all(any(str(one.format) in DEFAULT_LIKE for one in draw(2, n)) for n in (1, 8))  # however few
+    assert len(draw(2, 1)) <= 5
     near = neighbourhood(problem, _native.supports, drawn[:3], drawn, n=8, rng=np.random.default_rng(0))
     assert len(near) == 8
     assert not set(near) & set(drawn)

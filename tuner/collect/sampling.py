@@ -92,12 +92,12 @@ def _favourites(
     chosen: list[SuperSchedule] = []
     seen: dict[object, int] = {}
     for at in order.tolist():
+        if len(chosen) == n:
+            break
         fmt = whole[at].format
         if seen.get(fmt, 0) < max(2, n // 4):
             seen[fmt] = seen.get(fmt, 0) + 1
             chosen.append(whole[at])
-        if len(chosen) == n:
-            break
     return chosen
 
 
