@@ -1,0 +1,3 @@
+"""The asymptotic scheduler: products of many sparse tensors from index notation (docs/adr/0034)."""
+
+from __future__ import annotations

@@ -1,0 +1,103 @@
+"""The online choice: which program of the frontier runs on the operands at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse.asymptotic.candidates import Candidate, Candidates, candidates, name_of
+from autosparse.asymptotic.cin.nodes import Access, reads
+from autosparse.asymptotic.estimate import Estimator
+from autosparse.asymptotic.lower.emit import Plan
+from autosparse.asymptotic.operands import Dense, Operand, Sparse
+from autosparse.asymptotic.subscripts import Subscripts
+
+TRANSPOSED: Final = 8.0
+"""Price of bringing one entry into another order, in tasks."""
+ADDED_AFTERWARDS: Final = 20.0
+"""Price of sorting one entry of an output that no loop order keeps in order."""
+SEARCHED: Final = 4.0
+"""Price of a search in a compressed level."""
+MOST_DENSE_LEVEL: Final = 8
+"""A first level is dense when its extent is at most so many times the entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The plans of the frontier with their estimated costs, the best first."""
+
+    found: Candidates
+    plans: tuple[tuple[float, Plan, Candidate], ...]
+
+    @property
+    def plan(self) -> Plan:
+        """What runs."""
+        return self.plans[0][1]
+
+
+def choose(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Choice:
+    """Frontier programs of `operands` (two or more, indices as in the prepared operands), cheapest first."""
+    inputs = tuple(operand.indices for operand in operands)
+    sparse = tuple(isinstance(operand, Sparse) for operand in operands)
+    found = candidates(inputs, subscripts.output, sparse)
+    named = {name_of(n): operand for n, operand in enumerate(operands)}
+    patterns = {name: operand for name, operand in named.items() if isinstance(operand, Sparse)}
+    indices = found.kernel.indices
+    estimator = Estimator(found.sets, patterns, [subscripts.extents[index] for index in indices])
+    priced = []
+    for candidate in found.members:
+        plan = Plan(
+            candidate.program, candidate.steps, Access("R", tuple(subscripts.output)), is_dense_output,
+            tuple(patterns), tuple(access for access in reads(found.kernel.statement) if access.tensor not in patterns),
+            "".join(indices), frozenset(),
+        )  # fmt: skip
+        plan = _with_levels(plan, patterns)
+        priced.append((_price(plan, candidate, patterns, estimator), plan, candidate))
+    priced.sort(key=lambda row: (row[0], str(row[1].program)))
+    return Choice(found, tuple(priced))
+
+
+def _with_levels(plan: Plan, patterns: dict[str, Sparse]) -> Plan:
+    """`plan` with dense first levels where they are located and not much larger than the entries."""
+    dense = set()
+    for name, order in plan.orders().items():
+        operand = patterns[name]
+        extent = operand.shape[operand.indices.index(order[0])]
+        if len(order) > 1 and plan.protocol(name, order[0]) == "l" and extent <= MOST_DENSE_LEVEL * operand.nnz + 1024:
+            dense.add(name)
+    return Plan(
+        plan.program, plan.steps, plan.output, plan.is_dense_output, plan.sparse, plan.dense, plan.indices,
+        frozenset(dense),
+    )  # fmt: skip
+
+
+def _price(plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estimator: Estimator) -> float:
+    """Tasks, and what the asymptotic model calls free: copies in other orders, searches, entries sorted afterwards."""
+    tasks = estimator.cost(candidate.cost)
+    price = tasks
+    for name, order in plan.orders().items():
+        operand = patterns[name]
+        if operand.sorted_by != order:
+            price += TRANSPOSED * operand.nnz
+        searched = sum(plan.protocol(name, index) == "l" for index in order) - (name in plan.dense_levels)
+        price += SEARCHED * searched * tasks / max(1, len(candidate.steps))
+    if plan.output_kind == "entries":
+        price += ADDED_AFTERWARDS * tasks
+    elif plan.output_kind != "dense" and plan.output_order() != "".join(plan.output.indices):
+        price += TRANSPOSED * tasks / 4
+    return price
+
+
+def is_computable(operands: Sequence[Operand]) -> bool:
+    """Whether a kernel can be made: two to four operands of one numeric type, some sparse with entries."""
+    from autosparse.asymptotic.lower.emit import C_TYPES
+
+    types = {operand.values.dtype if isinstance(operand, Sparse) else operand.array.dtype for operand in operands}
+    return (
+        2 <= len(operands) <= 4
+        and len(types) == 1
+        and types.pop().name in C_TYPES
+        and any(isinstance(operand, Sparse) for operand in operands)
+        and all(operand.indices or isinstance(operand, Dense) for operand in operands)
+    )

@@ -1,0 +1,3 @@
+"""Asymptotic cost: sets of tasks as unions of conjunctive queries, and their comparison."""
+
+from __future__ import annotations

@@ -1,0 +1,99 @@
+"""How many tasks a query has on actual patterns: joins of sampled entries, unbiased, in NumPy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from autosparse.asymptotic.cost.queries import Atom
+from autosparse.asymptotic.cost.tasks import TaskSets, bits
+from autosparse.asymptotic.operands import AnyArray, Sparse, keys
+
+N_SAMPLES = 512
+
+
+class Estimator:
+    """Sizes of queries over the patterns of some operands. The same samples every time."""
+
+    def __init__(self, sets: TaskSets, operands: Mapping[str, Sparse], extents: Sequence[int]) -> None:
+        self._sets = sets
+        self._operands = operands
+        self._extents = extents
+        self._sizes: dict[int, float] = {}
+        self._indexed: dict[tuple[str, tuple[int, ...]], tuple[AnyArray, AnyArray]] = {}
+
+    def cost(self, tasks: int) -> float:
+        """Sum of the sizes of the queries in a set of tasks."""
+        return sum(map(self.size, bits(tasks)))
+
+    def size(self, number: int) -> float:
+        """Estimated number of tuples of one query."""
+        if number not in self._sizes:
+            self._sizes[number] = self._measure(number)
+        return self._sizes[number]
+
+    def _measure(self, number: int) -> float:
+        query = self._sets.queries[number]
+        heads = set(bits(query.heads))
+        atoms = _connected(self._sets.predicates.atoms[query.conjunction], heads)
+        bound: dict[int, AnyArray] = {}
+        weights = np.ones(N_SAMPLES)
+        rng = np.random.default_rng(0)
+        while atoms:
+            atom = max(atoms, key=lambda one: (len(bound.keys() & set(one[1])), len(heads & set(one[1]))))
+            atoms.remove(atom)
+            # What follows only filters once every head is bound.
+            leads_on = any(heads & set(args) - bound.keys() for _, args in (atom, *atoms))
+            self._join(atom, bound, weights, leads_on, rng)
+        free = math.prod(float(self._extents[head]) for head in heads - bound.keys())
+        whole = math.prod(float(self._extents[head]) for head in heads)
+        return float(min(weights.mean() * free, whole))
+
+    def _join(
+        self, atom: Atom, bound: dict[int, AnyArray], weights: AnyArray, leads_on: bool, rng: np.random.Generator
+    ) -> None:
+        """Extend each sample by an entry that agrees with it; one that only filters keeps or drops it."""
+        tensor, args = atom
+        operand = self._operands[tensor]
+        modes = tuple(mode for mode, variable in enumerate(args) if variable in bound)
+        key, order = self._index(tensor, modes)
+        wanted = np.stack([bound[args[mode]] for mode in modes]) if modes else np.zeros((0, N_SAMPLES), np.int64)
+        probe = keys(wanted, [operand.shape[mode] for mode in modes]) if modes else np.zeros(N_SAMPLES, np.int64)
+        first, last = np.searchsorted(key, probe, "left"), np.searchsorted(key, probe, "right")
+        counts = last - first
+        weights *= counts if leads_on else counts > 0
+        if not operand.nnz:
+            weights[:] = 0
+            return
+        place = first + (rng.random(N_SAMPLES) * counts).astype(np.int64)
+        chosen = order[np.minimum(place, operand.nnz - 1)]
+        for mode, variable in enumerate(args):
+            bound.setdefault(variable, operand.coords[mode][chosen])
+
+    def _index(self, tensor: str, modes: tuple[int, ...]) -> tuple[AnyArray, AnyArray]:
+        """Entries sorted by some modes: keys in order, and the entry of each."""
+        found = self._indexed.get((tensor, modes))
+        if found is None:
+            operand = self._operands[tensor]
+            key = keys(operand.coords[list(modes)], [operand.shape[mode] for mode in modes])
+            is_sorted = operand.sorted_by is not None and operand.sorted_by[: len(modes)] == "".join(
+                operand.indices[mode] for mode in modes
+            )
+            order = np.arange(operand.nnz) if is_sorted or not modes else np.argsort(key, kind="stable")
+            found = self._indexed[tensor, modes] = key[order], order
+        return found
+
+
+def _connected(atoms: Sequence[Atom], heads: set[int]) -> list[Atom]:
+    """Atoms that reach a head: the others only say that operands are not empty."""
+    known, left = set(heads), list(atoms)
+    found: list[Atom] = []
+    while True:
+        near = [atom for atom in left if known & set(atom[1])]
+        if not near:
+            return found
+        found += near
+        left = [atom for atom in left if atom not in near]
+        known |= {variable for atom in near for variable in atom[1]}

@@ -1,0 +1,3 @@
+"""Programs in concrete index notation to C, and their execution."""
+
+from __future__ import annotations

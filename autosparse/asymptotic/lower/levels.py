@@ -1,0 +1,107 @@
+"""Sparse operands as trees of levels, in the order in which a program's loops bind their indices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sps
+
+from autosparse.asymptotic.operands import AnyArray, Sparse, keys
+
+Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Levels:
+    """Level n lists the children of node p at ``crd[n][pos[n][p]:pos[n][p + 1]]``.
+
+    The first level has no `pos`; it has no `crd` either where it is dense: then node i is coordinate i.
+    """
+
+    pos: tuple[AnyArray, ...]  # of levels 1, 2, ...
+    crd: tuple[AnyArray | None, ...]
+    values: AnyArray
+
+
+def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Levels:
+    """`operand` with the levels `order`, the first one dense when `is_dense`; indices of `dtype`."""
+    key = (order, is_dense, dtype.str)
+    found = operand.stored.get(key)
+    if found is None:
+        if len(order) == 2 and operand.sorted_by in (order, order[::-1]) and max(operand.shape) < 2**31:
+            found = _of_matrix(operand, order, is_dense=is_dense, dtype=dtype)
+        else:
+            found = _built(*_ordered(operand, order), is_dense=is_dense, dtype=dtype)
+        operand.stored[key] = found
+    assert isinstance(found, Levels)
+    return found
+
+
+def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Levels:
+    """Rows, or columns by SciPy's counting sort."""
+    first = str(operand.sorted_by)
+    major = operand.indices.index(first[0])
+    if operand.rows is not None and major == 0:
+        pattern, minor = operand.rows
+    else:
+        pattern, minor = _pointers(operand.coords[major], operand.shape[major]), operand.coords[1 - major]
+    values = operand.values
+    if first != order:
+        shape = (operand.shape[major], operand.shape[1 - major])
+        turned = sps.csr_array((values, minor, pattern), shape=shape).tocsc()
+        pattern, minor, values = turned.indptr, turned.indices, turned.data
+    crd: AnyArray | None = None
+    if not is_dense:
+        crd = np.flatnonzero(np.diff(pattern)).astype(dtype)
+        pattern = np.append(pattern[crd], pattern[-1])
+    minor = np.ascontiguousarray(minor, dtype=dtype)
+    return Levels((np.ascontiguousarray(pattern, dtype=dtype),), (crd, minor), np.ascontiguousarray(values))
+
+
+def _ordered(operand: Sparse, order: str) -> tuple[list[AnyArray], AnyArray, list[int]]:
+    """Coordinates by level, and values, sorted; extents by level."""
+    modes = [operand.indices.index(index) for index in order]
+    rows = [operand.coords[mode] for mode in modes]
+    extents = [operand.shape[mode] for mode in modes]
+    if operand.sorted_by == order:
+        return rows, operand.values, extents
+    place = np.argsort(keys(np.stack(rows), extents), kind="stable")
+    return [row[place] for row in rows], operand.values[place], extents
+
+
+def _built(
+    rows: Sequence[AnyArray], values: AnyArray, extents: Sequence[int], *, is_dense: bool, dtype: Index
+) -> Levels:
+    n = values.size
+    pos: list[AnyArray] = []
+    crd: list[AnyArray | None] = []
+    is_new = np.zeros(n, dtype=bool)
+    nodes = np.zeros(n, dtype=np.int64)  # of the level above, for each entry
+    n_nodes = 1
+    for depth, row in enumerate(rows):
+        is_last = depth == len(rows) - 1
+        if is_last:
+            is_new = np.ones(n, dtype=bool)
+        elif n:
+            is_new[0] = True
+            is_new[1:] |= row[1:] != row[:-1]
+        firsts = slice(None) if is_last else np.flatnonzero(is_new)
+        if depth:
+            pos.append(_pointers(nodes[firsts], n_nodes).astype(dtype))
+        if depth == 0 and is_dense:
+            crd.append(None)
+            nodes, n_nodes = row, extents[0]
+            continue
+        crd.append(np.ascontiguousarray(row[firsts], dtype=dtype))
+        n_nodes = n if is_last else int(np.count_nonzero(is_new))
+        if not is_last:
+            nodes = np.cumsum(is_new) - 1
+    return Levels(tuple(pos), tuple(crd), np.ascontiguousarray(values))
+
+
+def _pointers(nodes: AnyArray, n_nodes: int) -> AnyArray:
+    """Where each node's children begin, given the parent of each child in ascending order."""
+    return np.concatenate(([0], np.cumsum(np.bincount(nodes, minlength=n_nodes))))

@@ -1,0 +1,195 @@
+"""Operands of an einsum: sparse ones by sorted distinct coordinates, dense ones as arrays; an index occurs once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+
+from autosparse.arrays.sparse_tensor import AutoSparseTensor
+from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.errors import InputTypeError
+
+AnyArray: TypeAlias = NDArray[Any]  # any dtype that NumPy multiplies
+
+
+class Sparse:
+    """``values[e]`` at ``coords[:, e]``, entries distinct; `indices` has a letter per mode.
+
+    A matrix may come as `rows`, its (indptr, indices) sorted in each row: then coordinates are made when asked for.
+    """
+
+    __slots__ = ("_coords", "indices", "rows", "shape", "sorted_by", "stored", "values")
+
+    def __init__(
+        self, indices: str, coords: AnyArray | None, values: AnyArray, shape: tuple[int, ...],
+        *, sorted_by: str | None = None, rows: tuple[AnyArray, AnyArray] | None = None,
+    ) -> None:  # fmt: skip
+        self.indices, self._coords, self.values, self.shape, self.rows = indices, coords, values, shape, rows
+        self.sorted_by = sorted_by  # the order of modes that entries are sorted by
+        self.stored: dict[tuple[object, ...], Any] = {}  # copies in other orders: `lower.levels`
+
+    @property
+    def coords(self) -> AnyArray:
+        """Coordinates, (modes, entries)."""
+        if self._coords is None:
+            assert self.rows is not None
+            indptr, indices = self.rows
+            major = np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+            self._coords = np.stack([major, indices.astype(np.int64, copy=False)])
+        return self._coords
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return int(self.values.size)
+
+
+@dataclass(eq=False)
+class Dense:
+    """An ndarray with a letter per axis."""
+
+    indices: str
+    array: AnyArray
+
+
+Operand: TypeAlias = "Sparse | Dense"
+
+
+def is_sparse(obj: object) -> bool:
+    """Whether `obj` is an operand with a sparsity pattern."""
+    return sps.issparse(obj) or isinstance(obj, AutoSparseTensor)
+
+
+def shape_of(obj: Any) -> tuple[int, ...]:
+    """Shape of an operand."""
+    return tuple(obj.shape)
+
+
+def as_array(obj: Any) -> Any:
+    """`obj`, or an ndarray of it; InputTypeError where that has no numbers."""
+    if is_sparse(obj):
+        return obj
+    array = np.asarray(obj)
+    if array.dtype.kind not in "biufcO":
+        raise InputTypeError.refused(
+            "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", cure="arrays of numbers"
+        )
+    return array
+
+
+def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> list[Operand]:
+    """Operands of `dtype` in which every index occurs once.
+
+    Diagonals are taken, extents of 1 that broadcast are dropped, indices of one operand alone are summed.
+    """
+    found: list[Operand] = []
+    for n, (obj, letters) in enumerate(zip(arguments, subscripts.inputs, strict=True)):
+        others = subscripts.output + "".join(subscripts.inputs[:n] + subscripts.inputs[n + 1 :])
+        if is_sparse(obj):
+            found.append(_sparse(obj, letters, others, subscripts, dtype))
+        else:
+            found.append(_dense(np.asarray(obj), letters, others, subscripts, dtype))
+    return found
+
+
+def _dense(array: AnyArray, letters: str, others: str, subscripts: Subscripts, dtype: np.dtype[Any]) -> Dense:
+    """Diagonals and sums by NumPy."""
+    kept = "".join(
+        index
+        for index in dict.fromkeys(letters)
+        if index in others and not _is_broadcast(index, letters, array.shape, subscripts)
+    )
+    names = {index: chr(ord("a") + n) for n, index in enumerate(dict.fromkeys(letters))}
+    plain = "".join(names[index] for index in letters) + "->" + "".join(names[index] for index in kept)
+    return Dense(kept, np.ascontiguousarray(np.einsum(plain, array.astype(dtype, copy=False))))
+
+
+def _is_broadcast(index: str, letters: str, shape: Sequence[int], subscripts: Subscripts) -> bool:
+    extents = {extent for one, extent in zip(letters, shape, strict=True) if one == index}
+    return extents == {1} and subscripts.extents[index] != 1
+
+
+def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: np.dtype[Any]) -> Sparse:
+    if len(set(letters)) == 2 == len(letters) and set(letters) <= set(others) and 1 not in obj.shape:
+        plain = _plain_rows(obj)
+        if plain is not None:
+            return Sparse(
+                letters, None, plain[2].astype(dtype, copy=False), obj.shape, sorted_by=letters, rows=plain[:2]
+            )
+    coords, values = _entries(obj)
+    values = values.astype(dtype, copy=False)
+    shape = obj.shape
+    keep = np.ones(values.size, dtype=bool)
+    first: dict[str, int] = {}
+    for mode, index in enumerate(letters):
+        if index in first and shape[mode] != 1 != shape[first[index]]:
+            keep &= coords[mode] == coords[first[index]]
+        elif index not in first or shape[first[index]] == 1:
+            first[index] = mode
+    if len(first) < len(letters) and not keep.all():
+        coords, values = coords[:, keep], values[keep]
+    kept = [
+        (index, mode)
+        for index, mode in first.items()
+        if index in others and not _is_broadcast(index, letters, shape, subscripts)
+    ]
+    modes = [mode for _, mode in kept]
+    indices = "".join(index for index, _ in kept)
+    extents = tuple(shape[mode] for mode in modes)
+    return distinct(indices, coords[modes], values, extents)
+
+
+def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray] | None:
+    """(indptr, indices, data) of a csr matrix with sorted distinct entries; None for others."""
+    if isinstance(obj, AutoSparseTensor) or obj.format != "csr" or not obj.has_canonical_format:
+        return None
+    nnz = int(obj.indptr[-1])
+    return obj.indptr, obj.indices[:nnz], obj.data[:nnz]
+
+
+def _entries(obj: Any) -> tuple[AnyArray, AnyArray]:
+    """Coordinates and values."""
+    if isinstance(obj, AutoSparseTensor):
+        return np.asarray(obj.coords, dtype=np.int64), np.asarray(obj.values)
+    coo = obj.tocoo()
+    coords = getattr(coo, "coords", None) or (coo.row, coo.col)
+    return np.stack([np.asarray(row, dtype=np.int64) for row in coords]), np.asarray(coo.data)
+
+
+def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
+    """Entries numbered in the row-major order of `shape`; ranks among those present where that exceeds 64 bits."""
+    if math.prod(max(1, extent) for extent in shape) < 2**62:
+        found = np.zeros(coords.shape[1], dtype=np.int64)
+        for row, extent in zip(coords, shape, strict=True):
+            found *= extent
+            found += row
+        return found
+    if not coords.shape[1]:
+        return np.zeros(0, dtype=np.int64)
+    return np.asarray(np.unique(coords, axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
+
+
+def distinct(indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Sparse:
+    """Entries sorted, those at one place added up."""
+    if not values.size:
+        return Sparse(indices, coords, values, shape, sorted_by=indices)
+    key = keys(coords, shape)
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    starts = np.flatnonzero(np.concatenate(([True], key[1:] != key[:-1])))
+    coords, values = coords[:, order], values[order]
+    if starts.size < values.size:
+        coords, values = coords[:, starts], added(values, starts)
+    return Sparse(indices, np.ascontiguousarray(coords), values, shape, sorted_by=indices)
+
+
+def added(values: AnyArray, starts: AnyArray) -> AnyArray:
+    """Sums of runs; of booleans, whether one is true."""
+    how: np.ufunc = np.logical_or if values.dtype == bool else np.add
+    return np.asarray(how.reduceat(values, starts), dtype=values.dtype)

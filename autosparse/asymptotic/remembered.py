@@ -1,0 +1,158 @@
+"""Choices that were made before, by subscripts and patterns: in this process, and in the cache on disk."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import config, forking
+from autosparse._native import runtime_api
+from autosparse.asymptotic.candidates import kernel_of, name_of
+from autosparse.asymptotic.choice import choose
+from autosparse.asymptotic.cin.nodes import Access, reads
+from autosparse.asymptotic.cin.parser import parse
+from autosparse.asymptotic.lower.emit import Plan
+from autosparse.asymptotic.lower.kernel import Program, compiled, execute
+from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
+from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.cache.stores import open_store
+from autosparse.config import Effort
+from autosparse.errors import EinsumError
+
+MOST: Final = 256
+"""Choices kept in a process."""
+CALLS_BEFORE_TIMING: Final = 8
+"""Calls with one pattern after which the best few programs of the model are timed (or at once, with as many `runs`)."""
+MOST_TIMED: Final = 3
+WORTH_TIMING: Final = 4.0
+"""Programs with more than so many times the least price are not timed."""
+
+AGAIN: Final = 1.5
+"""A program that took less than so many times the best is run a second time."""
+
+
+@dataclass(eq=False)
+class Remembered:
+    """One choice: the compiled program, and the calls that it served."""
+
+    program: Program
+    n_calls: int = 0
+    is_timed: bool = False
+
+
+_choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
+_mutex: Final = forking.lock()
+
+
+def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Sparse | AnyArray:
+    """The einsum of `operands` by the program that is remembered for them, or chosen now. BuildError."""
+    named = {name_of(n): operand for n, operand in enumerate(operands)}
+    key = key_of(operands, subscripts, is_dense_output=is_dense_output)
+    found = _choices.get(key)
+    if found is None:
+        plan = _load(key, operands, subscripts, is_dense_output=is_dense_output)
+        is_new = plan is None
+        if plan is None:
+            plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
+        found = Remembered(compiled(plan, named, subscripts.extents), is_timed=not is_new)
+        if is_new:
+            _save(key, plan)
+        with _mutex:
+            found = _choices.setdefault(key, found)
+            while len(_choices) > MOST:
+                _choices.popitem(last=False)
+    found.n_calls += 1
+    options = config.get_options()
+    is_due = max(found.n_calls, options.runs or 0) >= CALLS_BEFORE_TIMING and options.effort.rank >= Effort.MEASURE.rank
+    if is_due and not found.is_timed:
+        found.is_timed = True
+        choice = choose(operands, subscripts, is_dense_output=is_dense_output)
+        worth = [plan for price, plan, _ in choice.plans if price <= WORTH_TIMING * choice.plans[0][0]]
+        found.program = fastest(
+            [compiled(plan, named, subscripts.extents) for plan in worth[:MOST_TIMED]], named, subscripts.extents
+        )
+        _save(key, found.program.plan)
+    return execute(found.program, named, subscripts.extents)
+
+
+def fastest(
+    programs: Sequence[Program], named: dict[str, Operand], extents: dict[str, int],
+    clock: Callable[[], float] = time.perf_counter,
+) -> Program:  # fmt: skip
+    """The program with the least time, its copies of operands included; a second run for those near the best."""
+
+    def measured_s(program: Program) -> float:
+        for operand in named.values():
+            if isinstance(operand, Sparse):
+                operand.stored.clear()
+        start = clock()
+        execute(program, named, extents)
+        return clock() - start
+
+    best, best_s = programs[0], float("inf")
+    for program in programs:
+        elapsed_s = measured_s(program)
+        if elapsed_s < AGAIN * best_s:  # the first run may have met cold caches
+            elapsed_s = min(elapsed_s, measured_s(program))
+        if elapsed_s < best_s:
+            best, best_s = program, elapsed_s
+    return best
+
+
+def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
+    """Names what the choice depends on: subscripts, extents, type, threads, and the patterns (sampled where large)."""
+    digest = hashlib.blake2b(digest_size=16)
+    extents = sorted(subscripts.extents.items())
+    threads = config.get_options().threads or runtime_api.max_threads()
+    digest.update(repr((subscripts.inputs, subscripts.output, extents, is_dense_output, threads)).encode())
+    for operand in operands:
+        if isinstance(operand, Sparse):
+            digest.update(repr((operand.indices, operand.nnz, operand.values.dtype.str)).encode())
+            for part in operand.rows or (operand.coords,):
+                digest.update(_sampled(part))
+        else:
+            digest.update(repr((operand.indices, operand.array.dtype.str)).encode())
+    return digest.hexdigest()
+
+
+def _sampled(array: AnyArray) -> bytes:
+    flat = array.reshape(-1)
+    return np.ascontiguousarray(flat[:: max(1, flat.size // 4096)], dtype=np.int64).tobytes()
+
+
+def _save(key: str, plan: Plan) -> None:
+    text = str(with_protocols(plan.program, plan.steps))
+    open_store().save("einsum", key, {"program": text, "dense_levels": sorted(plan.dense_levels)})
+
+
+def _load(key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Plan | None:
+    """The plan on disk; None where there is none that fits these operands."""
+    record: Any = open_store().load("einsum", key)
+    if not isinstance(record, dict) or not isinstance(record.get("program"), str):
+        return None
+    try:
+        program = parse(record["program"])
+    except EinsumError:
+        return None
+    kernel = kernel_of(
+        tuple(operand.indices for operand in operands), subscripts.output,
+        tuple(isinstance(operand, Sparse) for operand in operands),
+    )  # fmt: skip
+    steps = {Access(one.tensor, one.indices): one.protocols for one in reads(program) if one.protocols}
+    inputs = dict.fromkeys(reads(kernel.statement))
+    found = {Access(one.tensor, one.indices) for one in reads(program) if one.tensor[0] == "T"}
+    if found != set(inputs) or not {one for one in inputs if one.tensor in kernel.sparse} <= steps.keys():
+        return None
+    sparse = tuple(name_of(n) for n, operand in enumerate(operands) if isinstance(operand, Sparse))
+    return Plan(
+        with_protocols(program, {}), steps, Access("R", tuple(subscripts.output)), is_dense_output, sparse,
+        tuple(access for access in inputs if access.tensor not in sparse), "".join(kernel.indices),
+        frozenset(record.get("dense_levels", ())) & set(sparse),
+    )  # fmt: skip

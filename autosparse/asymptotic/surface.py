@@ -1,0 +1,133 @@
+"""`einsum` and `einsum_path`: NumPy's, for operands of which some are sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from autosparse.asymptotic import pairwise, results
+from autosparse.asymptotic.choice import choose, is_computable
+from autosparse.asymptotic.existing import tuned
+from autosparse.asymptotic.lower.emit import Plan, emit
+from autosparse.asymptotic.operands import AnyArray, Operand, Sparse, as_array, is_sparse, prepare, shape_of
+from autosparse.asymptotic.path import MOST_OPERANDS, shortened
+from autosparse.asymptotic.remembered import contract
+from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
+from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
+from autosparse.errors import BuildError, InputTypeError, ShapeError
+from autosparse.notices import FallbackWarning, warn_once
+
+Result: TypeAlias = "Sparse | AnyArray"
+
+
+def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = None) -> Any:
+    """``np.einsum(subscripts, *operands)`` with sparse operands: SciPy's and autosparse's, tensors, dense, scalars.
+
+    Repeated indices, sums, ``...``, broadcasting, promotion and the form with index lists are NumPy's; so is the
+    ValueError where operands and subscripts disagree. The result is sparse when it has two dimensions or more and
+    sparse operands bound each of its indices (`csr_array`; `tensor` above two), else dense; `format` ("csr", "csc",
+    "coo", "tensor", "dense") says otherwise. `out`: an ndarray that takes the result and is returned.
+    """
+    text, operands = interleaved(arguments)
+    operands = tuple(map(as_array, operands))
+    subscripts = read(text, list(map(shape_of, operands)))
+    if not any(map(is_sparse, operands)):
+        return _finished(results.converted(np.einsum(text, *operands), format or "dense"), out)
+    bound = {
+        index for obj, letters in zip(operands, subscripts.inputs, strict=True) if is_sparse(obj) for index in letters
+    }
+    wanted = "dense" if out is not None else format or default_format(subscripts.output, bound)
+    check_format(wanted, len(subscripts.output))
+    dtype = np.result_type(*operands_dtypes(operands))
+    ready = tuned(operands, subscripts, dtype)
+    if ready is not None:
+        return _finished(results.converted(ready, wanted), out)
+    result = compute(operands, subscripts, dtype, is_dense=wanted == "dense")
+    if isinstance(result, Sparse):
+        if out is None and wanted != "dense":
+            return FORMATS[wanted][0](result)
+        result = dense(result)
+    return results.converted(_finished(result, out), wanted)
+
+
+def operands_dtypes(operands: Sequence[Any]) -> list[np.dtype[Any]]:
+    """Dtypes of the operands, as promotion wants them."""
+    return [np.dtype(operand.dtype) for operand in operands]
+
+
+def compute(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool) -> Result:
+    """The result by entries, or as an ndarray."""
+    result = execute(prepare(operands, subscripts, dtype), subscripts, is_dense=is_dense)
+    return broadcast(result, subscripts) if isinstance(result, Sparse) else result
+
+
+def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
+    """The contraction of prepared operands by a kernel; by joins where there is none, or no compiler."""
+    if len(prepared) > MOST_OPERANDS:
+        prepared = shortened(prepared, subscripts, execute)
+        subscripts = replace(subscripts, inputs=tuple(operand.indices for operand in prepared))
+    reached = {index for operand in prepared for index in operand.indices}
+    if is_computable(prepared) and reached >= set(subscripts.output):
+        try:
+            return contract(prepared, subscripts, is_dense_output=is_dense)
+        except BuildError as err:
+            message = f"einsum {subscripts}: NumPy joins the operands, because {err}"
+            warn_once(FallbackWarning, "einsum", message)
+    return pairwise.contract(prepared, subscripts)
+
+
+def broadcast(entries: Sparse, subscripts: Subscripts) -> Sparse:
+    """Entries with all modes of the output: operands of extent 1 may have left some out, which are then constant."""
+    missing = [index for index in subscripts.output if index not in entries.indices]
+    if not missing:
+        return entries
+    array = dense(entries)
+    for mode, index in enumerate(subscripts.output):
+        if index in missing:
+            array = np.expand_dims(array, mode)
+    coords = np.stack(np.nonzero(np.broadcast_to(array, subscripts.shape))).astype(np.int64)
+    values = np.broadcast_to(array, subscripts.shape)[tuple(coords)]
+    return Sparse(subscripts.output, coords, values, subscripts.shape, sorted_by=subscripts.output)
+
+
+def _finished(result: Any, out: Any) -> Any:
+    """A result in `out` where that is given; a dense one without dimensions as a scalar."""
+    if out is None:
+        return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
+    if not isinstance(out, np.ndarray):
+        cure = "out=np.empty(shape, dtype=...)"
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=type(out).__name__, cure=cure)
+    array = np.asarray(result)
+    if out.shape != array.shape:
+        raise ShapeError.out(wanted=array.shape, got=out.shape)
+    np.copyto(out, array, casting="safe")
+    return out
+
+
+def einsum_path(*arguments: Any, format: str | None = None) -> str:
+    """What `einsum` considers and chooses for these arguments, as text: the frontier by estimated cost, then loops."""
+    text, operands = interleaved(arguments)
+    operands = tuple(map(as_array, operands))
+    subscripts = read(text, list(map(shape_of, operands)))
+    prepared = prepare(operands, subscripts, np.result_type(*operands_dtypes(operands)))
+    if not any(map(is_sparse, operands)):
+        return f"{subscripts}: numpy.einsum, no operand is sparse"
+    if not is_computable(prepared):
+        return f"{subscripts}: joins of two operands at a time"
+    bound = {index for one in prepared if isinstance(one, Sparse) for index in one.indices}
+    wanted = format or default_format(subscripts.output, bound)
+    choice = choose(prepared, subscripts, is_dense_output=wanted == "dense")
+    lines = [f"{subscripts}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
+    lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]
+    return "\n".join([*lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
+
+
+def loops(plan: Plan) -> list[str]:
+    """The loops of a plan, as C without declarations and helpers."""
+    value = emit(plan, dtype="float64", index_bits=32)
+    body = value[value.index("int asp_einsum(") :].splitlines()
+    declared = ("  const ", "  V *result", "  asp_space", "  space_free", "  return 0", "int asp", "{", "}")
+    return [line for line in body if not line.startswith(declared)]

@@ -1,0 +1,216 @@
+"""Compiled programs: every member of a frontier, and what is chosen, gives NumPy's einsum."""
+
+from __future__ import annotations
+
+import shutil
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse.cache.stores import open_store
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autosparse as asp
+from autosparse.asymptotic import remembered
+from autosparse.asymptotic.candidates import candidates, enumerated, kernel_of, name_of
+from autosparse.asymptotic.choice import choose
+from autosparse.asymptotic.estimate import Estimator
+from autosparse.asymptotic.lower.kernel import compiled, execute
+from autosparse.asymptotic.operands import Sparse, prepare
+from autosparse.asymptotic.results import dense
+from autosparse.asymptotic.subscripts import read
+from tests.einsum.test_semantics import array, as_dense, sparse
+
+pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+NAMED = ("ij,jk->ik", "ij,jk,kl->il", "ij,ik,kj->ij", "ij,jk,ik->", "ij,jk,kl,il->", "ikl,kj,lj->ij", "ij,j->i")
+PATTERNS = ("random", "empty", "one dense row", "hypersparse", "full")
+
+
+def pattern(name, seed, shape):
+    if name == "empty":
+        return np.zeros(shape)
+    if name == "full":
+        return array(seed, shape, density=1.1)
+    found = array(seed, shape, density=0.3 if name == "random" else 0.03)
+    if name == "one dense row":
+        found[1] = 2.0
+    return found
+
+
+def problem(expression, operands, dense_mask=()):
+    mixed = [one if n in dense_mask else sparse(one) for n, one in enumerate(operands)]
+    subscripts = read(expression, [one.shape for one in operands])
+    return prepare(mixed, subscripts, np.result_type(*operands)), subscripts
+
+
+def run_all(expression, operands, n_most, dense_mask=()):
+    prepared, subscripts = problem(expression, operands, dense_mask)
+    wanted = np.einsum(expression, *operands)
+    found = choose(prepared, subscripts, is_dense_output=False).plans
+    for _, plan, candidate in found[:: max(1, len(found) // n_most)]:
+        named = {name_of(n): one for n, one in enumerate(prepared)}
+        result = execute(compiled(plan, named, subscripts.extents), named, subscripts.extents)
+        result = dense(result) if isinstance(result, Sparse) else result
+        np.testing.assert_allclose(result, wanted, err_msg=str(candidate))
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+@pytest.mark.parametrize("expression", NAMED)
+def test_members_of_the_frontier_agree(expression, name):
+    sizes = {"i": 9, "j": 70, "k": 8, "l": 7}
+    shapes = [tuple(sizes[i] for i in letters) for letters in expression.split("->")[0].split(",")]
+    operands = [pattern(name, n, shape) for n, shape in enumerate(shapes)]
+    run_all(expression, operands, 3)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("expression", NAMED)
+def test_every_member_of_the_frontier_agrees(expression):
+    sizes = {"i": 9, "j": 70, "k": 8, "l": 7}
+    shapes = [tuple(sizes[i] for i in letters) for letters in expression.split("->")[0].split(",")]
+    for name in PATTERNS:
+        run_all(expression, [pattern(name, n, shape) for n, shape in enumerate(shapes)], 10**6)
+
+
+@pytest.mark.parametrize("mask", [(0,), (1,), (2,), (1, 2)])
+def test_dense_operands(mask):
+    run_all("ij,ik,kj->ij", [array(n, shape) for n, shape in enumerate([(6, 7), (6, 5), (5, 7)])], 4, mask)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex128, np.uint8])
+def test_types(dtype):
+    A = array(1, (9, 9), dtype)
+    found = asp.einsum("ij,jk,kl->il", *[sps.csr_array(A)] * 3)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(as_dense(found), np.einsum("ij,jk,kl->il", A, A, A), rtol=1e-5)
+
+
+def expressions(max_operands):
+    """Random products: operands of rank 1 to 3 over four indices, any output."""
+    letters = st.lists(st.sampled_from("ijkl"), min_size=1, max_size=3, unique=True).map("".join)
+
+    @st.composite
+    def draw(draw):
+        inputs = draw(st.lists(letters, min_size=2, max_size=max_operands))
+        used = sorted(set("".join(inputs)))
+        output = draw(st.lists(st.sampled_from(used), max_size=3, unique=True))
+        return ",".join(inputs) + "->" + "".join(output)
+
+    return draw()
+
+
+def check_random(expression, seed):
+    sizes = {"i": 4, "j": 5, "k": 3, "l": 2}
+    operands = [
+        array(seed + n, tuple(sizes[i] for i in letters))
+        for n, letters in enumerate(expression.split("->")[0].split(","))
+    ]
+    mixed = [sparse(one) if one.ndim > 1 or (seed + n) % 2 else one for n, one in enumerate(operands)]
+    np.testing.assert_allclose(as_dense(asp.einsum(expression, *mixed)), np.einsum(expression, *operands))
+
+
+@settings(max_examples=5, deadline=None, derandomize=True)
+@given(expression=expressions(3), seed=st.integers(0, 1000))
+def test_random_expressions(expression, seed):
+    check_random(expression, seed)
+
+
+@pytest.mark.full
+@settings(max_examples=2000, deadline=None, derandomize=True)
+@given(expression=expressions(3), seed=st.integers(0, 1000))
+def test_many_random_expressions(expression, seed):
+    check_random(expression, seed)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("expression", ["ij,jk,kl->il", "ij,jk,ik->", "ij,ik,kj->ij"])
+def test_threads_share_the_outer_loop(expression, threads):
+    A = sps.random_array((3000, 3000), density=2e-3, random_state=np.random.default_rng(0), format="csr")
+    B = A @ A
+    wanted = {"ij,jk,kl->il": lambda: B @ A, "ij,jk,ik->": lambda: (B * A).sum(), "ij,ik,kj->ij": lambda: B * A}
+    with asp.options(threads=threads):
+        found = asp.einsum(expression, A, A, A)
+    difference = abs(found - wanted[expression]())
+    assert (difference.max() if sps.issparse(difference) else difference) < 1e-9
+
+
+def test_huge_extents_take_no_memory():
+    n = 2**40
+    T = asp.tensor(np.array([[0, n - 1, 5], [3, n - 2, n - 1]]), np.array([1.0, 2.0, 3.0]), (n, n))
+    assert asp.einsum("ij,ij->", T, T) == 14.0
+
+
+def test_many_operands_follow_a_path():
+    arrays = [array(n, (4, 4)) for n in range(7)]
+    text = "ab,bc,cd,de,ef,fg,gh->ah"
+    np.testing.assert_allclose(as_dense(asp.einsum(text, *map(sps.csr_array, arrays))), np.einsum(text, *arrays))
+
+
+def test_a_choice_is_remembered_and_timed_once(tmp_path):
+    A = sps.csr_array(array(5, (30, 30)))
+    with asp.options(cache_dir=tmp_path):
+        remembered._choices.clear()
+        wanted = as_dense(A @ A) * as_dense(A)
+        for _ in range(remembered.CALLS_BEFORE_TIMING + 1):
+            np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
+        assert [one.is_timed for one in remembered._choices.values()] == [True]
+        (kept,) = remembered._choices.values()
+        remembered._choices.clear()
+        asp.einsum("ij,ik,kj->ij", A, A, A)
+        (again,) = remembered._choices.values()
+        assert str(again.program.plan.program) == str(kept.program.plan.program)
+        (key,) = remembered._choices
+        for record in (
+            {"program": "nonsense [", "dense_levels": []},
+            {"program": "∀i R += T0[i:s]", "dense_levels": []},
+        ):
+            open_store().save("einsum", key, record)
+            remembered._choices.clear()
+            np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
+
+
+def test_the_fastest_is_kept():
+    prepared, subscripts = problem("ij,ik,kj->ij", [array(n, (9, 9)) for n in range(3)])
+    named = {name_of(n): one for n, one in enumerate(prepared)}
+    plans = choose(prepared, subscripts, is_dense_output=False).plans
+    programs = [compiled(plan, named, subscripts.extents) for _, plan, _ in plans[:3]]
+    times = iter([0, 5, 0, 5, 0, 7, 0, 1, 0, 9])
+    assert remembered.fastest(programs, named, subscripts.extents, clock=lambda: next(times)) is programs[1]
+
+
+def test_shipped_frontiers_are_what_isenumerated():
+    for inputs, output in ((("xy", "yz"), "xz"), (("ij", "ik", "kj"), "ij"), (("ij", "jk", "ik"), "")):
+        sparse_all = (True,) * len(inputs)
+        shipped, found = candidates(inputs, output, sparse_all), enumerated(kernel_of(inputs, output, sparse_all))
+        assert sorted(map(str, shipped.members)) == sorted(map(str, found.members))
+        assert shipped.n_programs == found.n_programs
+
+
+def test_estimates_are_counts_on_average():
+    A = sps.random_array((300, 300), density=0.02, random_state=np.random.default_rng(3), format="csr")
+    prepared, _ = problem("ij,jk->ik", [A.toarray(), A.toarray()])
+    found = candidates(("ij", "jk"), "ik", (True, True))
+    named = {name_of(n): one for n, one in enumerate(prepared)}
+    estimator = Estimator(found.sets, named, [300, 300, 300])
+    pattern_of = A.astype(bool).astype(float)
+    products = (pattern_of @ pattern_of).sum()
+    number = found.sets.emit(7, (found.sets.predicates.conjunction([("T0", (0, 1)), ("T1", (1, 2))]),)).bit_length() - 1
+    assert estimator.size(number) == pytest.approx(products, rel=0.25)
+
+
+def test_the_path_shows_the_frontier_and_the_loops():
+    A = sps.csr_array(array(5, (30, 30)))
+    shown = asp.einsum_path("ij,ik,kj->ij", A, A, A)
+    assert "16 programs of the frontier, of 672" in shown
+    assert "∀ij" in shown
+    assert "while (" in shown
+    assert "numpy.einsum" in asp.einsum_path("ij->i", np.eye(3))
+
+
+def test_sources_can_be_read(tmp_path):
+    A = sps.csr_array(array(6, (5, 5)))
+    with asp.options(dump_dir=tmp_path, cache_dir=tmp_path / "cache"):
+        remembered._choices.clear()
+        asp.einsum("ij,ij,ij->ij", A, A, A)
+    assert any("asp_einsum" in path.read_text() for path in tmp_path.glob("*.c")) or remembered._choices

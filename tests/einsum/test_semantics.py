@@ -1,0 +1,134 @@
+"""`einsum` of sparse operands is NumPy's of dense ones: values, dtypes, errors."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse as asp
+
+EXPRESSIONS = (
+    *("ij,jk->ik", "ij,ij->ij", "ij->i", "ij->ji", "ii->i", "ii->", "ij,j->i", "ij,jk,kl->il", "ij,jk,ik->"),
+    *("ij,jk,kl,il->", "ij,kl->ijkl", "i,j->ij", "ij,jk,kl,lm,mn->in", "ij,k->ij", "ij,ik,kj->ij", ",ij->ij"),
+    *("ij,jk", "iij,jk->ik", "...j,jk->...k", "ij,kj,lj->ikl", "ikl,kj,lj->ij", "ij->", "ij,ji->"),
+)
+JOINS = {"compiler": "/no/such/compiler"}
+"""Without a compiler NumPy joins the operands: that path here, compiled programs in test_programs."""
+
+pytestmark = pytest.mark.filterwarnings("ignore:einsum")
+DTYPES = (np.float64, np.float32, np.int32, np.complex128, np.bool_, np.int8)
+
+
+def array(seed, shape, dtype=np.float64, density=0.4):
+    rng = np.random.default_rng(seed)
+    return ((rng.random(shape) < density) * rng.integers(1, 4, shape)).astype(dtype)
+
+
+def sparse(dense):
+    if dense.ndim == 2:
+        return sps.csr_array(dense)
+    return asp.tensor(np.stack(np.nonzero(dense)), dense[dense != 0], dense.shape)
+
+
+def as_dense(result):
+    for name in ("toarray", "todense"):
+        if hasattr(result, name):
+            return np.asarray(getattr(result, name)())
+    return np.asarray(result)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_every_mix_of_sparse_and_dense_is_numpys(expression, dtype):
+    operands = [
+        array(n, (4,) * len(letters.replace("...", "i")), dtype)
+        for n, letters in enumerate(expression.split("->", maxsplit=1)[0].split(","))
+    ]
+    wanted = np.einsum(expression, *operands)
+    for mask in itertools.islice(itertools.product((True, False), repeat=len(operands)), 8 if len(operands) < 4 else 2):
+        mixed = [
+            sparse(operand) if is_sparse and operand.ndim else operand
+            for is_sparse, operand in zip(mask, operands, strict=True)
+        ]
+        with asp.options(**JOINS):
+            found = as_dense(asp.einsum(expression, *mixed))
+        assert found.dtype == wanted.dtype
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("expression", "shapes"),
+    [
+        ("ij,jk->ik", [(3, 4)]),
+        ("ij->ik", [(3, 4)]),
+        ("ij->ii", [(3, 4)]),
+        ("ij,jk->ik", [(3, 4), (5, 6)]),
+        ("ii->i", [(3, 4)]),
+        ("ijk->i", [(3, 4)]),
+        ("i->i", [(3, 4)]),
+        ("i!->i", [(3, 4)]),
+        ("ij", [(3, 4), (3, 4)]),
+    ],
+)
+def test_mistakes_are_value_errors_in_numpys_words(expression, shapes):
+    operands = [np.zeros(shape) for shape in shapes]
+    with pytest.raises(ValueError, match=r"\w") as numpys:
+        np.einsum(expression, *operands)
+    with pytest.raises(ValueError, match=r"\w") as ours:
+        asp.einsum(expression, *map(sps.csr_array, operands))
+    assert str(numpys.value) in str(ours.value)
+    assert str(shapes[0]) in str(ours.value)
+
+
+def test_results_are_sparse_where_operands_are():
+    A, d = sps.csr_array(array(1, (4, 4))), np.ones(4)
+    assert isinstance(asp.einsum("ij,jk->ik", A, A), asp.csr_array)
+    assert asp.einsum("ij,jk->ik", A, A, format="csc").format == "csc"
+    assert isinstance(asp.einsum("ij,j->i", A, d), np.ndarray)
+    assert isinstance(asp.einsum("ij,j->ij", A, d), asp.csr_array)
+    assert isinstance(asp.einsum("ij,jk->ik", A, np.ones((4, 3))), np.ndarray)
+    assert np.isscalar(asp.einsum("ij->", A))
+    assert asp.einsum("ij,kl->ijkl", A, A).shape == (4, 4, 4, 4)
+
+
+def test_out_takes_the_result():
+    A = sps.csr_array(array(1, (4, 4)))
+    out = np.empty((4, 4))
+    assert asp.einsum("ij,jk->ik", A, A, out=out) is out
+    np.testing.assert_array_equal(out, (A @ A).toarray())
+    with pytest.raises(ValueError, match="out has shape"):
+        asp.einsum("ij,jk->ik", A, A, out=np.empty(3))
+
+
+def test_index_lists_and_extents_of_one():
+    A, B = array(1, (4, 1)), array(2, (5, 3))
+    wanted = np.einsum("ij,jk->ik", A, B)
+    np.testing.assert_array_equal(as_dense(asp.einsum("ij,jk->ik", sps.csr_array(A), sps.csr_array(B))), wanted)
+    found = asp.einsum(sps.csr_array(A), [0, 1], sps.csr_array(B), [1, 2], [0, 2])
+    np.testing.assert_array_equal(as_dense(found), wanted)
+
+
+@pytest.mark.parametrize("name", ["csr", "csc", "coo", "dense", "tensor"])
+def test_formats(name):
+    A = array(3, (4, 5))
+    found = asp.einsum("ij,jk->ik", sps.csr_array(A), A.T, format=name)
+    np.testing.assert_array_equal(as_dense(found), A @ A.T)
+    with pytest.raises(ValueError, match="format"):
+        asp.einsum("ij->", sps.csr_array(A), format="nonsense" if name == "dense" else name)
+
+
+def test_duplicates_and_unsorted_entries_add_up():
+    A = sps.coo_array((np.ones(4), ([0, 0, 2, 0], [1, 1, 0, 1])), shape=(3, 3)).tocsr()
+    B = sps.csr_array((np.arange(1.0, 5), [1, 1, 0, 2], [0, 2, 2, 4]), shape=(3, 3))
+    np.testing.assert_array_equal(as_dense(asp.einsum("ij,jk->ik", A, B)), A.toarray() @ B.toarray())
+
+
+def test_no_operand_is_a_mistake():
+    for arguments in ((), ("ij",)):
+        with pytest.raises(
+            ValueError, match="must specify the einstein sum subscripts string and at least one operand"
+        ):
+            asp.einsum(*arguments)

@@ -1,0 +1,39 @@
+"""Write the frontiers of named expressions, which ship with the package: python tools/einsum_frontiers.py."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from autosparse.asymptotic.candidates import enumerated, kernel_of, signature
+
+NAMED = (
+    *("ab,b->a s d", "ab,bc->ac s s", "ab,bc->ac s d", "ab,bc,c->a s s d", "ab,bc,cd->ad s s s", "ab,bc,cd->ad s s d"),
+    *("ab,bc,dc->ad s s s", "ab,bc,cd,de->ae s s s s", "ab,ac,cb->ab s s s", "ab,ac,cb->ab s d d"),
+    *("ab,ac,bc->ab s s s", "ab,bc,ac-> s s s", "ab,bc,cd,ad-> s s s s", "ab,bc,ca-> s s s", "ab,bc,cd,da-> s s s s"),
+    *(
+        "abc,bd,cd->ad s s s",
+        "abc,bd,cd->ad s d d",
+        "abc,db,dc->ad s s s",
+        "ab,ca,da->bcd s s s",
+        "ab,cb,db->acd s s s",
+    ),
+)
+
+
+def main() -> None:
+    """Enumerate each expression and write the file."""
+    found = {}
+    for row in NAMED:
+        text, *kinds = row.split(" ")
+        left, output = text.split("->")
+        inputs, sparse = tuple(left.split(",")), tuple(kind == "s" for kind in kinds if kind)
+        candidates = enumerated(kernel_of(inputs, output, sparse))
+        key, _ = signature(inputs, output, sparse)
+        found[key] = [candidates.n_programs, list(map(str, candidates.members))]
+    target = Path(__file__).resolve().parent.parent / "autosparse" / "asymptotic" / "frontiers.json"
+    target.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
