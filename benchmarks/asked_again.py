@@ -19,11 +19,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.collect.files import REFUSED, Measurements, read_folder
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.correction import next_best
-from autosparse.tuner.learned import PER_FORMAT, LearnedModel
-from autosparse.tuner.model import Proposal
+from autosparse.tuner.learned.predict import PER_FORMAT, LearnedModel
+from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.training.data import is_validation
 from peerlib.environment import matrices_folder
 from peerlib.summary import Distribution

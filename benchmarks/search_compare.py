@@ -26,10 +26,10 @@ from typing import Any
 
 import numpy as np
 from autosparse.tuner.collect.recipes import Recipe, real_files
-from autosparse.tuner.generators import FAMILIES, generate
+from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.graph import best_first, exhaustive
-from autosparse.tuner.learned import LearnedModel
-from autosparse.tuner.template import Categorical, Code, TemplateSpace
+from autosparse.tuner.learned.predict import LearnedModel
+from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
 
 from autosparse import _native
 from autosparse.engine.learned import scorer_of

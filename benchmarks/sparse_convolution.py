@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 
 import torch
-from autosparse.tuner.generators import FAMILIES, generate
+from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.networks.waconet import N_LAYERS, WACONet, lattice_of
 
 

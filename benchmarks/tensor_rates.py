@@ -21,14 +21,14 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.optimize
-from autosparse.tuner import spaces
+from autosparse.tuner.analytic.mttkrp import TensorRates, tensor_facts, terms
 from autosparse.tuner.collect.files import REFUSED, Measurements, merge, read_merged
 from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.generators import FAMILIES, generate
-from autosparse.tuner.model_mttkrp import TensorRates, tensor_facts, terms
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.base import FAMILIES, generate
+from autosparse.tuner.space import spaces
 from numpy.typing import NDArray
 from peerlib.environment import matrices_folder
 from peerlib.summary import Distribution

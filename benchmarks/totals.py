@@ -147,7 +147,7 @@ def _filling(A: Any, case: Case) -> Prepared:
 
 def best_format(case: Case, selector: Any) -> tuple[Prepared, dict[str, Any]]:
     """What BestFormat chooses: statistics, prediction and packing are its price; hashing and loading are not."""
-    from autosparse.tuner.pattern_vector import matrix_vector
+    from autosparse.tuner.features.pattern_vector import matrix_vector
     from peerlib.best_format import install
 
     import autosparse
@@ -179,7 +179,7 @@ class Selector:
     def adapted(self, chosen: Sequence[Any], case: Case) -> Iterator[Any]:
         """The schedules for this case: of the case's width, with narrow indices first."""
         import numpy as np
-        from autosparse.tuner.space import TILES
+        from autosparse.tuner.space.families import TILES
         from peerlib.best_format import of_both_widths, widened
 
         from autosparse.target import Target

@@ -19,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.collect.files import MEASURED, Measurements, write_whole
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.own_space import OwnSpace, own_space
-from autosparse.tuner.pattern_vector import VECTOR_WIDTHS, pattern_vector
-from autosparse.tuner.space import MAX_TILE_VECTORS
+from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, pattern_vector
+from autosparse.tuner.space.families import MAX_TILE_VECTORS
+from autosparse.tuner.space.own import OwnSpace, own_space
 
 from autosparse.engine.recollection import remember
 from autosparse.engine.setup import bench_of
@@ -203,6 +203,8 @@ class Trees:
 
 def widened(one: SuperSchedule, *, tiles: Sequence[int], lanes: int) -> SuperSchedule:
     """`one` with the widest of `tiles` that the registers hold: for more columns than it was measured with."""
+    if not one.dense_splits:  # a vector, or loops of the runtime, which cut columns as registers allow
+        return one
     rows = max(1, one.format.split("i"))
     fitting = [tile for tile in tiles if rows * max(1, tile // lanes) <= MAX_TILE_VECTORS]
     return dataclasses.replace(one, dense_splits=(("j", max(fitting, default=min(tiles))),))
@@ -210,7 +212,8 @@ def widened(one: SuperSchedule, *, tiles: Sequence[int], lanes: int) -> SuperSch
 
 def of_both_widths(one: SuperSchedule) -> list[SuperSchedule]:
     """`one` with narrow indices, for patterns where they suffice, then with wide ones; CSR for SpMM as it is."""
-    widths = (32,) if one.format.is_csr and one.dense_splits else (16, 32)
+    is_wide = bool(one.dense_splits) or one.implementation == "runtime"
+    widths = (32,) if one.format.is_csr and is_wide else (16, 32)
     return [dataclasses.replace(one, format=dataclasses.replace(one.format, index_bits=bits)) for bits in widths]
 
 

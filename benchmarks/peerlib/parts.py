@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from autosparse.tuner import Search, spaces, tune
+from autosparse.tuner import Search, tune
+from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.collect.operations import Op
-from autosparse.tuner.model import Proposal
-from autosparse.tuner.search import SearchStyle
+from autosparse.tuner.search.search import SearchStyle
+from autosparse.tuner.space import spaces
 
 from autosparse import _native
 from autosparse.config import Effort
@@ -90,7 +91,7 @@ def whole(first: Sequence[SuperSchedule]) -> Part:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Proposals that cost nothing; see `autosparse.tuner.model.Proposer`."""
+    """Proposals that cost nothing; see `autosparse.tuner.analytic.matmul.Proposer`."""
 
     schedules: Sequence[SuperSchedule]
     price_s: float = 0.0

@@ -1,0 +1,137 @@
+"""Whole programs of users with `scipy.sparse` and with `autosparse`, which is the only difference between two runs.
+
+    python benchmarks/programs.py --out benchmarks/results/programs.jsonl
+    python benchmarks/programs.py --only gmres,eigsh --rounds 9 --environment OPENBLAS_NUM_THREADS=1
+
+Each run is a fresh process with default settings and an empty cache of plans. Timed: the import of autosparse, asp.csr
+and everything that follows; not timed: making or reading the input and the imports that both runs share. The two take
+turns, medians over rounds, ratio = SciPy's time / ours. Answers are compared; a wrong one fails the program, and the
+script. `--environment NAME=VALUE` sets a variable for both (`threads=1` means AUTOSPARSE_THREADS=1), repeatable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peerlib.records import ResultFile
+from peerlib.summary import Distribution
+from peerlib.table import aligned, markdown, seconds
+from programlib.catalogue import PROGRAMS
+from programlib.race import LIBRARIES, ProgramFailedError, WrongAnswerError, compile_bytecode, race
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--only", default="", help="names of programs, comma-separated; default: all")
+    add("--rounds", type=int, default=5, help="runs with each library")
+    add("--environment", action="append", default=[], metavar="NAME=VALUE", help="a variable for both, repeatable")
+    add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
+    add("--list", action="store_true", help="only print the programs")
+    parsed = parser.parse_args(given)
+    parsed.only = list(filter(None, parsed.only.split(","))) or list(PROGRAMS)
+    if unknown := set(parsed.only) - set(PROGRAMS):
+        parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
+    if wrong := [text for text in parsed.environment if "=" not in text]:
+        parser.error(f"--environment takes NAME=VALUE: got {wrong[0]}")
+    return parsed
+
+
+def environment_of(given: Sequence[str]) -> dict[str, str]:
+    """Variables by name; a name in small letters is a setting of autosparse."""
+    pairs = (text.split("=", 1) for text in given)
+    return {f"AUTOSPARSE_{name.upper()}" if name.islower() else name: value for name, value in pairs}
+
+
+def row(record: Mapping[str, Any]) -> list[str]:
+    """One row of the table."""
+    if "failure" in record:
+        return [record["key"], record["what"], "-", "-", "failed", "-"]
+    theirs, ours = LIBRARIES
+    times = (seconds(record["median_s"][theirs]), seconds(record["median_s"][ours]))
+    cpu = "/".join(f"{record['cpu_s'][name] / record['median_s'][name]:.1f}" for name in LIBRARIES)
+    return [record["key"], record["what"], *times, f"{record['ratio']:.2f}", cpu]
+
+
+HEADER = ["program", "what", "SciPy", "ours", "times as fast", "cores busy (SciPy/ours)"]
+
+
+def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
+    """Run every chosen program; records as they are kept."""
+    from peerlib.machine import machine_facts
+
+    environment = environment_of(args.environment)
+    run_id = time.strftime("%Y-%m-%dT%H:%M:%S")
+    facts = {"environment": environment, "rounds": args.rounds, "only": args.only, **machine_facts()}
+    results.append({"kind": "run", "run": run_id, **facts})
+    compile_bytecode()
+    records = []
+    for name in args.only:
+        program = PROGRAMS[name]
+        record: dict[str, Any] = {"kind": "case", "run": run_id, "key": name, "what": program.what}
+        try:
+            record |= race(program, rounds=args.rounds, environment=environment).record()
+        except (ProgramFailedError, WrongAnswerError) as error:
+            record["failure"] = str(error)
+            print(error, file=sys.stderr)
+        record["environment"] = environment
+        results.append(record)
+        records.append(record)
+        print("  ".join(row(record)), flush=True)
+    return records
+
+
+def summary(records: Sequence[Mapping[str, Any]]) -> str:
+    """Geometric mean and the programs below SciPy's speed."""
+    found = {record["key"]: record["ratio"] for record in records if "ratio" in record}
+    if not found:
+        return "nothing measured"
+    dist = Distribution.of(list(found.values()))
+    slower = sorted((ratio, name) for name, ratio in found.items() if ratio < 0.97)
+    listed = ", ".join(f"{name} {ratio:.2f}" for ratio, name in slower) or "none"
+    return f"{dist.n} programs: geomean {dist.geomean:.2f}, least {dist.least:.2f}; below 0.97: {listed}"
+
+
+def machine_line(facts: Mapping[str, Any]) -> str:
+    """The machine, the versions and what was set, in a sentence."""
+    versions, target = facts["versions"], facts["target"]
+    packages = ", ".join(f"{name} {versions[name]}" for name in ("numpy", "scipy", "autosparse") if name in versions)
+    variables = " ".join(f"{name}={value}" for name, value in facts["environment"].items()) or "no variables set"
+    machine = f"{target['cpu']}, {target['n_cores']} cores, {target['isa']}"
+    return (
+        f"{machine}; Python {facts['python']}, {packages}; commit {facts['commit']}; {variables}; "
+        f"medians of {facts['rounds']} rounds."
+    )
+
+
+def write_table(out: Path, environment: Mapping[str, str]) -> None:
+    """The newest figures of every program in `out` measured with `environment`, beside it in Markdown."""
+    results = ResultFile(out)
+    records = results.cases(environment=environment)
+    runs = [line for line in results.lines() if line["kind"] == "run" and line["environment"] == environment]
+    text = "\n\n".join((markdown([HEADER, *map(row, records)]), summary(records), machine_line(runs[-1])))
+    tail = "".join(f"-{name}-{value}".lower() for name, value in environment.items())
+    out.with_name(f"{out.stem}{tail}.md").write_text(f"{text}\n", encoding="utf-8")
+
+
+def main() -> int:
+    """Measure and print."""
+    args = arguments()
+    if args.list:
+        print(aligned([[name, program.what] for name, program in PROGRAMS.items()]))
+        return 0
+    records = measure(args, ResultFile(args.out))
+    print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{summary(records)}")
+    if args.out is not None:
+        write_table(args.out, environment_of(args.environment))
+    return 1 if any("failure" in record for record in records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""Small matrices, where Python is all the time: every common operation on ours and on SciPy's class, in one process.
+
+python benchmarks/small.py [--sizes 10,100,1000] [--dtypes float64,float32,int64] [--only TEXT] [--json FILE]
+python benchmarks/small.py --report --json FILE [--table FILE]
+
+Contenders take turns in shuffled rounds; medians. An operation misses the target when ours takes more than 1.3 times
+SciPy's time and more than 2 us longer; it is then marked with "!". "after A @ x" stands for matrices that were
+multiplied before, so that our class watches its arrays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse
+from peerlib.environment import start_again
+from peerlib.machine import machine_facts
+from peerlib.small_operations import OPERATIONS, Operation, Setting
+from peerlib.table import aligned, markdown, seconds
+from peerlib.timing import Protocol, Timing, take_turns
+
+RATIO: Final = 1.3
+MORE_S: Final = 2e-6
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """Times of one operation on one matrix; each a median and its quartiles."""
+
+    operation: str
+    n: int
+    dtype: str
+    multiplied: bool  # whether A was multiplied before
+    scipy_s: float
+    ours_s: float
+
+    @property
+    def ratio(self) -> float:
+        """Ours over SciPy's time."""
+        return self.ours_s / self.scipy_s
+
+    @property
+    def more_s(self) -> float:
+        """Ours less SciPy's time."""
+        return self.ours_s - self.scipy_s
+
+    @property
+    def misses(self) -> bool:
+        """Whether the target is missed."""
+        return self.ratio > RATIO and self.more_s > MORE_S
+
+    @property
+    def name(self) -> str:
+        """As the table shows it."""
+        return f"{self.operation}, after A @ x" if self.multiplied else self.operation
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--sizes", default="10,100,1000")
+    parser.add_argument("--dtypes", default="float64,float32,int64")
+    parser.add_argument("--only", default="", help="operations whose name contains this")
+    parser.add_argument("--state", choices=("fresh", "multiplied", "both"), default="both")
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--sample-us", type=float, default=400.0)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--json", type=Path, help="append rows to this file")
+    parser.add_argument("--table", type=Path, help="write the table as Markdown")
+    parser.add_argument("--report", action="store_true", help="print what --json holds")
+    return parser.parse_args(given)
+
+
+def matrix(n: int, dtype: str) -> Any:
+    """A pentadiagonal n x n matrix of whole numbers, as a plain csr_array."""
+    diagonals = [np.full(n - abs(k), k + 3) for k in (-2, -1, 0, 1, 2)]
+    return scipy.sparse.diags_array(diagonals, offsets=[-2, -1, 0, 1, 2], shape=(n, n), format="csr", dtype=dtype)
+
+
+def runs(operation: Operation, n: int, dtype: str, *, multiplied: bool) -> dict[str, Callable[[], Any]]:
+    """What takes turns: the operation with SciPy's class and with ours."""
+    import autosparse
+
+    made = {}
+    for name, library in (("scipy", scipy.sparse), ("ours", autosparse)):
+        m = matrix(n, dtype)
+        A = getattr(library, f"{operation.format}_array")(m.copy())
+        if multiplied:
+            A @ np.ones(n, dtype)
+        made[name] = operation.prepare(Setting(library=library, m=m, A=A, n=n, dtype=dtype))
+    return made
+
+
+def measure(args: argparse.Namespace) -> Iterator[Row]:
+    """Time what was asked for, row by row."""
+    protocol = Protocol(rounds=args.rounds, sample_s=args.sample_us * 1e-6, warm_s=args.sample_us * 2e-7)
+    states = {"fresh": (False,), "multiplied": (True,), "both": (False, True)}[args.state]
+    for operation in OPERATIONS:
+        if args.only not in operation.name:
+            continue
+        for n in map(int, args.sizes.split(",")):
+            for dtype in args.dtypes.split(","):
+                for multiplied in states if operation.has_state else states[:1]:
+                    found = take_turns(runs(operation, n, dtype, multiplied=multiplied), protocol)
+                    yield _row(operation.name, n, dtype, multiplied and operation.has_state, found)
+
+
+def _row(name: str, n: int, dtype: str, multiplied: bool, found: dict[str, Timing]) -> Row:
+    times = {"scipy_s": found["scipy"].median_s, "ours_s": found["ours"].median_s}
+    return Row(operation=name, n=n, dtype=dtype, multiplied=multiplied, **times)
+
+
+def table(rows: Sequence[Row]) -> list[list[str]]:
+    """One line per operation and state; per size the dtype that is farthest from the target."""
+    sizes = sorted({row.n for row in rows})
+    lines = [["", *(f"n = {n}: SciPy" if show == "" else show for n in sizes for show in ("", "ratio", "more"))]]
+    for name in dict.fromkeys(row.name for row in rows):
+        line = [name]
+        for n in sizes:
+            found = [row for row in rows if row.name == name and row.n == n]
+            worst = max(found, key=lambda row: (row.misses, min(row.ratio / RATIO, row.more_s / MORE_S)), default=None)
+            line += ["-"] * 3 if worst is None else _cells(worst)
+        lines.append(line)
+    return lines
+
+
+def _cells(row: Row) -> list[str]:
+    mark = "!" if row.misses else ""
+    return [f"{seconds(row.scipy_s)} {row.dtype}", f"{row.ratio:.2f}{mark}", f"{row.more_s * 1e6:+.1f} us"]
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """How many miss the target, and by how much at most."""
+    missed = [row for row in rows if row.misses]
+    target = f"above {RATIO} x SciPy's time and {MORE_S * 1e6:.0f} us more"
+    text = f"{len(rows)} cases, {len(missed)} miss the target ({target})"
+    ratios = [row.ratio for row in rows]
+    return f"{text}; geomean of ratios {float(np.exp(np.mean(np.log(ratios)))):.2f}" if rows else text
+
+
+def main() -> int:
+    """Measure and print."""
+    args = arguments()
+    if args.report:
+        lines = args.json.read_text(encoding="utf-8").splitlines()
+        rows = [Row(**fields) for line in lines if (fields := json.loads(line)).pop("kind") == "case"]
+    else:
+        start_again(args.threads)
+        from autosparse.config import set_options
+
+        set_options(effort="off", threads=args.threads)
+        rows = list(measure(args))
+        if args.json:
+            _append(args.json, rows)
+    print(aligned(table(rows)))
+    print(summary(rows))
+    if args.table:
+        args.table.write_text(f"{markdown(table(rows))}\n\n{summary(rows)}\n", encoding="utf-8")
+    return 0
+
+
+def _append(path: Path, rows: Sequence[Row]) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        print(json.dumps({"kind": "machine", **machine_facts()}), file=file)
+        for row in rows:
+            print(json.dumps({"kind": "case", **dataclasses.asdict(row)}), file=file)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
