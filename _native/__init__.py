@@ -12,18 +12,29 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from autosparse._native.backend import BACKENDS, build, build_many, compiler_id, is_built, loaded, supports
-    from autosparse._native.bound import BoundMttkrp, BoundSddmm
-    from autosparse._native.interpreter import interpret, interpret_mttkrp, interpret_sddmm
-    from autosparse._native.kernel import BoundKernel, Kernel
-    from autosparse._native.packing import PackedOperand, pack, packed_bytes, reason_unfit
-    from autosparse._native.row_orders import order_effort
-    from autosparse._native.spec import VALUE_BYTES, KernelSpec
-    from autosparse._native.structure import PackedStructure, pack_structure, structure_bytes
-    from autosparse._native.tensors import PackedTensor, pack_tensor, reason_unfit_tensor, tensor_bytes
+    from autosparse._native.ir.interpreter import interpret, interpret_mttkrp, interpret_sddmm
+    from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
+    from autosparse._native.kernels.backend import BACKENDS
+    from autosparse._native.kernels.bound import BoundMttkrp, BoundSddmm
+    from autosparse._native.kernels.implementations import (
+        IMPLEMENTATIONS,
+        build,
+        build_many,
+        compiler_id,
+        implementation_of,
+        is_built,
+        loaded,
+        supports,
+    )
+    from autosparse._native.kernels.kernel import BoundKernel, Kernel
+    from autosparse._native.storage.packing import PackedOperand, pack, packed_bytes, reason_unfit
+    from autosparse._native.storage.row_orders import order_effort
+    from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
+    from autosparse._native.storage.tensors import PackedTensor, pack_tensor, reason_unfit_tensor, tensor_bytes
 
 __all__ = [
     "BACKENDS",
+    "IMPLEMENTATIONS",
     "VALUE_BYTES",
     "BoundKernel",
     "BoundMttkrp",
@@ -36,6 +47,7 @@ __all__ = [
     "build",
     "build_many",
     "compiler_id",
+    "implementation_of",
     "interpret",
     "interpret_mttkrp",
     "interpret_sddmm",
@@ -54,15 +66,25 @@ __all__ = [
 ]
 
 _MODULES: Final = {
-    "backend": ("BACKENDS", "build", "build_many", "compiler_id", "is_built", "loaded", "supports"),
-    "bound": ("BoundMttkrp", "BoundSddmm"),
-    "interpreter": ("interpret", "interpret_mttkrp", "interpret_sddmm"),
-    "kernel": ("BoundKernel", "Kernel"),
-    "packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
-    "row_orders": ("order_effort",),
-    "spec": ("VALUE_BYTES", "KernelSpec"),
-    "structure": ("PackedStructure", "pack_structure", "structure_bytes"),
-    "tensors": ("PackedTensor", "pack_tensor", "reason_unfit_tensor", "tensor_bytes"),
+    "kernels.backend": ("BACKENDS",),
+    "kernels.implementations": (
+        "IMPLEMENTATIONS",
+        "build",
+        "build_many",
+        "compiler_id",
+        "implementation_of",
+        "is_built",
+        "loaded",
+        "supports",
+    ),
+    "kernels.bound": ("BoundMttkrp", "BoundSddmm"),
+    "ir.interpreter": ("interpret", "interpret_mttkrp", "interpret_sddmm"),
+    "kernels.kernel": ("BoundKernel", "Kernel"),
+    "storage.packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
+    "storage.row_orders": ("order_effort",),
+    "ir.spec": ("VALUE_BYTES", "KernelSpec"),
+    "storage.structure": ("PackedStructure", "pack_structure", "structure_bytes"),
+    "storage.tensors": ("PackedTensor", "pack_tensor", "reason_unfit_tensor", "tensor_bytes"),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
 

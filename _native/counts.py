@@ -1,4 +1,4 @@
-"""Counts in patterns by the runtime: the numbers of `autosparse.tuner.counts`, in a pass over a sample."""
+"""Counts in patterns by the runtime: the numbers of `autosparse.tuner.features.counts`, in a pass over a sample."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native import runtime_api
-from autosparse._native.rows import packing_threads
+from autosparse._native.storage.rows import packing_threads
 from numpy.typing import NDArray
 
 from autosparse.pattern import Pattern
 
 N_OF_LENGTHS: Final = 3
 N_OF_SAMPLE: Final = 5
-"""Numbers before those of slices and of blocks; see ``runtime/counts.c``."""
+"""Numbers before those of slices and of blocks; see ``runtime/statistics/counts.c``."""
 TOO_LARGE: Final = -2
 
 

@@ -1,7 +1,7 @@
 """Memory for results: arrays that own their elements, in pages that earlier results gave back.
 
 A fresh large array costs a page fault for each page, as much time as a product that writes it once. NumPy lets an array
-name its own allocator (NEP 49); ours (`runtime/output.c`) is in force only while `empty_output` allocates. Where it
+name its own allocator (NEP 49); ours (`dense/output.c`) is in force only while `empty_output` allocates. Where it
 cannot be had (no extension, another NumPy ABI, a free-threaded interpreter) plain ``numpy.empty`` serves.
 """
 
@@ -116,6 +116,16 @@ def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     if handler is None or handler.limit(get_options().output_pool_bytes) == 0:
         return np.empty(shape, dtype)
     return handler.empty(shape, dtype)
+
+
+LARGE_OUTPUT_BYTES: Final = 1 << 20
+"""Results from here on take recycled pages: fresh ones cost as much as the product."""
+
+
+def empty_result(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
+    """Memory for the result of a product, as the executor gives it."""
+    n_bytes = dtype.itemsize * shape[0] * (shape[1] if len(shape) == 2 else 1)
+    return np.empty(shape, dtype) if n_bytes < LARGE_OUTPUT_BYTES else empty_output(shape, dtype)
 
 
 def copied(array: NDArray[Any]) -> NDArray[Any]:

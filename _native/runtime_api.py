@@ -14,18 +14,23 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.notices import FallbackWarning, warn_once
 
-def _load() -> tuple[Any, Any]:
+
+def _load() -> tuple[Any, Any, str]:
     try:
         extension = importlib.import_module("autosparse._native._runtime")
-    except ImportError:
-        return None, None
-    return extension.lib, extension.ffi
+    except ModuleNotFoundError:
+        return None, None, "the C runtime was not built, because no C compiler worked when autosparse was installed"
+    except ImportError as err:
+        return None, None, f"the C runtime cannot be loaded: {err}"
+    return extension.lib, extension.ffi, ""
 
 
 lib: Any  # cffi objects carry no types
 ffi: Any
-lib, ffi = _load()
+fault: str  # why there is no runtime; "" where there is one
+lib, ffi, fault = _load()
 
 available: Final = lib is not None
 
@@ -38,6 +43,15 @@ FLAG_DETERMINISTIC: Final = 2  # one summation order whatever the number of thre
 ISA_LEVELS: Final = {"baseline": 0, "avx2": 1, "avx512": 2}
 
 _DATA_OFFSET: Final = object.__basicsize__  # an ndarray keeps the address of its elements right after the object header
+
+
+def is_there() -> bool:
+    """`available`; where it is not, one warning per process says why, what follows, and the cure."""
+    if not available:
+        from autosparse._native.reinstalling import cure  # never needed where the runtime is there
+
+        warn_once(FallbackWarning, "runtime", FallbackWarning.no_runtime(fault, cure=cure()))
+    return available
 
 
 def _address_by_interface(array: NDArray[Any]) -> int:
@@ -77,6 +91,20 @@ def max_threads() -> int:
 def gathers() -> bool:
     """Whether gather instructions are faster on this CPU than a load for each element (measured once per process)."""
     return not available or bool(lib.asp_gathers())
+
+
+_held_isa: str | None = None
+
+
+def hold_isa(isa: str | None) -> None:
+    """Let the kernels compiled at install use no higher instruction set than `isa`; None: what the CPU has.
+
+    For the whole process: products of other threads are as right with either.
+    """
+    global _held_isa
+    if isa != _held_isa:
+        _held_isa = isa
+        lib.asp_force_isa(-1 if isa is None else ISA_LEVELS[isa])
 
 
 def _leading(array: NDArray[Any]) -> int:

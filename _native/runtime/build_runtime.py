@@ -1,7 +1,8 @@
 """Builder of the C extension `autosparse._native._runtime` (cffi API mode); setuptools calls `ffibuilder` at install.
 
-To add functions: put them into a `.c` file of this folder and their declarations (plain C, no preprocessor) into a
-header named `*_api.h`; both are found by name. Without a working `-fopenmp` the runtime is built without OpenMP.
+To add functions: put them into a `.c` file of one of the folders here and their declarations (plain C, no preprocessor)
+into a header named `*_api.h`; both are found by name, and a header is included by its name alone. Without a working
+`-fopenmp` the runtime is built without OpenMP.
 
 By hand, into the source tree (or another folder):  python _native/runtime/build_runtime.py [FOLDER]
 With address and undefined-behaviour sanitizers:    AUTOSPARSE_SANITIZE=1 python _native/runtime/build_runtime.py
@@ -11,6 +12,7 @@ tests/native/test_runtime_sanitized.py does all of it).
 
 from __future__ import annotations
 
+import hashlib
 import os  # build time: nothing of autosparse can be imported yet
 import shlex
 import subprocess
@@ -24,6 +26,7 @@ from pathlib import Path
 from cffi import FFI
 
 FOLDER = Path(__file__).resolve().parent
+INCLUDED = [FOLDER, *sorted(path for path in FOLDER.iterdir() if path.is_dir() and any(path.glob("*.h")))]
 MODULE = "autosparse._native._runtime"
 
 
@@ -66,21 +69,46 @@ def _flags() -> tuple[list[str], list[str]]:
     return compile_flags, link_flags
 
 
+def _found(pattern: str) -> list[Path]:
+    """Files of the runtime, by name: the order of declarations must not follow the folders."""
+    return sorted(FOLDER.rglob(pattern), key=lambda path: path.name)
+
+
+def _digest(flags: list[str]) -> str:
+    """16 hex digits over every source of the runtime and the flags: plans name it (`_native.kernels.identity`)."""
+    digest = hashlib.blake2b(" ".join(flags).encode(), digest_size=8)
+    for source in [*_found("*.c"), *_found("*.h")]:
+        if source.name != "_runtime_glue.c":
+            digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return digest.hexdigest()
+
+
+# Defined in the glue: it is written anew whenever a source was changed, and nothing else need be compiled for it.
+IDENTITY = """
+#ifndef __VERSION__
+#define __VERSION__ "a compiler without a version"
+#endif
+const char *asp_identity(void) { return "DIGEST " __VERSION__; }
+"""
+
+
 def _make_builder() -> FFI:
-    headers = sorted(FOLDER.glob("*_api.h"))
+    headers = _found("*_api.h")
     builder = FFI()
     for header in headers:
         builder.cdef(header.read_text(encoding="utf-8"))
     compile_flags, link_flags = _flags()
     root = Path.cwd().resolve()
-    sources = sorted(FOLDER.glob("*.c"))
-    included = [*headers, *sorted(FOLDER.glob("*_python.h"))]  # only the module itself knows of Python
+    sources = _found("*.c")
+    included = [*headers, *_found("*_python.h")]  # only the module itself knows of Python
     builder.set_source(
         MODULE,
-        "#include <stdint.h>\n#include <stddef.h>\n" + "".join(f'#include "{header.name}"\n' for header in included),
+        "#include <stdint.h>\n#include <stddef.h>\n"
+        + "".join(f'#include "{header.name}"\n' for header in included)
+        + IDENTITY.replace("DIGEST", _digest(compile_flags)),
         # setuptools wants paths relative to setup.py
         sources=[str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sources],
-        include_dirs=[str(FOLDER)],
+        include_dirs=[str(folder) for folder in INCLUDED],
         extra_compile_args=compile_flags,
         extra_link_args=link_flags,
     )
@@ -93,7 +121,7 @@ ffibuilder = _make_builder()
 def _object(source: Path, folder: Path, flags: list[str]) -> Path:
     """Compile `source` unless its object is newer than every source and header of the runtime that it may include."""
     target = folder / f"{source.stem}.o"
-    inputs = [source, Path(__file__), *FOLDER.glob("*.h")]
+    inputs = [source, Path(__file__), *FOLDER.rglob("*.h")]
     if target.exists() and target.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
         return target
     staged = target.with_suffix(f".{os.getpid()}.o")
@@ -111,9 +139,10 @@ def build_into(destination: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     glue = folder / "_runtime_glue.c"
     ffibuilder.emit_c_code(str(glue))
-    flags = [*compile_flags, "-fPIC", "-DNDEBUG", f"-I{FOLDER}", f"-I{sysconfig.get_path('include')}"]
+    places = [f"-I{place}" for place in (*INCLUDED, sysconfig.get_path("include"))]
+    flags = [*compile_flags, "-fPIC", "-DNDEBUG", *places]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: _object(source, folder, flags), [*sorted(FOLDER.glob("*.c")), glue]))
+        objects = list(pool.map(lambda source: _object(source, folder, flags), [*_found("*.c"), glue]))
     target = destination / f"_runtime{sysconfig.get_config_var('EXT_SUFFIX')}"
     staged = target.with_suffix(f".{os.getpid()}.new")
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]

@@ -59,4 +59,17 @@ enum { ASP_I32 = 0, ASP_I64 = 1 };
 ASP_INLINE int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
 ASP_INLINE int64_t asp_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
+/* Memory that one thread writes again and again while others write beside it begins with a pair of lines (they are
+ * fetched in pairs) and ends with one. */
+enum { ASP_OWN_BYTES = 128 };
+ASP_INLINE int64_t asp_own_bytes(int64_t bytes)
+{
+    return asp_max(1, (bytes + ASP_OWN_BYTES - 1) / ASP_OWN_BYTES) * ASP_OWN_BYTES;
+}
+/* n_threads times so much; given back by free(). */
+ASP_INLINE void *asp_take_own(int64_t n_threads, int64_t bytes)
+{
+    return aligned_alloc(ASP_OWN_BYTES, (size_t)(n_threads * asp_own_bytes(bytes)));
+}
+
 #endif

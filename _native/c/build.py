@@ -1,0 +1,207 @@
+"""Compiler driver: C source to a shared object, one subprocess per file, several at a time, none left behind."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import importlib.util
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from autosparse import config, forking
+from autosparse.errors import BuildError
+
+COMPILE_LIMIT_S: Final = 60.0
+FLAGS: Final = ("-O2", "-std=gnu11", "-fPIC", "-shared", "-fno-math-errno", "-ffp-contract=fast", "-w")
+ISA_FLAGS: Final = {
+    "baseline": (),
+    "avx2": ("-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mpopcnt"),
+    "avx512": (
+        *("-mavx2", "-mfma", "-mbmi", "-mbmi2", "-mpopcnt"),
+        *("-mavx512f", "-mavx512vl", "-mavx512bw", "-mavx512dq", "-mprefer-vector-width=512"),
+    ),
+}
+"""Compiler flags of each instruction set (gcc and clang)."""
+COMPILERS: Final = ("cc", "gcc", "clang")
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """A C compiler's command and identity."""
+
+    command: tuple[str, ...]
+    identity: str  # changes when the program does
+
+    @classmethod
+    def find(cls, wanted: str | None = None) -> Compiler:
+        """The setting's compiler, else cc, gcc, clang, the one that Python was built with, ziglang's; BuildError."""
+        built_with = sysconfig.get_config_var("CC")
+        names = [wanted] if wanted else list(dict.fromkeys([*COMPILERS, *([built_with] if built_with else [])]))
+        for name in names:
+            command = _words(name)
+            program = _program(command[0]) if command else None
+            if program is not None:
+                return cls(command, _identity(*program, command))
+        zig = None if wanted else _ziglang()
+        if zig is not None:
+            return zig
+        raise BuildError(
+            f"no C compiler was found (looked for {', '.join(map(repr, names))}).\n"
+            "  Cure: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
+            "Until then the default kernels are used."
+        )
+
+    def arguments(self, isa: str, source: Path, target: Path) -> list[str]:
+        """The command that compiles `source`."""
+        return [*self.command, *FLAGS, *ISA_FLAGS[isa], str(source), "-o", str(target)]
+
+
+def _ziglang() -> Compiler | None:
+    """The compiler in the package `ziglang`, run through Python: its program is not on PATH."""
+    if importlib.util.find_spec("ziglang") is None:
+        return None
+    version = importlib.metadata.version("ziglang")
+    return Compiler((sys.executable, "-m", "ziglang", "cc"), f"ziglang {version}")
+
+
+@functools.lru_cache(maxsize=16)
+def _words(name: str) -> tuple[str, ...]:
+    """A command's words."""
+    return tuple(shlex.split(name))
+
+
+def _program(name: str) -> tuple[Path, os.stat_result] | None:
+    """The file of that name on PATH as it is now; None when there is none. Asked several times in every tuning."""
+    search = os.pathsep.join(os.get_exec_path())
+    for _ in range(2):
+        try:
+            path = _located(name, search)
+            return path, path.stat()
+        except FileNotFoundError:  # there is none, or the one found earlier is gone
+            _located.cache_clear()
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _located(name: str, search: str) -> Path:
+    """Where `name` is on the path `search`; FileNotFoundError, which is not remembered."""
+    found = shutil.which(name, path=search)
+    if found is None:
+        raise FileNotFoundError(name)
+    return Path(found)
+
+
+@functools.lru_cache(maxsize=16)
+def _resolved(path: Path, device: int, inode: int) -> Path:
+    """The file behind links, which lead elsewhere when it is another one."""
+    return path.resolve()
+
+
+def _identity(path: Path, stat: os.stat_result, command: Sequence[str]) -> str:
+    """The program file behind the name, its size and date: cheaper than asking it, and as telling."""
+    real = _resolved(path, stat.st_dev, stat.st_ino)
+    return f"{' '.join([str(real), *command[1:]])}:{stat.st_size}:{stat.st_mtime_ns}"
+
+
+def compiler_id(wanted: str | None = None) -> str:
+    """Identity of the compiler that `Compiler.find` finds; "none" when there is none."""
+    try:
+        return Compiler.find(wanted).identity
+    except BuildError:
+        return "none"
+
+
+@dataclass(eq=False)
+class Compilations:
+    """Running compilers, so that an interrupt can end them all. Used by one build, or by several in threads."""
+
+    limit_s: float = COMPILE_LIMIT_S  # for each; never more than COMPILE_LIMIT_S
+    _running: set[subprocess.Popen[str]] = field(default_factory=set)
+    _mutex: threading.Lock = field(default_factory=forking.lock)
+    _cancelled: bool = False
+
+    def compile(self, compiler: Compiler, isa: str, source: Path, target: Path) -> None:
+        """Run the compiler on `source`; BuildError with its output when it fails, is slow or was cancelled."""
+        process = self._start(compiler.arguments(isa, source, target))
+        try:
+            _, log = process.communicate(timeout=min(self.limit_s, COMPILE_LIMIT_S))
+        except subprocess.TimeoutExpired:
+            limit_s = min(self.limit_s, COMPILE_LIMIT_S)
+            raise BuildError(f"the compiler took more than {limit_s:.3g} s on {source.name}") from None
+        finally:
+            self._end(process)
+        if process.returncode:
+            first = next((line for line in log.splitlines() if "error" in line), log.strip().split("\n")[0])
+            what = "was cancelled" if self._cancelled else f"failed: {first}"
+            message = f"compiling a kernel with {compiler.command[0]} {what}"
+            raise BuildError(message, log=log, is_cancelled=self._cancelled)
+
+    def cancel(self) -> None:
+        """End every running compiler with its children, and refuse new ones."""
+        with self._mutex:
+            self._cancelled = True
+            running = tuple(self._running)
+        for process in running:
+            _kill(process)
+
+    def _start(self, arguments: list[str]) -> subprocess.Popen[str]:
+        with self._mutex:
+            if self._cancelled:
+                raise BuildError("compiling a kernel was cancelled", is_cancelled=True)
+            try:
+                # Its own process group: gcc's children end with it, and a Ctrl-C reaches it only through us.
+                process = subprocess.Popen(
+                    arguments,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    env=config.child_environment(),
+                    start_new_session=sys.platform != "win32",
+                )
+            except OSError as err:
+                raise BuildError(f"the compiler {arguments[0]!r} could not be started: {err}") from err
+            self._running.add(process)
+            _all.add(self)
+            return process
+
+    def _end(self, process: subprocess.Popen[str]) -> None:
+        """Whatever happened meanwhile (an interrupt too), the compiler does not outlive its build."""
+        if process.poll() is None:
+            _kill(process)
+            process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+        with self._mutex:
+            self._running.discard(process)
+
+
+_all: Final[weakref.WeakSet[Compilations]] = weakref.WeakSet()
+
+
+def cancel_all() -> None:
+    """End every compiler of this process: it is about to end itself."""
+    for compilations in list(_all):
+        compilations.cancel()
+
+
+def _kill(process: subprocess.Popen[str]) -> None:
+    try:
+        if sys.platform == "win32":
+            process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # it ended by itself
+        pass

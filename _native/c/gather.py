@@ -1,0 +1,94 @@
+"""Entries of a row as vector lanes (products of one column, rows with many entries): loads of B are gathered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from autosparse._native.c.block import BlockShape
+from autosparse._native.c.types import masked_gather, vector_type
+from autosparse._native.c.writer import Writer
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.block import lanes_of
+
+
+@dataclass(frozen=True)
+class GatherShape:
+    """`unroll` entries per step, in vectors of as many lanes as a register has."""
+
+    base: BlockShape
+    unroll: int
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of one vector."""
+        return lanes_of(self.unroll, self.base.spec.max_lanes)
+
+    @property
+    def vector(self) -> str:
+        """The vectors' type; asking for it asks for its helpers."""
+        self.base.used.lanes.add(self.lanes)
+        self.base.used.gather.add(self.lanes)
+        return vector_type(self.base.spec, self.lanes)
+
+    @property
+    def masked(self) -> bool:
+        """Whether the last, incomplete step uses the same registers."""
+        return masked_gather(self.base.spec, self.lanes)
+
+    @property
+    def output(self) -> str:
+        """C text of the output cell."""
+        return f"*({self.base.output_address(self.base.block.expression.output, {})})"
+
+
+def emit_gather_init(out: Writer, shape: GatherShape, node: ir.Workspace) -> None:
+    """Accumulators: vectors for whole steps, `rest` for what the output held and for entries one by one."""
+    zero = "0"
+    first = " && ".join(f"{name} == 0" for name in node.first)
+    start = zero if node.init == "zero" else f"{first} ? {zero} : {shape.output}" if first else shape.output
+    out.line(f"{vector_type(shape.base.spec, 1)} rest = {start};")
+    for group in range(shape.unroll // shape.lanes):
+        out.line(f"{shape.vector} sum_{group} = {{0}};")
+
+
+def emit_gather_store(out: Writer, shape: GatherShape) -> None:
+    """Add all up and store."""
+    groups = " + ".join(f"sum_{group}" for group in range(shape.unroll // shape.lanes))
+    out.line(f"{shape.output} = rest + sum_{shape.vector}({groups});")
+
+
+def emit_gather_loop(out: Writer, shape: GatherShape, node: ir.ForStored) -> None:
+    """Whole steps, then the rest: masked where the machine can, else entry by entry."""
+    name, level = node.level.name, node.level
+    parent = level.parent_position
+    access = shape.base.block.expression.dense[0]
+    dense = f"{access.tensor}_"
+    if level.coordinate.split > 1:
+        outer = level.coordinate.partner
+        dense = f"({dense} + {outer} * {level.coordinate.split})"
+    out.line(f"int64_t p_{name} = {name}_pos[{parent}];")
+    out.line(f"const int64_t end_{name} = {name}_pos[{'1' if parent == '0' else parent + ' + 1'}];")
+    step = shape.unroll
+    if not (shape.masked and step == shape.lanes):
+        with out.block(f"for (; p_{name} + {step} <= end_{name}; p_{name} += {step})"):
+            for group in range(step // shape.lanes):
+                at = f"p_{name} + {group * shape.lanes}" if group else f"p_{name}"
+                out.line(f"sum_{group} += {_product(shape, name, at, dense, str(shape.lanes))};")
+    if shape.masked:
+        with out.block(f"for (; p_{name} < end_{name}; p_{name} += {shape.lanes})"):
+            out.line(f"sum_0 += {_product(shape, name, f'p_{name}', dense, f'end_{name} - p_{name}')};")
+    else:
+        with out.block(f"for (; p_{name} < end_{name}; p_{name}++)"):
+            is_narrow = bool(shape.base.spec.schedule.format.values)
+            value = f"widen_f32x1(vals[p_{name}])" if is_narrow else f"vals[p_{name}]"
+            out.line(f"rest += {value} * {dense}[{name}_crd[p_{name}]];")
+
+
+def _product(shape: GatherShape, name: str, at: str, dense: str, n: str) -> str:
+    is_narrow = bool(shape.base.spec.schedule.format.values)
+    if is_narrow:
+        shape.base.used.stored.add(shape.lanes)
+    if shape.masked:
+        return f"product_{shape.vector}(vals + {at}, {name}_crd + {at}, {dense}, {n})"
+    load = "load_stored_" if is_narrow else "load_"
+    return f"{load}{shape.vector}(vals + {at}) * gather_{shape.vector}({dense}, {name}_crd + {at})"

@@ -1,0 +1,374 @@
+"""Loops in C: one rule per IR node (`RULES`), and what every emitted function declares before it begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from autosparse._native.c.block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_mirror, emit_store
+from autosparse._native.c.gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
+from autosparse._native.c.parallel import emit_parallel
+from autosparse._native.c.prefetch import emit_prefetch
+from autosparse._native.c.private import emit_private
+from autosparse._native.c.rows import emit_whole_row
+from autosparse._native.c.sampled import emit_sampled_store, narrow_widths, sampled_declarations
+from autosparse._native.c.slices import emit_slice, slice_declarations
+from autosparse._native.c.types import C_INDICES, C_VALUES, stored_type
+from autosparse._native.c.writer import Writer
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.spec import Access, KernelSpec
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where the emitter is: the function being written, the loop variables around, the current column tile."""
+
+    out: Writer
+    variables: tuple[str, ...] = ()  # int64_t variables that a task must be handed
+    width: int | None = None
+    least: int | None = None  # columns that a masked tile is sure to have
+    tile_index: str | None = None
+    extents: tuple[str, ...] = ()  # of the sequential loops around
+    copy: int = 0  # of the accumulators, that the current entry goes to
+    depth: int = 0  # of the workspace around
+    ways: int = 1
+    lanes: int | None = None  # of the workspace around; None: there is none
+    jam: tuple[str, ...] = ()  # coordinates of entries that are computed together, and how many these are
+    n_entries: int = 1
+
+    def binding(self, *names: str) -> Scope:
+        """The scope inside a loop that binds `names`."""
+        return replace(self, variables=(*self.variables, *names))
+
+
+@dataclass
+class Emitter:
+    """One kernel being written."""
+
+    spec: KernelSpec
+    program: ir.Program
+    used: Used = field(default_factory=Used)
+    tasks: list[str] = field(default_factory=list)
+
+    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
+        """Write `nodes` in order."""
+        for node in nodes:
+            RULES[type(node)](self, node, scope)
+            if isinstance(node, ir.Locate):
+                scope = scope.binding(f"p_{node.level.name}")
+            if isinstance(node, ir.Fetch) and node.level.name not in scope.jam:
+                scope = scope.binding(f"p_{node.level.name}", node.level.name)
+
+    def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
+        """`block` at the current column width."""
+        splits = dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)
+        shape = BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used, scope.least)
+        together = replace(shape, jam=scope.jam, n_entries=scope.n_entries)
+        return replace(together, depth=scope.depth, ways=scope.ways, most_lanes=scope.lanes)
+
+    def parallel(self, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]) -> None:
+        """The parallel loop, whose body `write` writes."""
+        emit = emit_private if self.program.private else emit_parallel
+        emit(self, scope, count=count, weights=weights, write=write)
+
+    def declare(self, body: str, *, known: Iterable[str] = ()) -> str:
+        """Declarations of the operands and extents that `body` uses, but for the names `known` already."""
+        every = self._declarations() | _extents(self.program)
+        lines = {name: text for name, text in every.items() if name not in known}
+        wanted: set[str] = set()
+        text = body
+        for name in reversed(lines):  # later ones use earlier ones
+            if re.search(rf"(?<![>.])\b{name}\b", text):
+                wanted.add(name)
+                text += lines[name].partition("=")[2]
+        return "".join(f"    {lines[name]}\n" for name in lines if name in wanted)
+
+    def _declarations(self) -> dict[str, str]:
+        """How each operand is reached from `call`."""
+        spec, value = self.spec, C_VALUES[self.spec.dtype]
+        lines = {"A": "const asp_operand *A = call->A;"}
+        for depth, index in enumerate(self.program.expression.sparse.indices):
+            lines[f"n_{index}"] = f"const int64_t n_{index} = A->size[{depth}];"
+        expression = self.program.expression
+        leading = [f"ld{access.tensor}" for access in (*expression.dense, expression.output)]
+        lines |= {name: f"const int64_t {name} = call->{name};" for name in (*leading, "n_j", "n_threads", "chunk")}
+        for level in self.program.levels:
+            for kind, bits in (("pos", spec.positions_bits), ("crd", spec.coordinate_bits)):
+                name = f"{level.name}_{kind}"
+                lines[name] = f"const {C_INDICES[bits]} *restrict {name} = A->{kind}[{level.depth}];"
+            lines[f"last_{level.name}"] = f"const int64_t last_{level.name} = A->n_positions[{level.depth}] - 1;"
+        lines |= slice_declarations()
+        if expression.sampled:
+            lines |= sampled_declarations(spec, C_INDICES[spec.positions_bits])
+        else:
+            lines["vals"] = f"const {stored_type(spec)} *restrict vals = A->vals;"
+        for access in expression.dense:
+            lines[f"{access.tensor}_"] = (
+                f"const {value} *restrict {access.tensor}_ = (const {value} *)call->{access.tensor};"
+            )
+        output = expression.output.tensor
+        lines[f"{output}_"] = f"{value} *restrict {output}_ = ({value} *)call->{output};"
+        return lines
+
+
+def _extents(program: ir.Program) -> dict[str, str]:
+    """Extents of the outer coordinates."""
+    nodes = [node for node in ir.walk(program.body) if isinstance(node, ir.ForDense | ir.ForTiles)]
+    coordinates = {level.coordinate for level in program.levels} | {node.coordinate for node in nodes}
+    return {
+        f"n_{c.name}": f"const int64_t n_{c.name} = "
+        + (f"n_{c.index};" if c.split == 1 else f"(n_{c.index} + {c.split - 1}) / {c.split};")
+        for c in sorted(coordinates, key=lambda c: c.name)
+        if c.is_outer
+    }
+
+
+def extent_text(extent: ir.Extent) -> str:
+    """C text of a dense loop's number of iterations."""
+    c = extent.coordinate
+    if not extent.partner_bound:
+        return f"n_{c.name}" if c.is_outer else str(c.split)
+    if c.is_outer:
+        return f"(n_{c.index} - {c.partner} + {c.split - 1}) / {c.split}"
+    return f"asp_min({c.split}, n_{c.index} - {c.partner} * {c.split})"
+
+
+def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
+    name, count = node.coordinate.name, extent_text(node.extent)
+    if node.parallel:
+        weights = None
+        if node.weights:
+            parent = emitter.program.levels[node.weights.depth - 1].parent_position
+            whole = extent_text(ir.Extent(node.coordinate, partner_bound=False))
+            weights = f"{node.weights.name}_pos" + (f" + {parent} * {whole}" if parent != "0" else "")
+
+        def write(inside: Scope) -> None:
+            with inside.out.block(f"for (int64_t {name} = begin; {name} < end; {name}++)"):
+                emitter.run(node.body, inside.binding(name))
+
+        emitter.parallel(scope, count=count, weights=weights, write=write)
+        return
+    inner = replace(scope.binding(name), extents=(*scope.extents, count))
+    with scope.out.block(f"for (int64_t {name} = 0, end_{name} = {count}; {name} < end_{name}; {name}++)"):
+        emitter.run(node.body, inner)
+
+
+def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
+    index, tile, count = node.coordinate.index, node.coordinate.split, f"n_{node.coordinate.name}"
+    if node.parallel:
+
+        def write(inside: Scope) -> None:
+            inside.out.line(f"const int64_t end_{index} = asp_min(n_{index}, end * {tile});")
+            with inside.out.block(f"for (int64_t {index} = begin * {tile}; {index} < end_{index};)"):
+                _widths(emitter, node, inside)
+
+        emitter.parallel(scope, count=count, weights=None, write=write)
+        return
+    scope.out.line(f"const int64_t end_{index} = n_{index};")
+    with scope.out.block(f"for (int64_t {index} = 0; {index} < end_{index};)"):
+        _widths(emitter, node, replace(scope, extents=(*scope.extents, count)))
+
+
+def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
+    """The body at every width: the widest that fits is taken, else the narrowest masked one that holds the rest."""
+    index = node.coordinate.index
+    inner = replace(scope.binding(index, f"end_{index}"), tile_index=index)
+    blocks = [each for each in ir.walk(node.body) if isinstance(each, ir.Block)] if scope.lanes else []
+    for width in node.widths:
+        test = f"if (end_{index} - {index} >= {width})"
+        head = test if width == node.widths[0] else f"else {test}" if width > 1 else "else"
+        with scope.out.block(head):
+            emitter.run(node.body, replace(inner, width=width))
+            scope.out.line(f"{index} += {width};")
+    for width, below in reversed(tuple(zip(node.partial, (0, *node.partial), strict=False))):
+        with scope.out.block(f"else if (end_{index} - {index} > {below})" if below else "else"):
+            masked = replace(inner, width=width, least=below + 1)
+            for block in blocks:  # of a workspace around the tiles: it declares no masks
+                emit_heads(scope.out, emitter.shape(block, masked))
+            emitter.run(node.body, masked)
+            scope.out.line(f"{index} = end_{index};")
+
+
+def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    name, out = node.level.name, scope.out
+    low, high = fiber_text(node.level)
+    if node.parallel:
+        _parallel_stored(emitter, node, scope)
+        return
+    if node.jam:
+        _jammed(emitter, node, scope)
+        return
+    if node.vector:
+        emit_gather_loop(out, gather_shape(emitter, node, scope), node)
+        return
+    out.line(f"int64_t p_{name} = {low};")
+    out.line(f"const int64_t end_{name} = {high};")
+    inner = scope.binding(f"p_{name}", name)
+    if node.unroll > 1:
+        with out.block(f"for (; p_{name} + {node.unroll} <= end_{name}; p_{name} += {node.unroll})"):
+            out.line(f"const int64_t step_{name} = p_{name};")
+            for copy in range(node.unroll):
+                with out.block():
+                    out.line(f"const int64_t p_{name} = step_{name} + {copy}, {name} = {name}_crd[p_{name}];")
+                    _entry(emitter, node, inner, copy)
+    with out.block(f"for (; p_{name} < end_{name}; p_{name}++)"):
+        out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
+        _entry(emitter, node, inner, 0)
+
+
+def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    """Steps of `unroll` entries that are computed together, then what is left by halves."""
+    name, out = node.level.name, scope.out
+    low, high = fiber_text(node.level)
+    out.line(f"int64_t p_{name} = {low};")
+    out.line(f"const int64_t end_{name} = {high};")
+    emit_whole_row(emitter, node, scope)
+    step = node.unroll
+    while step:
+        text = f"p_{name} + {step} <= end_{name}"
+        with out.block(f"for (; {text}; p_{name} += {step})" if step == node.unroll else f"if ({text})"):
+            for entry in range(step):
+                p, at = f"p_{name}_{entry}", f"p_{name} + {entry}" if entry else f"p_{name}"
+                out.line(f"const int64_t {p} = {at}, {name}_{entry} = {name}_crd[{p}];")
+            fetched = [inside.level.name for inside in node.body if isinstance(inside, ir.Fetch)]
+            inner = replace(scope.binding(), jam=(name, *fetched), n_entries=step)
+            for entry in range(step if node.prefetch else 0):
+                emit_prefetch(emitter, node, inner, entry)
+            emitter.run(node.body, inner)
+            if step < node.unroll:
+                out.line(f"p_{name} += {step};")
+        step = (1 << (step - 1).bit_length()) // 2
+
+
+def fiber_text(level: ir.StoredLevel) -> tuple[str, str]:
+    """First position of a compressed level below its parent, and the end."""
+    parent = level.parent_position
+    after = "1" if parent == "0" else f"{parent} + 1"
+    return f"{level.name}_pos[{parent}]", f"{level.name}_pos[{after}]"
+
+
+def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    name = node.level.name
+    low, high = fiber_text(node.level)
+    scope.out.line(f"const int64_t low_{name} = {low};")
+
+    def write(inside: Scope) -> None:
+        with inside.out.block(f"for (int64_t p_{name} = low_{name} + begin; p_{name} < low_{name} + end; p_{name}++)"):
+            inside.out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
+            emitter.run(node.body, inside.binding(f"p_{name}", name))
+
+    weights = f"{node.weights.name}_pos + low_{name}" if node.weights else None
+    outer = scope.binding(f"low_{name}")
+    emitter.parallel(outer, count=f"{high} - low_{name}", weights=weights, write=write)
+
+
+def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> None:
+    """One stored entry: prefetch, then the body."""
+    if node.prefetch:
+        emit_prefetch(emitter, node, scope)
+    emitter.run(node.body, replace(scope, copy=copy))
+
+
+def gather_shape(emitter: Emitter, node: ir.ForStored, scope: Scope) -> GatherShape:
+    """Entries as lanes."""
+    return GatherShape(emitter.shape(node.body[0], scope), node.unroll)  # type: ignore[arg-type]  # a lone block
+
+
+def _locate(emitter: Emitter, node: ir.Locate, scope: Scope) -> None:
+    name, parent = node.level.name, node.level.parent_position
+    at = name if parent == "0" else f"{parent} * {extent_text(node.extent)} + {name}"
+    scope.out.line(f"const int64_t p_{name} = {at};")
+
+
+def _fetch(emitter: Emitter, node: ir.Fetch, scope: Scope) -> None:
+    name, parent = node.level.name, node.level.parent_position
+    ends = [f"_{entry}" for entry in range(scope.n_entries)] if name in scope.jam else [""]
+    for end in ends:
+        scope.out.line(f"const int64_t p_{name}{end} = {parent}{end}, {name}{end} = {name}_crd[p_{name}{end}];")
+
+
+def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
+    name, out = node.level.name, scope.out
+    low, high = fiber_text(node.level)
+    out.line(f"const int64_t end_{name} = {high};")
+    out.line(f"const int sorted_{name} = (int)(A->sorted >> {node.level.depth} & 1);")
+    start = f"asp_first({name}_crd, {low}, end_{name}, {name}, sorted_{name})"
+    with out.block(f"for (int64_t p_{name} = {start}; p_{name} < end_{name}; p_{name}++)"):
+        with out.block(f"if ((int64_t){name}_crd[p_{name}] != {name})"):
+            out.line(f"if (sorted_{name})")
+            out.line("    break;")
+            out.line("continue;")
+        emitter.run(node.body, scope.binding(f"p_{name}"))
+
+
+def _guard(emitter: Emitter, node: ir.Guard, scope: Scope) -> None:
+    c = node.coordinate
+    scope.out.line(f"if ({c.index}1 * {c.split} + {c.index}0 >= n_{c.index})")
+    scope.out.line("    continue;")
+
+
+def _block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
+    shape = emitter.shape(node, scope)
+    emit_block(scope.out, shape if scope.lanes == shape.lanes else shape.narrow(), scope.copy)
+
+
+def _mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
+    emit_mirror(scope.out, emitter.shape(node.block, scope))
+
+
+def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
+    with scope.out.block():
+        loop = next((n for n in ir.walk(node.body) if isinstance(n, ir.ForStored) and n.vector), None)
+        if loop is not None:
+            gather = gather_shape(emitter, loop, scope)
+            emit_gather_init(scope.out, gather, node)
+            emitter.run(node.body, scope)
+            emit_gather_store(scope.out, gather)
+            return
+        inside = replace(scope, depth=node.depth, ways=node.ways, copy=0)
+        shape = emitter.shape(node.block, inside)
+        emit_init(scope.out, shape, node)
+        if narrow_widths(shape, node):
+            emit_init(scope.out, shape.narrow(), node)
+        emitter.run(node.body, replace(inside, lanes=shape.lanes))
+        if node.block.expression.sampled:
+            emit_sampled_store(scope.out, shape, node)
+        else:
+            emit_store(scope.out, shape, node)
+
+
+def _sum_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+    emit_slice(scope.out, emitter.spec, node, emitter.used)
+
+
+def zero_text(output: Access) -> str:
+    """C text that sets the output to zero."""
+    name, row = f"{output.tensor}_", output.indices[0]
+    if len(output.indices) == 1:
+        return f"for (int64_t at = 0; at < n_{row}; at++) {name}[at] = 0;"
+    column = output.indices[1]
+    inner = f"for (int64_t to = 0; to < n_{column}; to++) {name}[at * ld{output.tensor} + to] = 0;"
+    return f"for (int64_t at = 0; at < n_{row}; at++) {inner}"
+
+
+def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
+    scope.out.line(zero_text(node.output))
+
+
+RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
+    ir.ForDense: _for_dense,
+    ir.ForTiles: _for_tiles,
+    ir.ForStored: _for_stored,
+    ir.Locate: _locate,
+    ir.Fetch: _fetch,
+    ir.Search: _search,
+    ir.Guard: _guard,
+    ir.Block: _block,
+    ir.Mirror: _mirror,
+    ir.Workspace: _workspace,
+    ir.SumSlots: _sum_slots,
+    ir.Zero: _zero,
+}
+"""How each node is written; a new node is a row."""

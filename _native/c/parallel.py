@@ -1,0 +1,94 @@
+"""The parallel loop in C: its body as a task function, its iterations handed out in parts.
+
+A part is either `chunk` iterations, or a share of the stored entries (and iterations) below the loop, found by
+bisection in the pos array of the next level. Parts are handed out as threads come for them, many more than threads:
+one that is not scheduled delays only what it holds. Without a pool, or for one thread, the task runs in place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from autosparse._native.c.types import C_INDICES, vector_type
+from autosparse._native.c.writer import Writer
+
+if TYPE_CHECKING:
+    from autosparse._native.c.loops import Emitter, Scope
+
+PARTS_PER_THREAD: Final = 16
+ENTRY_NS: Final = 0.6
+CELL_NS: Final = 0.2
+COLUMN_NS: Final = 0.04
+"""Rough times of an entry, a cell of a slice, and a column of an entry on one thread: can helpers pay?"""
+
+
+def emit_parallel(
+    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+) -> None:
+    """Write the loop's body as a task over ``begin .. end`` of `count` iterations, and here the call."""
+    number = len(emitter.tasks)
+    name = "task" + (
+        f"_{scope.width}{'_part' if scope.least else ''}" if scope.width else f"_{number}" if number else ""
+    )
+    emitter.tasks.append("")  # in the order in which they are met
+    emitter.tasks[number] = _task(emitter, scope, name, write)
+    out = scope.out
+    with out.block():
+        out.line(f"{name}_context x = {{.call = call, .n = {count}, .weights = {weights or 'NULL'}}};")
+        for variable in scope.variables:
+            out.line(f"x.{variable} = {variable};")
+        out.line(
+            f"x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? {PARTS_PER_THREAD} * n_threads : 1;"
+        )
+        out.line("if (!A->parallel || n_threads <= 1)")
+        out.line(f"    {name}(&x, 0, x.n_parts);")
+        with out.block("else"):
+            entries = f"(double)A->n_positions[{len(emitter.program.levels) - 1}]"
+            rounds = "".join(f" / (double)({extent})" for extent in scope.extents)
+            entry_ns = CELL_NS if emitter.spec.schedule.format.is_sliced else ENTRY_NS
+            out.line(f"const double serial_ns = {entries} * ({entry_ns} + {COLUMN_NS} * (double)n_j){rounds};")
+            out.line(
+                f"A->parallel({name}, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);"
+            )
+        out.line("bad |= x.bad;")
+
+
+def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
+    """The task function and its context."""
+    inside = replace(scope, out=Writer(), extents=())
+    write(inside)
+    body = inside.out.text()
+    head, tail = Writer(), Writer()
+    head.line(f"{name}_context *x = context;")
+    head.line("const asp_call *call = x->call;")
+    head.line("const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);")
+    head.line("const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);")
+    for variable in scope.variables:
+        if re.search(rf"\b{variable}\b", body):
+            head.line(f"const int64_t {variable} = x->{variable};")
+    checks, reports = finite_checks(emitter, body)
+    for line in checks:
+        head.line(line)
+    for line in reports:
+        tail.line(line)
+    fields = "".join(f"    int64_t {variable};\n" for variable in scope.variables)
+    context = (
+        f"typedef struct {{\n    const asp_call *call;\n    int64_t n, n_parts;\n"
+        f"    const {C_INDICES[emitter.spec.positions_bits]} *weights;\n{fields}    int bad;\n}} {name}_context;\n"
+    )
+    text = head.text() + emitter.declare(head.text() + body) + body + tail.text()
+    return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
+
+
+def finite_checks(emitter: Emitter, body: str) -> tuple[list[str], list[str]]:
+    """Lines before and after a task's body that looks for values that are not finite."""
+    checks, reports = [], []
+    for lanes in sorted({int(found) for found in re.findall(r"\bcheck_(\d+) \+=", body)}):
+        kind = vector_type(emitter.spec, lanes)
+        checks.append(f"{kind} check_{lanes} = {{0}};")
+        reports.append(f"if (sum_{kind}(check_{lanes}) != 0) /* nan: a result was not finite */")
+        reports.append("    x->bad = 1;")
+    return checks, reports

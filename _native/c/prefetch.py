@@ -1,0 +1,67 @@
+"""Fetching ahead in C: dense rows of the entries that a loop over stored entries will meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from autosparse._native.c.block import BlockShape
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.spec import Access
+
+from autosparse.schedule import FAR_AHEAD
+
+if TYPE_CHECKING:
+    from autosparse._native.c.loops import Emitter, Scope
+
+CACHE_LINE_BYTES: Final = 64
+
+
+def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
+    """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
+    locality = ", 0, 2" if node.prefetch >= FAR_AHEAD else ""
+    block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
+    shape = replace(emitter.shape(block, scope), entry=entry)
+    position = shape.variable(f"p_{node.level.name}")
+    for level in (node.level, *(inside.level for inside in node.body if isinstance(inside, ir.Fetch))):
+        ahead = f"ahead_{level.name}" + (f"_{entry}" if scope.jam else "")
+        at = f"asp_min({position} + {node.prefetch}, last_{level.name})"
+        accesses = [a for a in block.factors if level.coordinate.index in a.indices and a != block.expression.sparse]
+        if accesses:
+            scope.out.line(f"const int64_t {ahead} = {level.name}_crd[{at}];")
+        for access in accesses:
+            _prefetch_rows(scope, shape, access, (level.coordinate, ahead), locality, all_tiles=_is_tiled(node))
+
+
+def _prefetch_rows(
+    scope: Scope,
+    shape: BlockShape,
+    access: Access,
+    ahead: tuple[ir.Coordinate, str],
+    locality: str,
+    *,
+    all_tiles: bool,
+) -> None:
+    """The rows of `access` for a coordinate that will come: of the current tile, or all of them."""
+    (c, name), out = ahead, scope.out
+    whole = name if c.split == 1 else f"{name} * {c.split}" if c.is_outer else f"{c.partner} * {c.split} + {name}"
+    is_wide, step = len(access.indices) > 1, CACHE_LINE_BYTES // shape.spec.value_bytes
+    for row in range(c.split if c.is_outer and is_wide else 1):
+        at = f"asp_min({whole} + {row}, n_{c.index} - 1)" if row else whole
+        if is_wide and scope.width is None and all_tiles:
+            line = shape.address(access, [at, "column"])
+            out.line(f"for (int64_t column = 0; column < n_j; column += {step}) __builtin_prefetch({line}{locality});")
+            continue
+        for column in range(0, scope.width or 1, step) if is_wide else range(1):
+            values = [at, _column(scope, access, column)] if is_wide else [at]
+            out.line(f"__builtin_prefetch({shape.address(access, values)}{locality});")
+
+
+def _is_tiled(node: ir.ForStored) -> bool:
+    return any(isinstance(each, ir.ForTiles) for each in ir.walk(node.body))
+
+
+def _column(scope: Scope, access: Access, column: int) -> str:
+    if scope.tile_index is None:
+        return "0"
+    return f"{scope.tile_index} + {column}" if column else scope.tile_index

@@ -1,0 +1,128 @@
+"""A parallel loop over a summed index in C: its iterations are dealt to parts, each with an output of its own.
+
+The first part adds to the user's output, which is zero before; the others' are added to it afterwards, row by row, in
+the order of the parts. There are as many parts as threads, or FIXED_PARTS where results must not depend on those, and
+fewer where outputs would take more than PRIVATE_LIMIT_BYTES: that is the bound on memory, known before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, finite_checks
+from autosparse._native.c.types import C_INDICES, C_VALUES
+from autosparse._native.c.writer import Writer
+
+if TYPE_CHECKING:
+    from autosparse._native.c.loops import Emitter, Scope
+
+PRIVATE_LIMIT_BYTES: Final = 256 << 20
+"""Most memory that outputs of threads' own may take."""
+
+OWN_BYTES: Final = 128
+"""Outputs of threads' own are multiples of it: two of them in one (pair of) cache lines would slow both down."""
+
+FIXED_PARTS: Final = 8
+"""Parts of kernels whose results do not depend on the number of threads."""
+
+
+def emit_private(
+    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+) -> None:
+    """Write the loop's body as a task over parts, the sum of their outputs as another, and here the calls."""
+    name = f"task{f'_{len(emitter.tasks)}' if emitter.tasks else ''}"
+    emitter.tasks.append(_task(emitter, scope, name, write))
+    emitter.tasks.append(_merge(emitter, name))
+    out, spec = scope.out, emitter.spec
+    value, parts = C_VALUES[spec.dtype], FIXED_PARTS if spec.deterministic else "n_threads"
+    each = OWN_BYTES // spec.value_bytes
+    entry_ns = CELL_NS if spec.schedule.format.is_sliced else ENTRY_NS
+    with out.block():
+        out.line(f"{name}_context x = {{.call = call, .n = {count}, .weights = {weights or 'NULL'}}};")
+        for variable in scope.variables:
+            out.line(f"x.{variable} = {variable};")
+        out.line(f"x.step = (n_i * {_columns(emitter)} + {each - 1}) / {each} * {each};")
+        out.line(f"const int64_t most = 1 + {PRIVATE_LIMIT_BYTES} / (x.step * (int64_t)sizeof({value}) + 1);")
+        out.line(f"const int64_t wanted = asp_min(asp_min({parts}, most), x.n);")
+        out.line(f"const size_t own_bytes = wanted > 1 ? (size_t)((wanted - 1) * x.step) * sizeof({value}) : 0;")
+        out.line("x.own = own_bytes ? A->take(own_bytes) : NULL;")
+        out.line("x.n_parts = x.own ? wanted : 1;")
+        out.line(f"const double entries = (double)A->n_positions[{len(emitter.program.levels) - 1}];")
+        out.line(f"const double serial_ns = entries * ({entry_ns} + {COLUMN_NS} * (double)n_j);")
+        with out.block("if (!A->parallel || n_threads <= 1)"):
+            out.line(f"{name}(&x, 0, x.n_parts);")
+            out.line(f"{name}_merge(&x, 0, n_i);")
+        with out.block("else"):
+            out.line(f"A->parallel({name}, &x, x.n_parts, 1, 1, (int)n_threads, serial_ns);")
+            out.line("const double merge_ns = 0.2 * (double)(x.step * x.n_parts);")
+            out.line(f"A->parallel({name}_merge, &x, x.n_parts > 1 ? n_i : 0, 64, n_i, (int)n_threads, merge_ns);")
+        out.line("if (x.own)")
+        out.line("    A->give(x.own, own_bytes);")
+        out.line("bad |= x.bad;")
+
+
+def _columns(emitter: Emitter) -> str:
+    return "n_j" if len(emitter.program.expression.output.indices) > 1 else "1"
+
+
+def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
+    """The task function over parts, and its context."""
+    value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
+    inside = replace(scope, out=Writer(depth=3), extents=())
+    write(inside)
+    checks, reports = finite_checks(emitter, inside.out.text())
+    head, out = Writer(), Writer()
+    head.line(f"{name}_context *x = context;")
+    head.line("const asp_call *call = x->call;")
+    head.line("const int64_t chunk = call->chunk, n_parts = x->n_parts;")
+    for variable in scope.variables:
+        head.line(f"const int64_t {variable} = x->{variable};")
+    out.lines += [f"    {line}" for line in checks]
+    with out.block("for (; part < end_part; part++)"):
+        own = f"({value} *)x->own + (part - 1) * x->step"
+        out.line(f"{value} *restrict {output}_ = part ? {own} : ({value} *)call->{output};")
+        out.line(f"const int64_t ld{output} = part ? {_columns(emitter)} : call->ld{output};")
+        out.line("if (part)")
+        out.line(f"    __builtin_memset({output}_, 0, (size_t)x->step * sizeof({value}));")
+        out.line("const int64_t n_rounds = chunk > 0 ? (x->n + chunk * n_parts - 1) / (chunk * n_parts) : 1;")
+        with out.block("for (int64_t round = 0; round < n_rounds; round++)"):
+            out.line("const int64_t at = round * n_parts + part, n_shares = n_rounds * n_parts;")
+            for end, share in (("begin", "at"), ("end", "at + 1")):
+                out.line(
+                    f"const int64_t {end} = asp_min(x->n, asp_boundary(x->weights, x->n, chunk, {share}, n_shares));"
+                )
+            out.lines += inside.out.lines
+    out.lines += [f"    {line}" for line in reports]
+    fields = "".join(f"    int64_t {variable};\n" for variable in scope.variables)
+    context = (
+        f"typedef struct {{\n    const asp_call *call;\n    int64_t n, n_parts, step;\n    void *own;\n"
+        f"    const {C_INDICES[emitter.spec.positions_bits]} *weights;\n{fields}    int bad;\n}} {name}_context;\n"
+    )
+    declared = emitter.declare(out.text(), known=(f"{output}_", f"ld{output}", "chunk"))
+    text = head.text() + declared + out.text()
+    return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
+
+
+def _merge(emitter: Emitter, name: str) -> str:
+    """The sum of all parts' outputs for rows ``begin .. end``."""
+    value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
+    is_wide = len(emitter.program.expression.output.indices) > 1
+    n_columns, leading = ("call->n_j", f"call->ld{output}") if is_wide else ("1", "1")
+    return f"""\
+static void {name}_merge(void *context, int64_t begin, int64_t end)
+{{
+    {name}_context *x = context;
+    const asp_call *call = x->call;
+    const int64_t n_columns = {n_columns};
+    for (int64_t row = begin; row < end; row++)
+        for (int64_t part = 1; part < x->n_parts; part++) {{
+            {value} *restrict to = ({value} *)call->{output} + row * {leading};
+            const {value} *restrict from = ({value} *)x->own + (part - 1) * x->step + row * n_columns;
+            for (int64_t column = 0; column < n_columns; column++)
+                to[column] += from[column];
+        }}
+}}
+
+"""

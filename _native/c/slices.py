@@ -1,0 +1,222 @@
+"""Slices in C: lanes are rows, slots are steps; one loop for each way in which a slice may store its columns.
+
+What the arrays hold is written in ``runtime/pack/pack_slices.c``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse._native.c.block import Used
+from autosparse._native.c.lookups import four_helper, has_lookup, lookup
+from autosparse._native.c.types import C_VALUES, vector_type
+from autosparse._native.c.writer import Writer
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.block import lanes_of
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
+
+CACHE_LINE_BYTES: Final = 64
+
+
+def slice_declarations() -> dict[str, str]:
+    """How the arrays beside the levels' are reached."""
+    kinds = {"begin": "int64_t", "what": "int64_t", "first": "int32_t", "rows": "int32_t"}
+    return {
+        f"slice_{name}": f"const {kinds[name]} *restrict slice_{name} = A->{kind}[{depth}];"
+        for name, (kind, depth) in SIDES.items()
+    }
+
+
+@dataclass(frozen=True)
+class SliceShape:
+    """One slice: its lanes in vectors of as many as a register has, its accumulators."""
+
+    spec: KernelSpec
+    node: ir.SumSlots
+
+    @property
+    def lanes(self) -> int:
+        """Lanes of one vector."""
+        return lanes_of(self.node.lanes.split, self.spec.max_lanes)
+
+    @property
+    def vector(self) -> str:
+        """Its type's name."""
+        return vector_type(self.spec, self.lanes)
+
+    @property
+    def groups(self) -> range:
+        """First lanes of the vectors."""
+        return range(0, self.node.lanes.split, self.lanes)
+
+    def kinds(self) -> list[int]:
+        """Kinds of slices that the format has; the last one is the commonest."""
+        return [DIAGONAL] * self.node.diagonals + [WIDE] + [NARROW] * self.node.narrow
+
+
+def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> None:
+    """Accumulators, the slots, the store."""
+    shape = SliceShape(spec, node)
+    used.lanes.add(shape.lanes)
+    used.slices.add(shape.lanes)
+    value, split = C_VALUES[spec.dtype], node.lanes.split
+    out.line(f"const int64_t n_slots = {node.level.name}_pos[i1 + 1] - {node.level.name}_pos[i1];")
+    out.line(f"const {value} *v = vals + {node.level.name}_pos[i1] * {split};")
+    kinds = shape.kinds()
+    if len(kinds) > 1 or node.is_permuted:
+        out.line("const int64_t what = slice_what[i1];")
+    for copy in range(node.copies):
+        for group in shape.groups:
+            out.line(f"{shape.vector} sum{copy}_{group} = {{0}};")
+    for at, kind in enumerate(kinds):
+        test = f"if ((what & {KIND_MASK}) == {kind})"
+        head = "" if len(kinds) == 1 else test if at == 0 else "else" if at + 1 == len(kinds) else f"else {test}"
+        with out.block(head):
+            _emit_slots(out, shape, kind)
+    _emit_store(out, shape, used)
+
+
+def _emit_slots(out: Writer, shape: SliceShape, kind: int) -> None:
+    """All slots of a slice whose columns are stored as `kind` says: whole steps, then the rest by halves."""
+    spec, node = shape.spec, shape.node
+    crd, split, tensor = f"{node.level.name}_crd", node.lanes.split, node.expression.dense[0].tensor
+    stored = "uint16_t" if kind == NARROW else "int32_t"
+    begin = "slice_begin[i1]" if node.diagonals or node.narrow else f"{node.level.name}_pos[i1] * {split}"
+    base = f" + (what >> {BASE_SHIFT})" if kind == NARROW else ""
+    out.line(f"const {C_VALUES[spec.dtype]} *x = {tensor}_{base};")
+    out.line(f"const {stored} *at = (const {stored} *)({crd} + {begin});")
+    out.line("int64_t s = 0;")
+    step = node.copies
+    with out.block(f"for (; s + {step} <= n_slots; s += {step})"):
+        _emit_step(out, shape, kind, step)
+    while step > 1:
+        step //= 2
+        with out.block(f"if (n_slots & {step})"):
+            _emit_step(out, shape, kind, step)
+            if step > 1:
+                out.line(f"s += {step};")
+
+
+def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
+    """`n` slots, each into its accumulators; what is as many slots ahead as the schedule says is fetched."""
+    split, vector, ahead = shape.node.lanes.split, shape.vector, shape.node.prefetch
+    if ahead and n == shape.node.copies:
+        streams = {"v": shape.spec.value_bytes, "at": {DIAGONAL: 0, WIDE: 4, NARROW: 2}[kind]}
+        for name, item_bytes in streams.items():
+            for line in range(0, n * split * item_bytes, CACHE_LINE_BYTES):
+                out.line(f"__builtin_prefetch({name} + (s + {ahead}) * {split} + {line // max(1, item_bytes)});")
+    for copy in range(n):
+        slot = f"s + {copy}" if copy else "s"
+        for group in shape.groups:
+            lane = f" + {group}" if group else ""
+            cell = f"({slot}) * {split}{lane}" if copy else f"s * {split}{lane}"
+            dense = {
+                DIAGONAL: f"load_{vector}(x + at[{slot}]{lane})",
+                WIDE: f"gather_32_{vector}(x, at + {cell})",
+                NARROW: f"gather_16_{vector}(x, at + {cell})",
+            }[kind]
+            out.line(f"sum{copy}_{group} += load_{vector}(v + {cell}) * {dense};")
+
+
+def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
+    """Add the copies up, look for values that are not finite, and store by rows."""
+    node, split, vector = shape.node, shape.node.lanes.split, shape.vector
+    output, n = f"{node.expression.output.tensor}_", f"n_{node.expression.output.indices[0]}"
+    for group in shape.groups:
+        step = node.copies
+        while step > 1:  # by halves: short chains of additions
+            step //= 2
+            for copy in range(step):
+                out.line(f"sum{copy}_{group} += sum{copy + step}_{group};")
+        out.line(f"check_{shape.lanes} += sum0_{group} * 0;")
+    if node.is_permuted:
+        with out.block(f"if (what & {IN_ORDER})"):
+            for group in shape.groups:
+                out.line(f"store_{vector}({output} + slice_first[i1] + {group}, sum0_{group});")
+        with out.block("else"):
+            out.line(f"const int32_t *row = slice_rows + slice_first[i1] * (int64_t){split};")
+            for group in shape.groups:
+                out.line(f"scatter_{vector}({output}, row + {group}, sum0_{group}, {n});")
+        return
+    used.partial.add(shape.lanes)
+    for group in shape.groups:
+        row = f"i1 * {split} + {group}"
+        out.line(f"if ({n} - ({row}) >= {shape.lanes})")
+        out.line(f"    store_{vector}({output} + {row}, sum0_{group});")
+        out.line("else")
+        out.line(f"    store_part_{vector}({output} + {row}, sum0_{group}, {n} - ({row}));")
+
+
+def slice_helpers(spec: KernelSpec, lanes: int) -> str:
+    """``B[at[0]], B[at[1]], ...`` as lanes for columns of 16 and of 32 bits, and its inverse for rows below n."""
+    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
+    is_register = (spec.dtype, lanes) in _GATHER and lanes <= spec.max_lanes
+    has_scatter = spec.gathers and is_register and (spec.dtype, lanes) in _SCATTER
+    each = f"    return ({name}){{{', '.join(f'B[at[{lane}]]' for lane in range(lanes))}}};"
+    gather = dict.fromkeys((16, 32), each)
+    if has_lookup(spec, lanes):
+        gather = {bits: f"    return ({name}){lookup(spec, lanes, bits)};" for bits in gather}
+    elif is_register:
+        gather = {bits: _GATHER[spec.dtype, lanes][bits] for bits in gather}
+    fours = "".join(four_helper(spec, bits) for bits in gather) if has_lookup(spec, lanes) else ""
+    scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
+    return f"""\
+{"#include <immintrin.h>" if is_register else ""}
+{fours}static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
+{{
+{gather[16]}
+}}
+static inline {name} gather_32_{name}(const {value} *B, const int32_t *at)
+{{
+{gather[32]}
+}}
+static inline void scatter_{name}({value} *C, const int32_t *row, {name} v, int64_t n)
+{{
+{scatter}
+}}
+"""
+
+
+_GATHER: Final = {
+    ("float32", 16): {
+        32: "    return (f32x16)_mm512_i32gather_ps(_mm512_loadu_si512(at), B, 4);",
+        16: """\
+    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
+    return (f32x16)_mm512_i32gather_ps(wide, B, 4);""",
+    },
+    ("float32", 8): {
+        32: "    return (f32x8)_mm256_i32gather_ps(B, _mm256_loadu_si256((const __m256i *)at), 4);",
+        16: """\
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+    return (f32x8)_mm256_i32gather_ps(B, wide, 4);""",
+    },
+    ("float64", 8): {
+        32: "    return (f64x8)_mm512_i32gather_pd(_mm256_loadu_si256((const __m256i *)at), B, 8);",
+        16: """\
+    const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)at));
+    return (f64x8)_mm512_i32gather_pd(wide, B, 8);""",
+    },
+    ("float64", 4): {
+        32: "    return (f64x4)_mm256_i32gather_pd(B, _mm_loadu_si128((const __m128i *)at), 8);",
+        16: """\
+    const __m128i wide = _mm_cvtepu16_epi32(_mm_loadl_epi64((const __m128i *)at));
+    return (f64x4)_mm256_i32gather_pd(B, wide, 8);""",
+    },
+}
+"""Bodies of gathers by value type and lanes (AVX-512, AVX2), then by bits of a column."""
+_SCATTER: Final = {
+    ("float32", 16): """\
+    const __m512i rows = _mm512_loadu_si512(row);
+    const __mmask16 m = _mm512_cmplt_epi32_mask(rows, _mm512_set1_epi32((int)n));
+    _mm512_mask_i32scatter_ps(C, m, rows, (__m512)v, 4);""",
+    ("float64", 8): """\
+    const __m256i rows = _mm256_loadu_si256((const __m256i *)row);
+    const __mmask8 m = _mm256_cmplt_epi32_mask(rows, _mm256_set1_epi32((int)n));
+    _mm512_mask_i32scatter_pd(C, m, rows, (__m512d)v, 8);""",
+}
+_LANE_SCATTER: Final = """\
+    for (int lane = 0; lane < {lanes}; lane++)
+        if (row[lane] < n)
+            C[row[lane]] = v[lane];"""

@@ -1,0 +1,390 @@
+"""Lowering: an index expression and a SuperSchedule become loop IR, by recursion over the schedule's loop order.
+
+At each loop the sparse operand's levels are asked how its coordinate can be reached. If the coordinate is that of the
+next unresolved level, the level iterates (concordant: WACO §3.1). If its level lies deeper, the loop runs over the
+dense extent (discordant), and the level is resolved later, by locate (U) or search (C), once its parents are.
+The innermost loops of constant extent become one register block; accumulators are placed right inside the last loop
+over an output coordinate outside the block. A factor that no loop further inside changes is taken out of their sum: a
+workspace of its own holds the sum, and multiplies it once (for MTTKRP the factoring of SPLATT, Smith et al. 2015).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from autosparse._native.ir.block import (
+    MAX_ACCUMULATORS,
+    MAX_UPDATES,
+    Nest,
+    block_accumulators,
+    block_updates,
+    choose_block,
+    lanes_of,
+)
+from autosparse._native.ir.lower_slices import lower_slices, reason_unsupported
+from autosparse._native.ir.nodes import (
+    Block,
+    Coordinate,
+    Extent,
+    Fetch,
+    ForDense,
+    ForStored,
+    ForTiles,
+    Guard,
+    Locate,
+    Mirror,
+    Node,
+    Program,
+    Search,
+    StoredLevel,
+    Workspace,
+    Zero,
+    walk,
+)
+from autosparse._native.ir.spec import (
+    EXPRESSIONS,
+    Access,
+    IndexExpression,
+    KernelSpec,
+    expression_of,
+    is_private,
+    variant_of,
+)
+
+from autosparse.errors import ScheduleError
+from autosparse.formats import LevelKind
+from autosparse.schedule import SuperSchedule
+
+MAX_TAIL_UPDATES: Final = 160
+"""Most multiply-adds, as vector instructions, of the tiles for the last columns when each number of vectors has one."""
+
+LISTED: Final = ("C", "N")
+"""Kinds of levels that a loop over stored entries visits."""
+
+SYMMETRIC_LOOPS: Final = (("i1", "k1"), ("i1", "j1", "k1", "j0"), ("i1", "j1", "k1"))
+"""Loop orders of products with symmetric storage: a row's sums are stored before later rows add to it."""
+
+MIN_CHAINS: Final = 4
+"""Fewest accumulators of a sum along vectors: multiply-adds that follow each other wait four cycles."""
+
+MIN_GATHER_LANES: Final = 4
+"""Fewest accumulators for which the entries of a row become vector lanes."""
+
+
+def supports(operation: str, schedule: SuperSchedule) -> str | None:
+    """Why `schedule` cannot be lowered for `operation`, or None when it can. A legal schedule is taken for granted."""
+    if operation != schedule.operation or operation not in EXPRESSIONS:
+        return f"operation {operation!r} has no index expression (known: {', '.join(EXPRESSIONS)})"
+    stored = {name[:-1] for name in schedule.format.order}
+    expression = variant_of(operation, stored)
+    if expression is None:
+        wanted = " or ".join(str(variant.sparse) for variant in EXPRESSIONS[operation])
+        return f"format {schedule.format} stores {sorted(stored)}, but {wanted} is wanted"
+    foreign = sorted(index for index, _ in schedule.dense_splits if index not in expression.dense_indices)
+    if foreign:
+        return f"{', '.join(foreign)} is no dense index of {expression}"
+    if schedule.format.is_sliced:
+        return reason_unsupported(schedule)
+    if schedule.format.values and operation != "matmul":
+        return f"values={schedule.format.values}: {operation} reads values as they are"
+    if schedule.format.rows and operation == "mttkrp":
+        return f"rows={schedule.format.rows}: results of {operation} are in the order of the operand's own rows"
+    if schedule.format.rows and not schedule.dense_splits and "i0" in schedule.format.order:
+        return f"rows={schedule.format.rows}: rows that are vector lanes are written as neighbours"
+    if schedule.format.symmetric and (operation != "matmul" or schedule.loop_order not in SYMMETRIC_LOOPS):
+        return "symmetric storage is for products A B, with loops over i1, columns, k1"
+    if schedule.format.symmetric and schedule.parallel != "i1":
+        return f"symmetric storage hands out rows, not {schedule.parallel}"
+    return _reason_unsupported_threads(expression, schedule)
+
+
+def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSchedule) -> str | None:
+    parallel = schedule.parallel
+    if parallel[:-1] in expression.dense_indices and parallel.endswith("0"):
+        return f"{parallel} runs inside a column tile: it is no loop for threads"
+    kinds = {level.coordinate: level.kind for level in schedule.format.levels}
+    if LevelKind.SINGLETON in kinds.values():
+        stored = [name for name in schedule.loop_order if name in kinds]
+        if stored != list(schedule.format.order):
+            return "singleton levels can be visited only in the order of the format"
+        if kinds.get(parallel) is LevelKind.SINGLETON:
+            return f"{parallel} is a singleton level: it has no loop"
+    if not is_private(schedule):
+        return None
+    if parallel[:-1] in expression.dense_indices:
+        return f"the loop over {parallel} sums: threads would add to the same results"
+    if parallel != schedule.loop_order[0]:
+        return f"the loop over {parallel} sums: threads have results of their own only where it is the outermost loop"
+    return None
+
+
+def lower(spec: KernelSpec) -> Program:
+    """The IR of `spec`; ScheduleError when `supports` refuses the schedule."""
+    reason = supports(spec.operation, spec.schedule)
+    if spec.schedule.format.values and spec.dtype != "float32":
+        reason = f"values={spec.schedule.format.values} are widened to float32, not {spec.dtype}"
+    if reason:
+        raise ScheduleError.illegal(spec.schedule.to_json(), reason)
+    if spec.schedule.format.is_sliced:
+        return lower_slices(spec)
+    nest = _nest_of(spec)
+    lowering = _Lowering(nest, spec.schedule)
+    return Program(nest.expression, nest.levels, lowering.program_body(), lowering.private)
+
+
+def _nest_of(spec: KernelSpec) -> Nest:
+    schedule = spec.schedule
+    splits = dict(schedule.format.splits) | dict(schedule.dense_splits)
+    # A tile of one column has no inner loop.
+    order = [name for name in schedule.loop_order if splits.get(name[:-1], 1) > 1 or name.endswith("1")]
+    coordinates = {name: Coordinate(name, splits.get(name[:-1], 1)) for name in (*schedule.format.order, *order)}
+    levels: list[StoredLevel] = []
+    for depth, level in enumerate(schedule.format.levels):
+        parent = levels[-1].name if levels else None
+        levels.append(StoredLevel(depth, coordinates[level.coordinate], level.kind.value, parent))
+    loops = tuple(coordinates[name] for name in order)
+    return Nest(loops, tuple(levels), expression_of(schedule), schedule.parallel, spec.max_lanes, spec.masked_lanes)
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """What is known at a point of the recursion."""
+
+    bound: frozenset[str] = frozenset()  # coordinates
+    depth: int = 0  # first level without a position
+    visits_all: bool = True  # every iteration of the loops so far happens, whatever is stored
+    open: bool = False  # inside the workspace
+    later: tuple[str, ...] = ()  # operands that the workspaces around multiply by
+    n_parts: int = 0  # workspaces around, but for the output's
+
+
+class _Lowering:
+    """One lowering: the nest, its block, and the places of the workspaces."""
+
+    def __init__(self, nest: Nest, schedule: SuperSchedule) -> None:
+        self.nest = nest
+        self.schedule = schedule
+        self.fetched = frozenset(level.name for level in nest.levels if level.kind == "Q")
+        self.block = choose_block(nest)
+        self.n_loops = len(nest.order) - len(self.block.coordinates)  # loops outside the block
+        output_loops = [d for d in range(self.n_loops) if nest.is_output(nest.order[d])]
+        self.workspace_at = output_loops[-1] + 1 if output_loops else 0
+        self.copies = self._copies()
+        self.padded = nest.levels[-1].kind == "U" and not nest.expression.sampled
+        self.private = is_private(schedule)
+        self.spoilt = False  # a factor may meet an empty sum
+        self.init = "zero"
+
+    def program_body(self) -> tuple[Node, ...]:
+        """All loops; with the output zeroed first where they do not write all of it."""
+        body = self._loops(0, _State())
+        return (Zero(self.nest.expression.output), *body) if self.init == "load" else body
+
+    def _sums_inside(self, d: int) -> frozenset[str]:
+        """Indices that loops from the d-th inwards, or the block, sum over."""
+        inside = (*self.nest.order[d : self.n_loops], *self.block.coordinates)
+        outside = {c.name for c in self.nest.order[:d]}
+        is_one_entry = any(level.kind == "N" and level.name in outside for level in self.nest.levels)
+        fixed = self.fetched if is_one_entry else frozenset()
+        return frozenset(c.index for c in inside if not self.nest.is_output(c) and c.name not in fixed)
+
+    def _last_loop(self, end: int) -> int:
+        """Place of the last loop before the `end`-th, singletons having none; -1 when there is none."""
+        return max((d for d in range(end) if self.nest.order[d].name not in self.fetched), default=-1)
+
+    def _factors(self, d: int, state: _State) -> tuple[Access, ...]:
+        """Operands that the sum of the loops from the d-th inwards can be multiplied by, once."""
+        expression, summed = self.nest.expression, self._sums_inside(d)
+        if not summed and not expression.sampled:
+            return ()
+        every = (expression.sparse, *expression.dense) if summed else (expression.sparse,)
+        free = (access for access in every if summed.isdisjoint(access.indices))
+        return tuple(access for access in free if access.tensor not in state.later)
+
+    def _copies(self) -> int:
+        """Accumulator copies that `unroll` asks for, as far as registers and the shape of the nest allow."""
+        last = self._last_loop(self.n_loops)
+        level = self.nest.level_of(self.nest.order[last].name) if last >= 0 else None
+        if level is None or level.kind not in LISTED or self.workspace_at > last:
+            return 1
+        return self._most_copies()
+
+    def _most_copies(self) -> int:
+        copies = self.schedule.unroll
+        while copies > 1 and copies * block_accumulators(self.block, self.nest.max_lanes) > MAX_ACCUMULATORS:
+            copies //= 2
+        return copies
+
+    def _loops(self, d: int, state: _State) -> tuple[Node, ...]:
+        """Nodes for the loops from the d-th inwards."""
+        if d == self.workspace_at and not state.open:
+            return (self._workspace(d, state),)
+        factors = self._factors(d, state) if state.open else ()
+        if factors:
+            return (self._part(d, state, factors),)
+        if d == self.n_loops:
+            return (replace(self.block, later=state.later),)
+        coordinate = self.nest.order[d]
+        level = self.nest.level_of(coordinate.name)
+        if level is None:
+            return (self._dense_index(d, coordinate, state),)
+        if level.kind == "Q":
+            return (Fetch(level), *self._bind(d, coordinate, replace(state, depth=state.depth + 1)))
+        if level.depth == state.depth and level.kind in LISTED:
+            return (self._stored(d, level, state),)
+        return (self._dense(d, coordinate, level, state),)
+
+    def _bind(self, d: int, coordinate: Coordinate, state: _State) -> tuple[Node, ...]:
+        """The loops inside the d-th, after the levels that can be resolved now that `coordinate` is bound."""
+        return self._resolve(d + 1, replace(state, bound=state.bound | {coordinate.name}))
+
+    def _resolve(self, d: int, state: _State) -> tuple[Node, ...]:
+        levels = self.nest.levels
+        if state.depth == len(levels) or levels[state.depth].name not in state.bound:
+            return self._loops(d, state)
+        level = levels[state.depth]
+        if level in self.block.levels:  # located inside the block
+            return self._loops(d, state)
+        below = replace(state, depth=state.depth + 1)
+        if level.kind == "U":
+            locate = Locate(level, Extent(level.coordinate, partner_bound=False))
+            return (locate, *self._resolve(d, below))
+        return (Search(level, self._resolve(d, replace(below, visits_all=False))),)
+
+    def _dense_index(self, d: int, coordinate: Coordinate, state: _State) -> Node:
+        """A loop over a coordinate that the sparse operand does not have."""
+        inner = f"{coordinate.index}0"
+        parallel = coordinate.name == self.schedule.parallel
+        if coordinate.is_outer and any(c.name == inner for c in self.block.coordinates):
+            widths, partial = self._widths(coordinate, inside=state.open)
+            return ForTiles(coordinate, widths, self._bind(d, coordinate, state), parallel, partial)
+        extent = Extent(coordinate, coordinate.partner in state.bound)
+        return ForDense(coordinate, extent, self._bind(d, coordinate, state), parallel)
+
+    def _widths(self, coordinate: Coordinate, *, inside: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Widths of whole tiles, and of masked ones for the rest; `inside`: of the workspace, which is summed over.
+
+        Without masks: every smaller power of two, any rest is a sum of these; inside only those of whole vectors, and
+        one. With masks one tile serves any rest, by as many vectors as that needs; of wide blocks only powers of two
+        are written, to bound the text.
+        """
+        tile, max_lanes = coordinate.split, self.nest.max_lanes
+        lanes = lanes_of(tile, max_lanes)
+        if self.block.vector != f"{coordinate.index}0" or lanes not in self.nest.masked_lanes:
+            powers = tuple(1 << bit for bit in reversed(range(tile.bit_length())) if 1 << bit < tile)
+            return (tile, *(width for width in powers if not inside or width >= lanes or width == 1)), ()
+        n_vectors = tile // lanes
+        if self.nest.expression.sampled:  # written for every number of jammed entries: few widths
+            if inside:
+                return (tile, lanes)[: min(n_vectors, 2)], (lanes,)
+            return (tile,), (lanes, tile)[: min(n_vectors, 2)]
+        length = self.copies * block_updates(self.block, max_lanes) * (n_vectors + 1) // 2
+        every = range(1, n_vectors + 1)
+        counts = every if length <= MAX_TAIL_UPDATES else [n for n in every if n & (n - 1) == 0 or n == n_vectors]
+        return (tile,), tuple(lanes * n for n in counts)
+
+    def _dense(self, d: int, coordinate: Coordinate, level: StoredLevel, state: _State) -> Node:
+        """A loop over all coordinates of an uncompressed level, or a discordant one."""
+        extent = Extent(coordinate, coordinate.partner in state.bound)
+        parallel = coordinate.name == self.schedule.parallel
+        weights = self._weights(level) if parallel and level.depth == state.depth else None
+        return ForDense(coordinate, extent, self._bind(d, coordinate, state), parallel, weights)
+
+    def _stored(self, d: int, level: StoredLevel, state: _State) -> Node:
+        """A loop over the entries of a compressed level."""
+        coordinate = level.coordinate
+        inside = replace(state, depth=state.depth + 1, visits_all=False)
+        body = self._bind(d, coordinate, inside)
+        partner = self.nest.level_of(coordinate.partner) if coordinate.partner in state.bound else None
+        if partner is not None and partner.depth > level.depth:  # bound by a loop that knew nothing of this path
+            body = (Guard(coordinate), *body)
+        parallel = coordinate.name == self.schedule.parallel
+        weights = self._weights(level) if parallel else None
+        alone = all(isinstance(node, Fetch) for node in body[:-1])
+        innermost = alone and isinstance(body[-1], Block) and state.open
+        if self.nest.expression.sampled:
+            alone = alone and isinstance(body[-1], Workspace) and not parallel
+            jam = self._jammed() if alone else 1
+            prefetch = self.schedule.prefetch if alone else 0
+            return ForStored(level, body, parallel, weights, jam, prefetch=prefetch, jam=jam > 1)
+        unroll = self.copies if innermost else 1
+        if self.schedule.format.symmetric:
+            return ForStored(level, (*body, Mirror(self.block)), False, None, unroll, False, self.schedule.prefetch)
+        vector = (
+            unroll >= MIN_GATHER_LANES and unroll & (unroll - 1) == 0 and not state.later and self._gathers(coordinate)
+        )
+        prefetch = self.schedule.prefetch if innermost else 0
+        return ForStored(level, body, parallel, weights, unroll, vector, prefetch)
+
+    def _jammed(self) -> int:
+        """Entries computed together where results are one per entry: of the innermost loop over a compressed level."""
+        last = self.nest.order[self._last_loop(self.workspace_at)]
+        level = self.nest.level_of(last.name)
+        if level is None or level.kind not in LISTED or last.name == self.schedule.parallel:
+            return 1
+        copies, updates = self._most_copies(), block_updates(self.block, self.nest.max_lanes)
+        while copies > 1 and copies * updates > MAX_UPDATES:
+            copies //= 2
+        return copies
+
+    def _gathers(self, coordinate: Coordinate) -> bool:
+        """Whether stored coordinates are offsets into a dense vector: entries can be lanes."""
+        is_offset = coordinate.split == 1 or not coordinate.is_outer
+        expression = self.nest.expression
+        return is_offset and not self.block.coordinates and not expression.dense_indices and len(expression.dense) == 1
+
+    def _weights(self, level: StoredLevel) -> StoredLevel | None:
+        below = self.nest.levels[level.depth + 1 : level.depth + 2]
+        return below[0] if below and below[0].kind in LISTED else None
+
+    def _workspace(self, d: int, state: _State) -> Node:
+        """The accumulators of the output, and the loops that they sum over."""
+        nest = self.nest
+        sums = tuple(c.name for c in nest.order[:d] if not nest.is_output(c))
+        parts = not state.visits_all and not nest.expression.sampled
+        self.init = "load" if parts or self.private else "first" if sums else "zero"
+        body, factors = self._inside(d, state)
+        first = sums if self.init == "first" else ()
+        check, copies, ways = self.padded or self.spoilt, self._copies_for(body), self._ways(body)
+        return Workspace(nest.expression.output, self.block, copies, self.init, first, check, body, factors, 0, ways)
+
+    def _part(self, d: int, state: _State, factors: tuple[Access, ...]) -> Node:
+        """Accumulators for a sum that `factors` multiply."""
+        depth = state.n_parts + 1
+        body, _ = self._inside(d, replace(state, n_parts=depth))
+        copies = self._copies_for(body)
+        return Workspace(self.nest.expression.output, self.block, copies, "zero", (), False, body, factors, depth)
+
+    def _inside(self, d: int, state: _State) -> tuple[tuple[Node, ...], tuple[Access, ...]]:
+        """What a workspace around the loops from the d-th inwards holds, and its factors."""
+        factors = self._factors(d, state)
+        later = (*state.later, *(access.tensor for access in factors))
+        body = self._loops(d, replace(state, open=True, later=later))
+        if factors and not self.nest.expression.sampled and not self._is_fed(body, state):
+            self.spoilt = True  # an infinite factor times the sum of nothing is not zero
+        return body, factors
+
+    def _is_fed(self, body: tuple[Node, ...], state: _State) -> bool:
+        """Whether every run of `body` is sure to meet a stored entry."""
+        levels = self.nest.levels
+        resolved = {level.name for level in levels[: state.depth]}
+        loose = {level.name for level in levels} & state.bound - resolved
+        is_listed = state.depth > 0 and levels[state.depth - 1].kind != "U"
+        return is_listed and not loose and not any(isinstance(node, Search | Guard) for node in walk(body))
+
+    def _copies_for(self, body: tuple[Node, ...]) -> int:
+        """Copies of the accumulators of the workspace right around the innermost loop."""
+        nodes = tuple(walk(body))
+        unrolled = any(isinstance(node, ForStored) and node.unroll > 1 for node in nodes)
+        return self.copies if unrolled and not any(isinstance(node, Workspace) for node in nodes) else 1
+
+    def _ways(self, body: tuple[Node, ...]) -> int:
+        """Accumulators per cell, so that sums along a vector's axis do not wait for each other."""
+        nest, block = self.nest, self.block
+        axis = next((c for c in block.coordinates if c.name == block.vector), None)
+        if not nest.expression.sampled or axis is None:
+            return 1
+        n_vectors = axis.split // lanes_of(axis.split, nest.max_lanes)
+        at_once = block_accumulators(block, nest.max_lanes) * self._jammed()
+        return max(1, min(n_vectors, MIN_CHAINS // at_once))

@@ -1,0 +1,3 @@
+"""Kernels: built or loaded by a backend, and bound to an operand."""
+
+from __future__ import annotations

@@ -1,0 +1,134 @@
+"""Backends: ways from a KernelSpec to machine code, emitted and compiled."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol
+
+from autosparse._native.c import build as c_build
+from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
+from autosparse._native.c.emit import emit
+from autosparse._native.ir.lower import lower
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels.identity import code_digest
+from autosparse._native.kernels.kernel import Kernel
+
+from autosparse import config
+from autosparse.errors import BuildError
+
+SOURCE_NAME: Final = "kernel.c"
+OBJECT_NAME: Final = "kernel.so"
+
+
+class ArtefactStore(Protocol):
+    """The part of the cache that is used here."""
+
+    def artefact(self, key: str, build: Callable[[Path], None]) -> Path:
+        """The folder that `build` filled, now or earlier."""
+
+
+class NotBuiltError(BuildError):
+    """Raised by a probe of the cache instead of building."""
+
+
+class Backend(Protocol):
+    """A way from a spec to a kernel. `compiler` is the setting of that name."""
+
+    def identity(self, compiler: str | None) -> str:
+        """Names the compiler; changes when the program does, "none" when there is none."""
+
+    def dump(self, spec: KernelSpec) -> None:
+        """Write what is compiled into the setting `dump_dir`, if there is one."""
+
+    def key(self, spec: KernelSpec, compiler: str | None) -> str:
+        """Names the artefact: the spec, and all of the way."""
+
+    def fill(self, spec: KernelSpec, compiler: str | None, compilations: Compilations) -> Callable[[Path], None]:
+        """What fills the artefact's folder."""
+
+    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
+        """The kernel in a filled folder."""
+
+
+class CBackend:
+    """C source, the system's compiler, a shared object."""
+
+    def identity(self, compiler: str | None) -> str:
+        """The program file, its size and date."""
+        return c_build.compiler_id(compiler)
+
+    def dump(self, spec: KernelSpec) -> None:
+        """IR and C; C that was edited stays as it is."""
+        _dump(spec)
+
+    def key(self, spec: KernelSpec, compiler: str | None, identity: str | None = None) -> str:
+        """The spec's key with the emitter's digest, the compiler, its flags, and the edited source if there is one."""
+        edited = _edited_source(spec)
+        facts = [
+            spec.key(),
+            code_digest("c"),
+            identity or self.identity(compiler),
+            " ".join((*FLAGS, *ISA_FLAGS[spec.isa])),
+            edited or "",
+        ]
+        return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
+
+    def fill(self, spec: KernelSpec, compiler: str | None, compilations: Compilations) -> Callable[[Path], None]:
+        """Emit and compile into the folder; the source stays beside the object for whoever wants to read it."""
+
+        def into(folder: Path) -> None:
+            source = folder / SOURCE_NAME
+            source.write_text(_edited_source(spec) or emit(spec), encoding="utf-8")
+            compilations.compile(Compiler.find(compiler), spec.isa, source, folder / OBJECT_NAME)
+
+        return into
+
+    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
+        """Map the object."""
+        program = lower(spec)
+        path = folder / OBJECT_NAME
+        return Kernel.load(spec, path, needs_sorted=program.needs_sorted, is_private=program.private)
+
+
+def _numba() -> Backend:
+    """Imported only where it is used."""
+    from autosparse._native.numba.backend import NumbaBackend
+
+    return NumbaBackend()
+
+
+BACKENDS: Final[dict[str, Callable[[], Backend]]] = {"c": CBackend, "numba": _numba}
+"""Ways to machine code, best first."""
+
+
+def _edited_source(spec: KernelSpec) -> str | None:
+    """The text of ``<dump_dir>/<key>.c`` where somebody changed it."""
+    folder = config.get_options().dump_dir
+    if folder is None:
+        return None
+    try:
+        text = (folder / f"{spec.key()}.c").read_text(encoding="utf-8")
+        generated = (folder / f"{spec.key()}.generated").read_text(encoding="utf-8")
+    except OSError:
+        return None
+    return None if hashlib.blake2b(text.encode()).hexdigest() == generated.strip() else text
+
+
+def _dump(spec: KernelSpec) -> None:
+    """Write ``<key>.ir`` and ``<key>.c`` into the setting `dump_dir`; C that was edited stays as it is.
+
+    ``<key>.generated`` holds the digest of the C as it was written: that is how an edit shows.
+    """
+    folder = config.get_options().dump_dir
+    if folder is None or _edited_source(spec) is not None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{spec.key()}.ir").write_text(f"{lower(spec)}\n", encoding="utf-8")
+        text = emit(spec)
+        (folder / f"{spec.key()}.c").write_text(text, encoding="utf-8")
+        (folder / f"{spec.key()}.generated").write_text(hashlib.blake2b(text.encode()).hexdigest(), encoding="utf-8")
+    except OSError as err:
+        raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=spec.key()) from err

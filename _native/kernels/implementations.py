@@ -1,0 +1,267 @@
+"""Implementations: who can compute a schedule, as rows of a table; build, load or look for kernels by it.
+
+A schedule says whether its loops are generated or are the runtime's; the setting `compiler` says who generates. Both
+together name a row of IMPLEMENTATIONS. To add one, add a row.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from autosparse._native import runtime_api
+from autosparse._native.c import build as c_build
+from autosparse._native.c.build import Compilations
+from autosparse._native.ir import lower
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend, NotBuiltError
+from autosparse._native.kernels.identity import backend_name
+from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
+
+from autosparse import forking
+from autosparse.errors import AutosparseError, BuildError
+from autosparse.schedule import RUNTIME, SuperSchedule
+
+NO_RUNTIME: Final = "the compiled runtime is missing: reinstall autosparse with a C compiler"
+
+
+class Implementation(Protocol):
+    """A way to compute schedules. `compiler` is the setting of that name, `store` keeps what is compiled."""
+
+    @property
+    def name(self) -> str:
+        """Key of its row, as `explain` tells it."""
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """Why it cannot compute `schedule`, or None when it can. A legal schedule is taken for granted."""
+
+    def compile(
+        self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
+    ) -> Kernel:
+        """The kernel of `spec`, whose `bind` gives what `run` computes calls with. BuildError, with a log."""
+
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+        """The kernel of `spec` where this process has it mapped already."""
+
+    def is_built(self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
+        """Whether `compile` needs no compiler, as far as this process knows."""
+
+
+class Precompiled:
+    """Loops that were compiled at installation: nothing is built for them."""
+
+    name: Final = RUNTIME
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """See `Implementation`."""
+        return reason_unsupported(operation, schedule)
+
+    def compile(
+        self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
+    ) -> Kernel:
+        """See `Implementation`."""
+        kernel = ready_kernel(spec)
+        if kernel is None:
+            reason = reason_unsupported(spec.operation, spec.schedule)
+            types = f"{spec.dtype} values and {spec.index_dtype} indices"
+            raise BuildError(reason or f"the runtime has no such loops for {types}", key=spec.key())
+        return kernel
+
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+        """See `Implementation`."""
+        return ready_kernel(spec)
+
+    def is_built(self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
+        """See `Implementation`."""
+        return ready_kernel(spec) is not None
+
+
+_loaded: Final[dict[str, Kernel]] = {}
+_missing: Final[set[str]] = set()
+"""Keys that `is_built` looked for in vain: a look costs milliseconds, and only an estimate hangs on it."""
+_present: Final[set[str]] = set()
+"""Keys that it found: an estimate too, should somebody clear the cache."""
+_mutex: Final = forking.lock()
+
+
+class Generated:
+    """Kernels that are emitted and compiled by the backend of its name, and kept by the cache."""
+
+    def __init__(self, name: str) -> None:
+        self.name: Final = name
+
+    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """See `Implementation`."""
+        return lower.supports(operation, schedule)
+
+    def compile(
+        self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
+    ) -> Kernel:
+        """See `Implementation`; from this process, from `store`, or compiled."""
+        backend = BACKENDS[self.name]()
+        key = backend.key(spec, compiler)
+        kernel = _loaded.get(key)
+        if kernel is None:
+            backend.dump(spec)
+            try:
+                folder = store.artefact(key, backend.fill(spec, compiler, compilations))
+                kernel = backend.load(spec, folder)
+            except BuildError as err:
+                err.key = err.key or spec.key()
+                raise
+            with _mutex:
+                kernel = _loaded.setdefault(key, kernel)  # another thread may have loaded it for another schedule
+        return kernel if kernel.spec == spec else _with_spec(kernel, spec)
+
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+        """See `Implementation`."""
+        kernel = _loaded.get(self._key(spec, compiler))
+        return kernel if kernel is None or kernel.spec == spec else _with_spec(kernel, spec)
+
+    def is_built(self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
+        """See `Implementation`; others may have built it since."""
+        key = self._key(spec, compiler)
+        if key in _loaded or key in _present or key in _missing:
+            return key in _loaded or key in _present
+
+        def refuse(folder: Path) -> None:
+            raise NotBuiltError(f"{folder.name} is not built")
+
+        try:
+            store.artefact(key, refuse)
+        except AutosparseError:  # not built, or the cache is in trouble: a build would have to compile
+            _missing.add(key)
+            return False
+        _present.add(key)
+        return True
+
+    def _key(self, spec: KernelSpec, compiler: str | None) -> str:
+        """The artefact's key; the compiler is looked for once."""
+        if self.name == "c" and compiler is None:
+            return CBackend().key(spec, compiler, c_build.compiler_id())
+        return BACKENDS[self.name]().key(spec, compiler)
+
+
+def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
+    """The same code under a schedule that differs in run-time arguments."""
+    return dataclasses.replace(kernel, spec=spec)
+
+
+IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
+    RUNTIME: Precompiled(),
+    **{name: Generated(name) for name in BACKENDS},
+}
+"""Name -> implementation: "runtime", and one for each backend that compiles."""
+
+
+def implementation_of(schedule: SuperSchedule | None, compiler: str | None) -> Implementation:
+    """Who computes `schedule` (None: the default kernel) under the setting `compiler`."""
+    if schedule is None or schedule.is_precompiled:
+        return IMPLEMENTATIONS[RUNTIME]
+    return IMPLEMENTATIONS[backend_name(compiler)]
+
+
+def supports(operation: str, schedule: SuperSchedule) -> str | None:
+    """Why there is no kernel of `schedule` for `operation`, or None when there is one."""
+    if schedule.is_precompiled:
+        return reason_unsupported(operation, schedule)
+    return lower.supports(operation, schedule)
+
+
+def compiler_id(compiler: str | None = None) -> str:
+    """Identity of what compiles kernels; "none" when there is nothing."""
+    return BACKENDS[backend_name(compiler)]().identity(compiler)
+
+
+def build(
+    spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None, compilations: Compilations | None = None
+) -> Kernel:
+    """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
+    if not runtime_api.available:
+        raise BuildError(NO_RUNTIME, key=spec.key())
+    made_by = implementation_of(spec.schedule, compiler)
+    return made_by.compile(spec, store=store, compiler=compiler, compilations=compilations or Compilations())
+
+
+def loaded(spec: KernelSpec, *, compiler: str | None = None) -> Kernel | None:
+    """The kernel of `spec` where this process has it mapped already."""
+    if not runtime_api.available:
+        return None
+    return implementation_of(spec.schedule, compiler).loaded(spec, compiler)
+
+
+def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None) -> bool:
+    """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
+    if not runtime_api.available:
+        return False
+    return implementation_of(spec.schedule, compiler).is_built(spec, store=store, compiler=compiler)
+
+
+def build_many(
+    specs: Sequence[KernelSpec], *, store: ArtefactStore, compiler: str | None = None, n_jobs: int | None = None,
+    limit_s: float = c_build.COMPILE_LIMIT_S,
+) -> list[Kernel | BuildError]:  # fmt: skip
+    """Each spec's kernel or its error, compiled `n_jobs` at a time (default: one per core), `limit_s` at most for each.
+
+    An interrupt ends every compiler before it is passed on.
+    """
+    compilations = Compilations(limit_s=limit_s)
+
+    def one(spec: KernelSpec) -> Kernel | BuildError:
+        try:
+            return build(spec, store=store, compiler=compiler, compilations=compilations)
+        except BuildError as err:
+            return err
+
+    if len(specs) == 1:  # no thread for what mostly is loaded already
+        try:
+            return [one(specs[0])]
+        except BaseException:
+            compilations.cancel()
+            raise
+    try:
+        built = _in_threads(one, specs, n_jobs or os.cpu_count() or 1)
+        # What died in its thread dies again here, where somebody can see it.
+        return [built[at] if at in built else one(spec) for at, spec in enumerate(specs)]
+    except BaseException:
+        compilations.cancel()
+        raise
+
+
+def _in_threads(
+    one: Callable[[KernelSpec], Kernel | BuildError], specs: Sequence[KernelSpec], n_jobs: int
+) -> dict[int, Kernel | BuildError]:
+    """`one` of each spec by its number, `n_jobs` at a time, as far as there are threads (at exit there are none).
+
+    No ThreadPoolExecutor: it refuses at exit, and its module must not be imported while another thread forks.
+    """
+    waiting, built = deque(enumerate(specs)), dict[int, Kernel | BuildError]()
+
+    def work() -> None:
+        while waiting:
+            try:
+                at, spec = waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            built[at] = one(spec)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(min(n_jobs, len(specs)))]
+    try:
+        for thread in threads:
+            thread.start()
+    except RuntimeError:  # the interpreter is ending, or the system has no more of them
+        work()
+    try:
+        for thread in threads:
+            if thread.ident is not None:
+                thread.join()
+    except BaseException:
+        waiting.clear()
+        raise
+    return built

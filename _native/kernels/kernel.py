@@ -1,0 +1,172 @@
+"""Kernel: a loaded shared object; BoundKernel: a kernel and the packed operand it reads, ready to be called.
+
+What is bound for other operations than the product A B is in `bound`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final, overload
+
+from autosparse._native import runtime_api
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels.bound import BoundMttkrp, BoundSddmm, private_bytes
+from autosparse._native.storage.packing import PackedOperand
+from autosparse._native.storage.slices import SIDES
+from autosparse._native.storage.structure import PackedStructure
+from autosparse._native.storage.tensors import PackedTensor
+
+from autosparse.errors import BuildError
+
+MAX_THREADS: Final = 1 << 30
+"""Of schedules that leave the number to the caller."""
+
+
+@dataclass(frozen=True, eq=False)
+class Kernel:
+    """Machine code for a KernelSpec. One per process and artefact; never unloaded."""
+
+    spec: KernelSpec
+    path: Path
+    address: int  # of asp_kernel
+    needs_sorted: bool  # it searches: tell it which levels are sorted
+    library: Any = field(repr=False)  # keeps the shared object mapped
+    is_private: bool = False  # its parallel loop sums: threads have outputs of their own
+
+    @classmethod
+    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool, is_private: bool = False) -> Kernel:
+        """Map the shared object; BuildError when the system refuses it."""
+        try:
+            library = ctypes.CDLL(str(path))
+            address = ctypes.cast(library.asp_kernel, ctypes.c_void_p).value
+        except (OSError, AttributeError) as err:
+            raise BuildError(f"a compiled kernel cannot be loaded: {err}", key=spec.key()) from err
+        assert address is not None
+        return cls(spec, path, address, needs_sorted, library, is_private)
+
+    @overload
+    def bind(self, packed: PackedOperand) -> BoundKernel: ...
+    @overload
+    def bind(self, packed: PackedStructure) -> BoundSddmm: ...
+    @overload
+    def bind(self, packed: PackedTensor) -> BoundMttkrp: ...
+    def bind(self, packed: PackedOperand | PackedStructure | PackedTensor) -> BoundKernel | BoundSddmm | BoundMttkrp:
+        """This kernel on `packed`, which must have the spec's format and types, and be of the kind of its operation.
+
+        Values are read live: `packed.refresh` of an operand that is not live needs no new bind; where the user's own
+        arrays moved, pack and bind again. A PackedStructure has no values: they are arguments of `run`.
+        """
+        spec = self.spec
+        # Values of a structure are arguments, those of 16 bits are widened to what the spec computes in.
+        dtype = spec.dtype if isinstance(packed, PackedStructure) or packed.fmt.values else packed.values.dtype.name
+        found = (packed.fmt, dtype, packed.pattern.index_dtype)
+        if found != (spec.schedule.format, spec.dtype, spec.index_dtype):
+            raise TypeError(f"a kernel for {spec.schedule.format}, {spec.dtype}, {spec.index_dtype} got {found}")
+        if not isinstance(packed, KINDS[spec.operation]):
+            raise TypeError(f"a kernel for {spec.operation} got a {type(packed).__name__}")
+        operand = _operand(packed, self.needs_sorted)
+        if isinstance(packed, PackedStructure):
+            return BoundSddmm(self, packed, operand)
+        if isinstance(packed, PackedTensor):
+            return BoundMttkrp(self, packed, operand)
+        return BoundKernel(self, packed, operand)
+
+
+KINDS: Final[dict[str, type]] = {"matmul": PackedOperand, "sddmm": PackedStructure, "mttkrp": PackedTensor}
+"""What each operation's kernels are bound to."""
+
+
+@dataclass(frozen=True, eq=False)
+class BoundKernel:
+    """A kernel with its operand. Calls may come from several threads at once."""
+
+    passes_python: ClassVar[bool] = True  # by `enter`
+
+    kernel: Kernel
+    packed: PackedOperand
+    _operand: Any = field(repr=False)  # cffi asp_operand *
+    _chunk: int = field(init=False, repr=False)
+    _most_threads: int = field(init=False, repr=False)
+    _address: int = field(init=False, repr=False)
+    _value_bytes: int = field(init=False, repr=False)
+    _n_reads: int = field(init=False, repr=False)
+    _call: Any = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        schedule = self.kernel.spec.schedule
+        object.__setattr__(self, "_chunk", schedule.chunk if schedule.partition == "dynamic" else 0)
+        object.__setattr__(self, "_most_threads", schedule.threads or MAX_THREADS)
+        object.__setattr__(self, "_address", self.kernel.address)
+        object.__setattr__(self, "_value_bytes", self.kernel.spec.value_bytes)
+        object.__setattr__(self, "_n_reads", reads_of_b(self.packed))
+        object.__setattr__(self, "_call", runtime_api.lib.asp_run_kernel)
+
+    # Positional: this is the hot path.
+    def run(  # noqa: PLR0917
+        self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
+    ) -> bool:
+        """``C = op(A) @ B``: B and C row-major with `ldb`, `ldc` elements between rows; C need not be initialised.
+
+        Kernels without a column loop take one column (``n_cols == 1``) of adjacent elements. False: a result that
+        padding may have spoilt is not finite, C must be computed again by a kernel without padding.
+        """
+        n_threads = min(n_threads, self._most_threads)
+        return not self._call(
+            self._address, self._operand, B_address, ldb, C_address, ldc, n_cols, n_threads, self._chunk,
+            self._value_bytes, self._n_reads,
+        )  # fmt: skip
+
+    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+        """Write what `run` hands over into an entry (`engine.entry`)."""
+        state.kernel, state.operand = self._address, runtime_api.ffi.cast("void *", self._operand)
+        state.chunk, state.most_threads = self._chunk, self._most_threads
+        state.value_bytes, state.n_reads = self._value_bytes, self._n_reads
+
+    def private_bytes(self, n_cols: int, n_threads: int) -> int:
+        """Memory that a run takes beside its operands: outputs of threads' own, where the parallel loop sums."""
+        return private_bytes(self.kernel, self.packed.sizes["i"], n_cols, n_threads)
+
+
+def reads_of_b(packed: PackedOperand) -> int:
+    """Rows of B that a product reads, counting repeats: one for each stored entry, or for each column of a block."""
+    inner = [level.coordinate for level in packed.fmt.levels if level.coordinate.endswith("0")]
+    rows_at_once = packed.fmt.split("i") if "i0" in inner and packed.fmt.has_padding else 1
+    return int(packed.n_positions[-1]) // rows_at_once
+
+
+def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorted: bool) -> Any:
+    """The C structure; it refers to arrays that `packed` keeps alive."""
+    ffi, lib = runtime_api.ffi, runtime_api.lib
+    struct = ffi.new("asp_operand *")
+    for at, size in enumerate(packed.sizes.values()):
+        struct.size[at] = size
+    _set_levels(struct, packed, needs_sorted=needs_sorted)
+    for name, (kind, depth) in SIDES.items():
+        arrays = getattr(packed, kind)
+        if name in arrays:
+            getattr(struct, kind)[depth] = runtime_api.pointer(arrays[name])
+    for depth, count in enumerate(packed.n_positions):
+        struct.n_positions[depth] = count
+    if isinstance(packed, PackedStructure):
+        for side in ("origin", "repeats"):
+            array = getattr(packed, side)
+            setattr(struct, side, ffi.NULL if array is None else runtime_api.pointer(array))
+    else:
+        struct.vals = runtime_api.pointer(packed.values)
+    struct.parallel = lib.asp_parallel_address()
+    struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
+    return struct
+
+
+def _set_levels(struct: Any, packed: PackedOperand | PackedStructure | PackedTensor, *, needs_sorted: bool) -> None:
+    """Arrays of the levels by depth, and which of them list ascending coordinates."""
+    for depth, level in enumerate(packed.fmt.levels):
+        name = level.coordinate
+        if name in packed.crd:
+            struct.crd[depth] = runtime_api.pointer(packed.crd[name])
+        if name in packed.pos:
+            struct.pos[depth] = runtime_api.pointer(packed.pos[name])
+            if needs_sorted and packed.is_sorted(name):
+                struct.sorted |= 1 << depth

@@ -1,0 +1,44 @@
+"""Python emitter: loop IR to functions that numba compiles, where there is no C compiler (`emit`).
+
+The text has one function per task (the body of the parallel loop) and one for the kernel, with the C kernel's
+arguments; what it calls is in `numba_intrinsics`. Unroll, prefetch and vector lanes of the schedule are left to LLVM:
+sums may be reordered by the compiler, so that it makes vectors of them itself.
+"""
+
+from __future__ import annotations
+
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.lower import lower
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.numba.loops import Emitter, Scope, zero_output
+from autosparse._native.numba.writer import Writer
+
+
+def emit(spec: KernelSpec) -> str:
+    """The Python source of `spec`: header comment (schedule, IR), tasks, kernel."""
+    program = lower(spec)
+    emitter = Emitter(spec, program)
+    out = Writer()
+    empty = " or ".join(f"n_{index} == 0" for index in program.expression.sparse.indices)
+    with out.block(f"if {empty}"):
+        zero_output(emitter, program.expression.output, out)
+        out.line("return 0")
+    out.line("bad = 0")
+    emitter.run(program.body, Scope(out))
+    out.line("return bad")
+    known = (*emitter.parameters, "n", "n_parts", "weights", "bad")
+    head = emitter.declare(out.text(), known, in_task=False)
+    kernel = f"def kernel({', '.join(emitter.parameters)}):\n{head}{out.text()}"
+    return _header(spec, program) + "".join(emitter.tasks) + kernel
+
+
+def _header(spec: KernelSpec, program: ir.Program) -> str:
+    schedule = spec.schedule
+    lines = [
+        "autosparse kernel",
+        f"{schedule.format}; loops {' '.join(schedule.loop_order)}, parallel {schedule.parallel}",
+        f"{spec.dtype}, indices {spec.index_dtype}",
+        "",
+        *str(program).splitlines(),
+    ]
+    return "".join(f"# {line}".rstrip() + "\n" for line in lines) + "\n\n"

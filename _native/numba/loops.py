@@ -1,0 +1,333 @@
+"""Loops in Python: one rule per IR node (`RULES`), and what every emitted function declares before it begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, PARTS_PER_THREAD
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.spec import Access, KernelSpec
+from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
+from autosparse._native.numba.slices import emit_slice, slice_declarations
+from autosparse._native.numba.writer import OPERAND_WORDS, Writer
+
+INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where the emitter is: the function being written, the loop variables around, the column tile, accumulators."""
+
+    out: Writer
+    variables: tuple[str, ...] = ()  # that a task must be handed
+    tile: str | None = None  # index that runs through a tile
+    width: str | None = None  # of the tile
+    extents: tuple[str, ...] = ()  # of the sequential loops around
+    depth: int = 0  # of the innermost workspace
+
+    def binding(self, *names: str) -> Scope:
+        """The scope inside a loop that binds `names`."""
+        return replace(self, variables=(*self.variables, *names))
+
+    def inside(self, depth: int) -> Scope:
+        """The scope inside a workspace."""
+        return replace(self, depth=depth)
+
+
+@dataclass
+class Emitter:
+    """One kernel being written."""
+
+    spec: KernelSpec
+    program: ir.Program
+    tasks: list[str] = field(default_factory=list)
+
+    @property
+    def positions(self) -> str:
+        """Suffix of loads from pos arrays."""
+        return INTEGERS[self.spec.positions_bits]
+
+    @property
+    def tensors(self) -> tuple[str, ...]:
+        """Dense operands, then the output."""
+        return tuple(access.tensor for access in (*self.program.expression.dense, self.program.expression.output))
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        """What a kernel is called with (see `c_types.call_of`)."""
+        if self.tensors == ("B", "C"):
+            return ("A", "B", "ldB", "C", "ldC", "n_j", "n_threads", "chunk")
+        return ("A", "addresses", "leading", "n_j", "n_threads", "chunk")
+
+    @property
+    def slots(self) -> tuple[str, ...]:
+        """Words of a task's context, before the variables."""
+        names = [name for tensor in self.tensors for name in (tensor, f"ld{tensor}")]
+        live = ["vals"] if self.program.expression.sampled else []
+        return ("A", *names, *live, "n_j", "n_threads", "chunk", "n", "n_parts", "weights", "bad")
+
+    def split(self, index: str) -> int:
+        """Split size of an index."""
+        return (dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)).get(index, 1)
+
+    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
+        """Write `nodes` in order."""
+        for node in nodes:
+            RULES[type(node)](self, node, scope)
+            if isinstance(node, ir.Locate):
+                scope = scope.binding(f"p_{node.level.name}")
+            if isinstance(node, ir.Fetch):
+                scope = scope.binding(f"p_{node.level.name}", node.level.name)
+
+    def extent_text(self, extent: ir.Extent) -> str:
+        """A dense loop's number of iterations."""
+        c = extent.coordinate
+        if not extent.partner_bound:
+            return f"n_{c.name}" if c.is_outer else str(c.split)
+        if c.is_outer:
+            return f"(n_{c.index} - {c.partner} + {c.split - 1}) // {c.split}"
+        return f"min({c.split}, n_{c.index} - {c.partner} * {c.split})"
+
+    def declare(self, body: str, known: Iterable[str], *, in_task: bool) -> str:
+        """Lines that set the names which `body` uses, but for those `known` already."""
+        sources = self._context() if in_task else self._call()
+        every = {name: text for name, text in (sources | self._operand()).items() if name not in known}
+        wanted: set[str] = set()
+        text = body
+        for name in reversed(every):  # later ones use earlier ones
+            if re.search(rf"\b{name}\b", text):
+                wanted.add(name)
+                text += f"\n{every[name]}"
+        return "".join(f"    {name} = {every[name]}\n" for name in every if name in wanted)
+
+    def _context(self) -> dict[str, str]:
+        """How a task finds what the kernel was called with."""
+        return {name: f"load_i64(x, {slot})" for slot, name in enumerate(self.slots)}
+
+    def _call(self) -> dict[str, str]:
+        """How a kernel of several dense operands finds them."""
+        addresses = [*self.tensors, *(["vals"] if self.program.expression.sampled else [])]
+        lines = {name: f"load_i64(addresses, {at})" for at, name in enumerate(addresses)}
+        return lines | {f"ld{name}": f"load_i64(leading, {at})" for at, name in enumerate(self.tensors)}
+
+    def _operand(self) -> dict[str, str]:
+        """How fields of the packed operand are reached."""
+        lines: dict[str, str] = {}
+        words = OPERAND_WORDS
+        for at, index in enumerate(self.program.expression.sparse.indices):
+            lines[f"n_{index}"] = f"load_i64(A, {words['size'] + at})"
+        for level in self.program.levels:
+            for kind in ("pos", "crd"):
+                lines[f"{level.name}_{kind}"] = f"load_i64(A, {words[kind] + level.depth})"
+        lines |= slice_declarations()
+        if self.program.expression.sampled:  # the values are the user's own, given by the call
+            lines |= {name: f"load_i64(A, {words[name]})" for name in ("origin", "repeats")}
+        else:
+            lines["vals"] = f"load_i64(A, {words['vals']})"
+        lines["pool"] = f"load_i64(A, {words['parallel']})"
+        lines["sorted_levels"] = f"load_i64(A, {words['sorted']})"
+        nodes = [node for node in ir.walk(self.program.body) if isinstance(node, ir.ForDense | ir.ForTiles)]
+        outer = {level.coordinate for level in self.program.levels} | {node.coordinate for node in nodes}
+        for c in sorted((c for c in outer if c.is_outer), key=lambda c: c.name):
+            lines[f"n_{c.name}"] = f"n_{c.index}" if c.split == 1 else f"(n_{c.index} + {c.split - 1}) // {c.split}"
+        return lines
+
+
+def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
+    name, count = node.coordinate.name, emitter.extent_text(node.extent)
+    if node.parallel:
+        weights = "0"
+        if node.weights:
+            parent = emitter.program.levels[node.weights.depth - 1].parent_position
+            whole = emitter.extent_text(ir.Extent(node.coordinate, partner_bound=False))
+            weights = _moved(emitter, f"{node.weights.name}_pos", "" if parent == "0" else f"{parent} * {whole}")
+
+        def write(inside: Scope) -> None:
+            with inside.out.block(f"for {name} in range(begin, end)"):
+                emitter.run(node.body, inside.binding(name))
+
+        _emit_parallel(emitter, scope, count=count, weights=weights, write=write)
+        return
+    with scope.out.block(f"for {name} in range({count})"):
+        emitter.run(node.body, replace(scope.binding(name), extents=(*scope.extents, count)))
+
+
+def _moved(emitter: Emitter, array: str, by: str) -> str:
+    """Address of an element of a pos array."""
+    return f"{array} + {emitter.spec.positions_bits // 8} * ({by})" if by else array
+
+
+def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
+    index, tile, count = node.coordinate.index, node.coordinate.split, f"n_{node.coordinate.name}"
+    if node.parallel:
+
+        def write(inside: Scope) -> None:
+            inside.out.line(f"{index} = begin * {tile}")
+            _widths(emitter, node, inside, end=f"min(n_{index}, end * {tile})")
+
+        _emit_parallel(emitter, scope, count=count, weights="0", write=write)
+        return
+    scope.out.line(f"{index} = 0")
+    _widths(emitter, node, replace(scope, extents=(*scope.extents, count)), end=f"n_{index}")
+
+
+def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope, *, end: str) -> None:
+    """Whole tiles, whose width is a constant inside, then the rest."""
+    index, tile, out = node.coordinate.index, node.coordinate.split, scope.out
+    inner = replace(scope.binding(index), tile=index)
+    out.line(f"end_{index} = {end}")
+    with out.block(f"while {index} + {tile} <= end_{index}"):
+        emitter.run(node.body, replace(inner, width=str(tile)))
+        out.line(f"{index} += {tile}")
+    if tile > 1:
+        out.line(f"width = end_{index} - {index}")
+        with out.block("if width > 0"):
+            emitter.run(node.body, replace(inner.binding("width"), width="width"))
+
+
+def _fiber(emitter: Emitter, level: ir.StoredLevel) -> tuple[str, str]:
+    """First position of a compressed level below its parent, and the end."""
+    parent, load = level.parent_position, f"load_{emitter.positions}"
+    after = "1" if parent == "0" else f"{parent} + 1"
+    return f"{load}({level.name}_pos, {parent})", f"{load}({level.name}_pos, {after})"
+
+
+def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+    name, out = node.level.name, scope.out
+    low, high = _fiber(emitter, node.level)
+    coordinate = f"{name} = load_{INTEGERS[emitter.spec.coordinate_bits]}({name}_crd, p_{name})"
+    if not node.parallel:
+        with out.block(f"for p_{name} in range({low}, {high})"):
+            out.line(coordinate)
+            emitter.run(node.body, scope.binding(f"p_{name}", name))
+        return
+    out.line(f"low_{name} = {low}")
+
+    def write(inside: Scope) -> None:
+        with inside.out.block(f"for p_{name} in range(low_{name} + begin, low_{name} + end)"):
+            inside.out.line(coordinate)
+            emitter.run(node.body, inside.binding(f"p_{name}", name))
+
+    weights = _moved(emitter, f"{node.weights.name}_pos", f"low_{name}") if node.weights else "0"
+    outer = scope.binding(f"low_{name}")
+    _emit_parallel(emitter, outer, count=f"{high} - low_{name}", weights=weights, write=write)
+
+
+def _locate(emitter: Emitter, node: ir.Locate, scope: Scope) -> None:
+    name, parent = node.level.name, node.level.parent_position
+    at = name if parent == "0" else f"{parent} * {emitter.extent_text(node.extent)} + {name}"
+    scope.out.line(f"p_{name} = {at}")
+
+
+def _fetch(emitter: Emitter, node: ir.Fetch, scope: Scope) -> None:
+    name, kind = node.level.name, INTEGERS[emitter.spec.coordinate_bits]
+    scope.out.line(f"p_{name} = {node.level.parent_position}")
+    scope.out.line(f"{name} = load_{kind}({name}_crd, p_{name})")
+
+
+def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
+    name, out = node.level.name, scope.out
+    low, high = _fiber(emitter, node.level)
+    kind = INTEGERS[emitter.spec.coordinate_bits]
+    out.line(f"end_{name} = {high}")
+    out.line(f"sorted_{name} = sorted_levels >> {node.level.depth} & 1")
+    start = f"first_{kind}({name}_crd, {low}, end_{name}, {name}, sorted_{name})"
+    with out.block(f"for p_{name} in range({start}, end_{name})"):
+        with out.block(f"if load_{kind}({name}_crd, p_{name}) != {name}"):
+            with out.block(f"if sorted_{name}"):
+                out.line("break")
+            out.line("continue")
+        emitter.run(node.body, scope.binding(f"p_{name}"))
+
+
+def _guard(emitter: Emitter, node: ir.Guard, scope: Scope) -> None:
+    c = node.coordinate
+    with scope.out.block(f"if {c.index}1 * {c.split} + {c.index}0 >= n_{c.index}"):
+        scope.out.line("continue")
+
+
+def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
+    zero_output(emitter, node.output, scope.out)
+
+
+def zero_output(emitter: Emitter, output: Access, out: Writer) -> None:
+    """Set all of the output to zero."""
+    value = "f32" if emitter.spec.dtype == "float32" else "f64"
+    with out.block(f"for row in range(n_{output.indices[0]})"):
+        if len(output.indices) == 1:
+            out.line(f"store_{value}({output.tensor}, row, ZERO)")
+        else:
+            with out.block(f"for column in range(n_{output.indices[1]})"):
+                out.line(f"store_{value}({output.tensor}, row * ld{output.tensor} + column, ZERO)")
+
+
+def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, write: Callable[[Scope], None]) -> None:
+    """The loop's body as a task over parts of `count` iterations (see `c_parallel`), and here the call."""
+    number, out, slots = len(emitter.tasks), scope.out, emitter.slots
+    emitter.tasks.append("")
+    emitter.tasks[number] = _task(emitter, scope, number, write)
+    out.line(f"n = {count}")
+    out.line(f"weights = {weights}")
+    out.line(
+        f"n_parts = (n + chunk - 1) // chunk if chunk > 0 else {PARTS_PER_THREAD} * n_threads if n_threads > 1 else 1"
+    )
+    out.line(f"task = task_{number}_address()")
+    out.line(f"x = stack_i64({len(slots) + len(scope.variables)})")
+    for slot, name in enumerate((*slots, *scope.variables)):
+        out.line(f"store_i64(x, {slot}, {name})")
+    serial = "run_task(task, x, 0, n_parts)"
+    if emitter.program.private:  # every part adds to the same results
+        out.line(serial)
+    else:
+        with out.block("if pool == 0 or n_threads <= 1"):
+            out.line(serial)
+        with out.block("else"):
+            entries = f"load_i64(A, {OPERAND_WORDS['n_positions'] + len(emitter.program.levels) - 1})"
+            rounds = "".join(f" / float({extent})" for extent in scope.extents)
+            entry_ns = CELL_NS if emitter.spec.schedule.format.is_sliced else ENTRY_NS
+            out.line(f"serial_ns = float({entries}) * ({entry_ns} + {COLUMN_NS} * float(n_j)){rounds}")
+            most = "1 + n_parts // (4 * n_threads)"
+            out.line(f"run_parallel(pool, task, x, n_parts, {most}, n_threads, serial_ns)")
+    out.line(f"bad |= load_i64(x, {slots.index('bad')})")
+
+
+def _task(emitter: Emitter, scope: Scope, number: int, write: Callable[[Scope], None]) -> str:
+    """The task function."""
+    inside = replace(scope, out=Writer(), extents=())
+    write(inside)
+    body, boundary = inside.out.text(), f"boundary_{emitter.positions}"
+    head = (
+        f"    begin = {boundary}(weights, n, chunk, part, n_parts)\n"
+        f"    end = {boundary}(weights, n, chunk, end_part, n_parts)\n"
+    )
+    variables = "".join(
+        f"    {name} = load_i64(x, {len(emitter.slots) + at})\n"
+        for at, name in enumerate(scope.variables)
+        if re.search(rf"\b{name}\b", body)
+    )
+    tail = ""
+    if re.search(r"\bbad = 1", body):
+        body = f"    bad = 0\n{body}"
+        tail = f"    if bad != 0:\n        store_i64(x, {emitter.slots.index('bad')}, 1)\n"
+    declared = emitter.declare(head + body, ("bad", *scope.variables), in_task=True)
+    return f"def task_{number}(x, part, end_part):\n{declared}{variables}{head}{body}{tail}\n\n"
+
+
+RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
+    ir.ForDense: _for_dense,
+    ir.ForTiles: _for_tiles,
+    ir.ForStored: _for_stored,
+    ir.Locate: _locate,
+    ir.Fetch: _fetch,
+    ir.Search: _search,
+    ir.Guard: _guard,
+    ir.Block: emit_block,
+    ir.Workspace: emit_workspace,
+    ir.SumSlots: emit_slice,
+    ir.Mirror: emit_mirror,
+    ir.Zero: _zero,
+}
+"""How each node is written; a new node is a row."""

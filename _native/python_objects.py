@@ -1,0 +1,113 @@
+"""Where CPython and NumPy keep the fields of their objects, and the builtins of the C runtime that read them there.
+
+What a small product must know of its operands takes microseconds to ask from Python, and nanoseconds to read from the
+objects themselves. NumPy's array objects lie as its ABI says, slots where Python has put them: both are tried out on
+probes. Where something is not found as expected (other interpreters, no GIL, a runtime built without Python's headers)
+there are no builtins, and Python asks.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native import runtime_api
+
+HEADER: Final = object.__basicsize__
+_WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+_FLAGS: Final = 0x0501  # NPY_ARRAY_C_CONTIGUOUS | ALIGNED | WRITEABLE
+
+NOT_PLAIN: Final = -1
+"""Answer of `look`: not for our kernels."""
+
+
+class _Mark:
+    """What is looked for in an object's memory."""
+
+
+def slot_offsets(make: Callable[[], Any], names: tuple[str, ...]) -> Mapping[str, int] | None:
+    """Bytes from an object that `make` makes to these slots of it; None where one is not found, or not in one place."""
+    if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return None
+    found, probe = {}, make()
+    for name in names:
+        places = set(range(HEADER, type(probe).__basicsize__, _WORD))
+        for mark in (_Mark(), _Mark()):
+            setattr(probe, name, mark)
+            places &= {at for at in places if ctypes.c_size_t.from_address(id(probe) + at).value == id(mark)}
+        if len(places) != 1:
+            return None
+        found[name] = places.pop()
+    return found
+
+
+def lies_as_expected(array: Any) -> bool:
+    """Whether the fields of an array object are those of entry_python.h."""
+    data, n_dims, dimensions, strides, base, descr, flags = (
+        kind.from_address(id(array) + HEADER + at * _WORD).value
+        for at, kind in enumerate((ctypes.c_size_t, ctypes.c_int, *(ctypes.c_size_t,) * 4, ctypes.c_int))
+    )
+    if n_dims != array.ndim:
+        return False
+    words = ctypes.c_ssize_t * array.ndim
+    return (
+        data == array.__array_interface__["data"][0]
+        and tuple(words.from_address(dimensions)) == array.shape
+        and tuple(words.from_address(strides)) == array.strides
+        and base == (0 if array.base is None else id(array.base))
+        and descr == id(array.dtype)
+        and flags & _FLAGS == array.flags.num & _FLAGS
+    )
+
+
+def _arrays_are_known() -> bool:
+    if sys.implementation.name != "cpython" or not runtime_api.available:
+        return False
+    probes = (np.empty((3, 5), np.float32), np.empty((4, 7))[1:, ::-1], np.empty(6, np.int32))
+    has_gil = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return bool(has_gil and hasattr(runtime_api.lib, "asp_look_maker") and all(map(lies_as_expected, probes)))
+
+
+arrays_are_known: Final = _arrays_are_known()
+"""Whether the runtime's builtins can read array objects."""
+
+Maker = Callable[[Any, object], Any]
+
+
+def maker(name: str) -> Maker | None:
+    """The function of two objects whose address the runtime's function `name` tells."""
+    if not arrays_are_known or not hasattr(runtime_api.lib, name):
+        return None
+    signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
+    made: Maker = signature(int(getattr(runtime_api.lib, name)()))
+    return made
+
+
+def address_of(state: Any) -> int:
+    """Address of a cffi structure."""
+    return int(runtime_api.ffi.cast("uintptr_t", state))
+
+
+def _builtin(name: str) -> Any:
+    """The builtin of few_api.h on what NumPy's objects are like."""
+    make = maker(name)
+    if make is None:
+        return None
+    cast, state = runtime_api.ffi.cast, runtime_api.ffi.new("asp_array_types *")
+    kept = [
+        [np.dtype(one) for one in codes] for codes in (runtime_api.DTYPE_CODES, runtime_api.INDEX_CODES)
+    ]  # in the order of the codes
+    state.header, state.array_type = HEADER, cast("void *", id(np.ndarray))
+    state.values, state.indices = ([cast("void *", id(one)) for one in part] for part in kept)
+    return make(address_of(state), (state, kept))
+
+
+look: Final = _builtin("asp_look_maker")
+"""([indptr, indices, data], n_rows, n_cols, checked) -> dtype code + 4 * index code, or less than 0: ask Python."""
+few: Final = _builtin("asp_few_maker")
+"""([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags) -> ns, or less than 0: not computed."""
+references: Final = _builtin("asp_references_maker")
+"""(list) -> references to its members and to what those are views of, for comparing two moments; None: ask Python."""

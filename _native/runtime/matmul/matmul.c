@@ -1,0 +1,303 @@
+/* C = A B, A in CSR: ranges of rows for threads, giant rows in segments.
+ *
+ * Work is counted in rows plus nonzeros, so that empty rows and long rows both divide well. Rows are handed out in
+ * groups of ROW_GROUP counted from row 0, because a kernel may choose the order of a row's sum by its group: the result
+ * then does not depend on who computes which range. A row longer than giant_length is summed in segments of fixed length
+ * from its start, added in order. So the result is bitwise the same for every number of threads, asked for or not.
+ */
+#include "matmul.h"
+
+#include "kernel_api.h"
+#include "matmul_api.h"
+#include "panels.h"
+#include "pool_api.h"
+#include "ready.h"
+
+enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
+enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
+enum { STREAM_BYTES = 30 << 20 };      /* a result larger than this is not in a cache when it is read again */
+enum { TILE_VECTORS = 16 };             /* of the widest tile */
+enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
+enum { ZEN_5 = 0x1a };                  /* family of its processors, and of later ones */
+enum { FEW_ENTRIES = 8 };               /* in a row on average: too few for Zen 5 to see the rows of B come */
+
+typedef struct {
+    asp_args args;
+    asp_kernel kernel;
+    int dtype, itype;
+    int64_t total; /* rows + nonzeros */
+    /* segments of giant rows */
+    int64_t n_giants, segment_length, n_segments;
+    int64_t *first_segment; /* of each giant, and n_segments at the end */
+    char *partial;          /* n_segments rows of n_vecs sums */
+} product;
+
+/* The row at which a range that begins with `weight` starts: never inside a group that a kernel sums together. */
+static int64_t first_row(const product *job, int64_t weight)
+{
+    const asp_args *args = &job->args;
+    if (weight <= 0) return 0;
+    if (weight >= job->total) return args->n_rows;
+    const int64_t row = asp_row_at(job->itype, args->indptr, args->n_rows, weight);
+    const int64_t group = row / ROW_GROUP * ROW_GROUP, next = group + ROW_GROUP;
+    if (args->n_vecs > 1 || row == group || next > args->n_rows) return row;
+    const int64_t length =
+        asp_index_at(job->itype, args->indptr, next) - asp_index_at(job->itype, args->indptr, group);
+    return length > GROUP_NONZEROS ? row : next;
+}
+
+static void rows_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    const asp_args *args = &job->args;
+    const int64_t first = first_row(job, begin), last = first_row(job, end);
+    if (first >= last) return;
+    job->kernel(args, first, last);
+}
+
+/* Sum segment by segment: each is a matrix of one row for the kernel. */
+static void segments_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    const asp_args *args = &job->args;
+    const int64_t row_bytes = args->n_vecs * asp_element_bytes(job->dtype);
+    int64_t giant = 0;
+    for (int64_t segment = begin; segment < end; segment++) {
+        while (job->first_segment[giant + 1] <= segment) giant++;
+        const int64_t row = args->giants->rows[giant];
+        const int64_t start = asp_index_at(job->itype, args->indptr, row) +
+                              (segment - job->first_segment[giant]) * job->segment_length;
+        const int64_t stop = asp_min(start + job->segment_length, asp_index_at(job->itype, args->indptr, row + 1));
+        const int32_t narrow[2] = {(int32_t)start, (int32_t)stop};
+        const int64_t wide[2] = {start, stop};
+        asp_args one = *args;
+        one.n_rows = 1;
+        one.indptr = job->itype == ASP_I32 ? (const void *)narrow : wide;
+        one.C = job->partial + segment * row_bytes;
+        one.places = NULL;
+        one.ldc = args->n_vecs;
+        one.accumulate = one.stream = 0;
+        one.giant_length = INT64_MAX;
+        job->kernel(&one, 0, 1);
+    }
+}
+
+#define ADD_PARTIALS(R)                                                                  \
+    do {                                                                                 \
+        R *c = (R *)args->C + (args->places ? args->places[row] : row) * args->ldc * words;                                 \
+        const R *p = (const R *)job->partial + job->first_segment[giant] * width;        \
+        if (!args->accumulate) memset(c, 0, (size_t)width * sizeof(R));                  \
+        for (int64_t s = job->first_segment[giant]; s < job->first_segment[giant + 1]; s++, p += width) \
+            for (int64_t w = 0; w < width; w++) c[w] += p[w];                            \
+    } while (0)
+
+static void add_partials(const product *job)
+{
+    const asp_args *args = &job->args;
+    const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
+    for (int64_t giant = 0; giant < job->n_giants; giant++) {
+        const int64_t row = args->giants->rows[giant];
+        if (job->dtype == ASP_F32 || job->dtype == ASP_C64) ADD_PARTIALS(float);
+        else ADD_PARTIALS(double);
+    }
+}
+
+static int by_row(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
+{
+    asp_args *args = &job->args;
+    int64_t first[GIANTS_MOST + 1];
+    job->n_giants = asp_min(args->giants->count, GIANTS_MOST);
+    qsort(args->giants->rows, (size_t)job->n_giants, sizeof(int64_t), by_row);
+    job->segment_length = args->giant_length / 2;
+    job->n_segments = 0;
+    for (int64_t giant = 0; giant < job->n_giants; giant++) {
+        const int64_t row = args->giants->rows[giant];
+        const int64_t length =
+            asp_index_at(job->itype, args->indptr, row + 1) - asp_index_at(job->itype, args->indptr, row);
+        first[giant] = job->n_segments;
+        job->n_segments += (length + job->segment_length - 1) / job->segment_length;
+    }
+    first[job->n_giants] = job->n_segments;
+    job->first_segment = first;
+    job->partial = malloc((size_t)(job->n_segments * args->n_vecs * asp_element_bytes(job->dtype)));
+    if (!job->partial) return ASP_NO_MEMORY;
+    asp_parallel(segments_task, job, job->n_segments, 1, asp_max(1, job->n_segments / 4), n_threads,
+                 ns_per_nonzero * (double)(job->segment_length * job->n_segments));
+    add_partials(job);
+    free(job->partial);
+    return ASP_OK;
+}
+
+static _Atomic int forced_crowded = -1;
+
+void asp_force_crowded(int crowded) { atomic_store_explicit(&forced_crowded, crowded, memory_order_relaxed); }
+
+int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
+{
+    const int wish = atomic_load_explicit(&forced_crowded, memory_order_relaxed);
+    if (wish >= 0) return wish ? 2 : 0;
+    if (!asp_amd_family()) return 0;
+    const int64_t bytes = (n_rows + n_cols) * row_bytes, cache = asp_last_cache_bytes();
+    return 2 * bytes > cache ? 2 : 4 * bytes > cache;
+}
+
+int asp_looks_far(void)
+{
+    const int wish = atomic_load_explicit(&forced_crowded, memory_order_relaxed);
+    return wish >= 0 ? wish == 2 : asp_amd_family() >= ZEN_5;
+}
+
+int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries)
+{
+    return nnz / (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows; /* no overflow */
+}
+
+/* Stores past the caches for a large result, which is measured to be neutral when the result is read at once and to
+ * gain a third when not. Only then is there room to fetch rows of B ahead of the CPU, which runs ahead by itself
+ * (measured on results that stay in the caches: 5 to 35 % slower with prefetch).
+ *
+ * AMD's last cache takes what the cores' own ones throw out, result and all: from where B and C fill half of it, stores
+ * past it and rows of B fetched far ahead make it 1.1 to 2 times as fast, also where the result is the next product's B;
+ * with less, that next product may take twice as long where a row of C is made of few (docs/adr/0021-past-the-last-cache.md).
+ */
+static void choose_ways(asp_args *args, int64_t element_bytes)
+{
+    const int64_t row_bytes = args->n_vecs * element_bytes, result_bytes = args->n_rows * row_bytes;
+    const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
+    const int64_t B_bytes = args->n_cols * row_bytes;
+    const int crowded = asp_crowding(args->n_rows, args->n_cols, row_bytes);
+    const int is_large = crowded == 2 || (crowded == 1 && args->nnz >= 12 * args->n_rows) ||
+                         (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
+    args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
+                   (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
+    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || forced_crowded > 0) &&
+                       asp_fetches_far(args->nnz, args->n_rows, INT32_MAX);
+    if (args->asked) {
+        args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;
+    } else if (is_far) {
+        args->prefetch = (int)asp_min(AHEAD_MOST, asp_max(4, AHEAD_BYTES / tile_bytes));
+        args->fetch = FETCH_FAR;
+    } else {
+        args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
+        args->fetch = FETCH_NEAR;
+    }
+}
+
+static int multiply(product *job, int n_threads)
+{
+    asp_args *args = &job->args;
+    const double row_bytes = (double)(args->n_vecs * asp_element_bytes(job->dtype));
+    const double ns_per_nonzero = args->n_vecs == 1 ? 0.45 : 0.6 + 0.012 * row_bytes;
+    const double ns_per_row = args->n_vecs == 1 ? 0.6 : 1.0 + 0.02 * row_bytes;
+    const double serial_ns = ns_per_nonzero * (double)args->nnz + ns_per_row * (double)args->n_rows;
+    const int64_t least = asp_max(ROW_GROUP, (int64_t)((double)job->total * RANGE_NS / (serial_ns + 1)));
+    const int64_t most = row_bytes > 16 * asp_vector_bytes() ? RANGE_NONZEROS_MOST : job->total;
+    asp_giants giants;
+    giants.count = 0;
+    args->giants = &giants;
+    args->giant_length = asp_max(GIANT_LEAST, args->nnz / GIANTS_MOST);
+    asp_parallel(rows_task, job, job->total, least, asp_max(least, most), n_threads, serial_ns);
+    return giants.count ? giant_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
+}
+
+int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *indices)
+{
+    const int64_t nnz = asp_index_at(itype, indptr, n_rows) - asp_index_at(itype, indptr, 0);
+    if (nnz < TWIN_ENTRIES * n_rows) return 0;
+    return itype == ASP_I32 ? asp_has_twins_int32_t(indptr, indices, n_rows)
+                            : asp_has_twins_int64_t(indptr, indices, n_rows);
+}
+
+/* The product, panel by panel of B's columns. */
+static int multiply_panels(product *job, int n_threads)
+{
+    asp_args *args = &job->args;
+    const int64_t element_bytes = asp_element_bytes(job->dtype), row_bytes = args->n_vecs * element_bytes;
+    const int64_t ldb_bytes = args->ldb * element_bytes;
+    const char *B = args->B;
+    char *C = args->C;
+    const asp_panels panels = asp_choose_panels(B, args->n_cols, row_bytes, ldb_bytes, args->nnz);
+    char *panel = asp_take_panel(&panels, args->n_cols);
+    int status = ASP_OK;
+    for (int64_t at = 0; at < row_bytes && status == ASP_OK; at += panels.width) {
+        const int64_t width = asp_min(panels.width, row_bytes - at);
+        args->n_vecs = width / element_bytes;
+        args->B = B + at;
+        args->C = C + at;
+        if (panel) {
+            asp_copy_panel(panel, panels.ld, B + at, ldb_bytes, args->n_cols, width, n_threads);
+            args->B = panel;
+            args->ldb = panels.ld / element_bytes;
+        }
+        choose_ways(args, element_bytes);
+        status = multiply(job, n_threads);
+    }
+    if (panel) asp_give_panel();
+    return status;
+}
+
+/* The product that `args` describes: all but ways and giants. */
+static int product_of(int dtype, int itype, asp_args args, int n_threads)
+{
+    product job = {.args = args, .dtype = dtype, .itype = itype};
+    job.args.asked = args.prefetch > 0;
+    const int64_t element_bytes = asp_element_bytes(dtype), n_rows = args.n_rows, n_cols = args.n_cols;
+    const asp_kernels *kernels = asp_kernels_for(dtype, itype, args.n_vecs * element_bytes);
+    const int is_wide = args.n_vecs > 1 || args.places != NULL;
+    job.kernel = is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
+    job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
+    job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
+    job.args.has_twins = args.n_vecs > 1 && asp_has_twins(itype, n_rows, args.indptr, args.indices);
+    if (is_wide) return multiply_panels(&job, n_threads);
+    asp_column x = {NULL, NULL}, y = {NULL, NULL};
+    int status = asp_column_in(&x, args.B, n_cols, args.ldb, element_bytes);
+    if (status == ASP_OK) status = asp_column_in(&y, args.C, n_rows, args.ldc, element_bytes);
+    job.args.B = x.elements;
+    job.args.C = y.elements;
+    job.args.ldb = job.args.ldc = 1;
+    if (status == ASP_OK) status = multiply(&job, n_threads);
+    asp_column_out(&y, args.C, n_rows, args.ldc, element_bytes);
+    free(x.owned);
+    return status;
+}
+
+int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+               const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
+               int flags)
+{
+    if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
+    if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
+    if (n_rows == 0 || n_vecs == 0) return ASP_OK;
+    const asp_args args = {.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
+                           .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
+                           .accumulate = flags & ASP_FLAG_ACCUMULATE};
+    return product_of(dtype, itype, args, n_threads);
+}
+
+/* As a generated kernel: places of rows are where those find them (`_native/storage/slices.py`: SIDES), or NULL. */
+static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc,
+                 int64_t n_vecs, int64_t n_threads)
+{
+    if (A->size[0] == 0 || n_vecs == 0) return ASP_OK;
+    const asp_args args = {.n_rows = A->size[0], .n_cols = A->size[1], .n_vecs = n_vecs, .indptr = A->pos[1],
+                           .indices = A->crd[1], .data = A->vals, .B = (const void *)B, .C = (void *)C, .ldb = ldb,
+                           .ldc = ldc, .places = A->crd[5], .prefetch = prefetch};
+    return product_of(dtype, ASP_I32, args, (int)n_threads);
+}
+
+#define READY(dtype, ahead)                                                                                     \
+    static int ready_##dtype##_##ahead(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, \
+                                       int64_t n_vecs, int64_t n_threads, int64_t chunk)                        \
+    {                                                                                                           \
+        (void)chunk;                                                                                            \
+        return ready(dtype, ahead, A, B, ldb, C, ldc, n_vecs, n_threads);                                       \
+    }
+READY_ALL(READY)
+
+uintptr_t asp_ready_kernel(int dtype, int prefetch) { READY_ADDRESS(dtype, prefetch) }

@@ -1,0 +1,327 @@
+/* C = A^T B, A in CSR. Three ways, by the size of C:
+ *
+ * - many wide rows: transpose A first, in memory that is given back at the end. The product A^T B then reads each row of B
+ *   often but writes each row of C once, which saves more than the transposition costs.
+ * - few rows, or narrow ones: the rows of A are cut into parts; the first adds to C itself, each other one to sums of
+ *   its own, and these are added in order.
+ * - many middling rows: every nonzero adds to the row of C that its column names; threads share out the dense columns.
+ *   No two write to the same line of C: the columns are cut where lines end if all rows are cut there alike, else each
+ *   thread adds to a tile of its own, which is copied to C at last.
+ *
+ * In the first and the last the order of each sum is the order of A's rows, whatever the number of threads.
+ */
+#include "matmul.h"
+
+#include "matmul_api.h"
+#include "pool_api.h"
+#include "structure_api.h"
+
+enum { WAY_TRANSPOSE = 0, WAY_PARTS = 1, WAY_COLUMNS = 2, WAY_TILES = 3 };
+enum { LINE_BYTES = 64 };
+enum { OWN_MOST_BYTES = 32 << 20 };            /* beside C; malloc keeps so much for the next product */
+enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and middling rows of C */
+enum { FAR_ROWS = 8 };                         /* rows of B for each of C from which C is not transposed for */
+enum { CUTS_MOST = 256 };                      /* threads that share out columns */
+enum { LINES_EACH = 4 };                       /* least lines of a row of C for each, if the first is not whole */
+enum { PART_NS = 15000 };                      /* least work of one part */
+enum { PARTS_FIXED = 8, PARTS_MOST = 64 };
+enum { PART_NONZEROS_FIXED = 32768 };          /* deterministic parts depend on the matrix only */
+enum { PREFETCH_AHEAD = 8 };
+
+typedef struct {
+    asp_args args;
+    const asp_kernels *kernels;
+    int dtype, itype;
+    int64_t total, element_bytes;
+    int64_t n_tiles, cuts[CUTS_MOST + 1]; /* dense columns of one item, when they are shared out */
+    int64_t n_parts, sums_bytes;
+    char *sums; /* of parts: n_parts - 1 times n_cols * n_vecs elements; of tiles: one after the other */
+} product;
+
+static _Atomic int forced_way = -1;
+
+void asp_force_t_way(int way) { atomic_store_explicit(&forced_way, way, memory_order_relaxed); }
+
+static void clear(const asp_args *args, int64_t element_bytes)
+{
+    const int64_t width = args->n_vecs * element_bytes, step = args->ldc * element_bytes;
+    if (args->accumulate) return;
+    if (width == step) {
+        memset(args->C, 0, (size_t)(args->n_cols * width));
+        return;
+    }
+    for (int64_t i = 0; i < args->n_cols; i++) memset((char *)args->C + i * step, 0, (size_t)width);
+}
+
+/* Columns [cuts[tile], cuts[tile + 1]) of the product. */
+static asp_args tile_of(const product *job, int64_t tile)
+{
+    asp_args part = job->args;
+    const int64_t first = job->cuts[tile];
+    part.n_vecs = job->cuts[tile + 1] - first;
+    part.B = (const char *)part.B + first * job->element_bytes;
+    part.C = (char *)part.C + first * job->element_bytes;
+    return part;
+}
+
+static void columns_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    for (int64_t tile = begin; tile < end; tile++) {
+        const asp_args part = tile_of(job, tile);
+        clear(&part, job->element_bytes);
+        job->kernels->scatter(&part, 0, part.n_rows);
+    }
+}
+
+static int64_t tile_ld(const product *job, int64_t tile)
+{
+    const int64_t bytes = (job->cuts[tile + 1] - job->cuts[tile]) * job->element_bytes;
+    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES / job->element_bytes;
+}
+
+/* The same in memory of the tile's own, which is copied to C at last. */
+static void tiles_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    for (int64_t tile = begin; tile < end; tile++) {
+        asp_args part = tile_of(job, tile);
+        char *C = part.C, *own = job->sums + tile * job->sums_bytes;
+        const int64_t step = part.ldc * job->element_bytes, bytes = part.n_vecs * job->element_bytes;
+        part.ldc = tile_ld(job, tile);
+        part.C = own;
+        const int64_t own_step = part.ldc * job->element_bytes;
+        if (part.accumulate)
+            for (int64_t i = 0; i < part.n_cols; i++) memcpy(own + i * own_step, C + i * step, (size_t)bytes);
+        clear(&part, job->element_bytes);
+        job->kernels->scatter(&part, 0, part.n_rows);
+        for (int64_t i = 0; i < part.n_cols; i++) memcpy(C + i * step, own + i * own_step, (size_t)bytes);
+    }
+}
+
+static void parts_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    const asp_kernel scatter =
+        job->args.n_vecs == 1 ? asp_scatter_vector[job->dtype][job->itype] : job->kernels->scatter;
+    for (int64_t p = begin; p < end; p++) {
+        asp_args part = job->args;
+        if (p > 0) {
+            part.C = job->sums + (p - 1) * job->sums_bytes;
+            part.ldc = part.n_vecs;
+            part.accumulate = 0;
+        }
+        const int64_t from = job->total * p / job->n_parts, to = job->total * (p + 1) / job->n_parts;
+        clear(&part, job->element_bytes);
+        const int64_t first = p == 0 ? 0 : asp_row_at(job->itype, part.indptr, part.n_rows, from);
+        const int64_t last =
+            p + 1 == job->n_parts ? part.n_rows : asp_row_at(job->itype, part.indptr, part.n_rows, to);
+        scatter(&part, first, last);
+    }
+}
+
+#define ADD_SUMS(R)                                                                     \
+    for (int64_t p = 0; p + 1 < job->n_parts; p++)                                      \
+        for (int64_t i = begin; i < end; i++) {                                         \
+            R *restrict c = (R *)args->C + i * args->ldc * words;                       \
+            const R *restrict s = (const R *)(job->sums + p * job->sums_bytes) + i * width; \
+            for (int64_t w = 0; w < width; w++) c[w] += s[w];                           \
+        }
+#define ADD_SUMS_FLAT(R)                                                                \
+    for (int64_t p = 0; p + 1 < job->n_parts; p++) {                                    \
+        R *restrict c = (R *)args->C;                                                   \
+        const R *restrict s = (const R *)(job->sums + p * job->sums_bytes);             \
+        for (int64_t w = begin * width; w < end * width; w++) c[w] += s[w];             \
+    }
+
+/* C[begin:end] += the sums of the other parts, in their order. */
+static void add_task(void *context, int64_t begin, int64_t end)
+{
+    const product *job = context;
+    const asp_args *args = &job->args;
+    const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
+    const int single = job->dtype == ASP_F32 || job->dtype == ASP_C64;
+    if (args->ldc == args->n_vecs) {
+        if (single) ADD_SUMS_FLAT(float)
+        else ADD_SUMS_FLAT(double)
+    } else {
+        if (single) ADD_SUMS(float)
+        else ADD_SUMS(double)
+    }
+}
+
+static double serial_ns(const product *job)
+{
+    const asp_args *args = &job->args;
+    const double row_bytes = (double)(args->n_vecs * job->element_bytes);
+    return (0.8 + 0.02 * row_bytes) * (double)args->nnz + (0.6 + 0.01 * row_bytes) * (double)args->n_rows +
+           0.05 * row_bytes * (double)args->n_cols;
+}
+
+/* Where the columns are cut for so many threads: at ends of lines of C if every row of C has them there and there are
+ * enough; else evenly, and the answer is 0: each tile wants memory of its own. */
+static int cut_columns(product *job, int n_threads)
+{
+    const asp_args *args = &job->args;
+    const int64_t item = job->element_bytes, row_bytes = args->n_vecs * item;
+    const int64_t late = (int64_t)((uintptr_t)args->C % LINE_BYTES), lines = (late + row_bytes + LINE_BYTES - 1) / LINE_BYTES;
+    const int64_t n = asp_max(1, asp_min(asp_min(n_threads, CUTS_MOST), row_bytes / LINE_BYTES));
+    const int is_even = args->ldc * item % LINE_BYTES == 0 && late % item == 0 && (late == 0 || lines >= n * LINES_EACH);
+    job->n_tiles = n;
+    for (int64_t k = 0; k <= n; k++) {
+        const int64_t at = is_even ? (lines * k / n * LINE_BYTES - late) / item : row_bytes * k / n / LINE_BYTES * LINE_BYTES / item;
+        job->cuts[k] = k == 0 ? 0 : k == n ? args->n_vecs : at;
+    }
+    return is_even || n == 1;
+}
+
+static int64_t widest_tile(const product *job)
+{
+    int64_t widest = 0;
+    for (int64_t k = 0; k < job->n_tiles; k++) widest = asp_max(widest, tile_ld(job, k));
+    return widest * job->element_bytes;
+}
+
+static int by_columns(product *job, int n_threads, int is_private)
+{
+    asp_args *args = &job->args;
+    cut_columns(job, n_threads);
+    const int64_t tile_bytes = widest_tile(job);
+    args->prefetch = args->n_cols * tile_bytes > asp_private_cache_bytes() / 2 ? PREFETCH_AHEAD : 0;
+    if (is_private) {
+        job->sums_bytes = asp_own_bytes(args->n_cols * tile_bytes);
+        job->sums = asp_take_own(job->n_tiles, job->sums_bytes);
+        if (!job->sums) return ASP_NO_MEMORY;
+    }
+    asp_parallel(is_private ? tiles_task : columns_task, job, job->n_tiles, 1, 1, n_threads, serial_ns(job));
+    free(job->sums);
+    return ASP_OK;
+}
+
+/* Adding into C beats transposing while C stays in the cache or is much smaller than B, which is then read once. Where
+ * the last cache does not hold C, each addition reads and writes memory, the transposed product only reads it. */
+static int worth_transposing(const asp_args *args, int64_t row_bytes)
+{
+    const int64_t result_bytes = args->n_cols * row_bytes;
+    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / FAR_ROWS < args->n_cols) return 1;
+    return row_bytes >= TRANSPOSE_FROM_BYTES && result_bytes > asp_private_cache_bytes() &&
+           2 * args->n_rows < 3 * args->n_cols;
+}
+
+static int by_transposing(product *job, int n_threads, int flags)
+{
+    const asp_args *args = &job->args;
+    const int64_t index_bytes = job->itype == ASP_I32 ? 4 : 8;
+    const int64_t indptr_bytes = ((args->n_cols + 1) * index_bytes + 15) / 16 * 16;
+    const int64_t data_bytes = args->nnz * job->element_bytes;
+    char *work = malloc((size_t)(indptr_bytes + data_bytes + args->nnz * index_bytes + 16));
+    if (!work) return ASP_NO_MEMORY;
+    char *t_data = work + indptr_bytes, *t_indices = t_data + data_bytes;
+    int status = asp_csr_transpose((int)job->element_bytes, job->itype, args->n_rows, args->n_cols, args->indptr,
+                                   args->indices, args->data, work, t_indices, t_data, NULL, n_threads);
+    if (status == ASP_OK)
+        status = asp_csr_mm(job->dtype, job->itype, args->n_cols, args->n_rows, work, t_indices, t_data, args->B,
+                            args->ldb, args->C, args->ldc, args->n_vecs, n_threads, flags);
+    free(work);
+    return status;
+}
+
+static int64_t parts_for(const product *job, int n_threads, int flags)
+{
+    const asp_args *args = &job->args;
+    int64_t parts;
+    if (flags & ASP_FLAG_DETERMINISTIC) parts = asp_min(PARTS_FIXED, args->nnz / PART_NONZEROS_FIXED);
+    else parts = asp_min(asp_min(n_threads, PARTS_MOST), (int64_t)(serial_ns(job) / PART_NS));
+    /* Clearing and adding a part's sums must stay small beside its share of the nonzeros. */
+    return asp_max(1, asp_min(parts, args->nnz / (args->n_cols + 1)));
+}
+
+static int by_parts(product *job, int n_threads, int flags)
+{
+    asp_args *args = &job->args;
+    const int64_t row_bytes = args->n_vecs * job->element_bytes;
+    args->prefetch = args->n_vecs > 1 && args->n_cols * row_bytes > asp_private_cache_bytes() ? PREFETCH_AHEAD : 0;
+    job->n_parts = parts_for(job, n_threads, flags);
+    job->sums_bytes = asp_own_bytes(args->n_cols * row_bytes);
+    if (job->n_parts > 1) {
+        job->sums = asp_take_own(job->n_parts - 1, job->sums_bytes);
+        if (!job->sums) return ASP_NO_MEMORY;
+    }
+    asp_parallel(parts_task, job, job->n_parts, 1, 1, n_threads, serial_ns(job));
+    if (job->n_parts > 1)
+        asp_parallel(add_task, job, args->n_cols, asp_max(1, 16384 / row_bytes), args->n_cols, n_threads,
+                     0.1 * (double)((job->n_parts - 1) * args->n_cols * row_bytes));
+    free(job->sums);
+    return ASP_OK;
+}
+
+/* Which way. Only PARTS depend on `n_threads`, and not even those where results must not (`parts_for`). */
+static int way_of(product *job, int n_threads, int flags)
+{
+    const asp_args *args = &job->args;
+    const int64_t row_bytes = args->n_vecs * job->element_bytes, result_bytes = asp_own_bytes(args->n_cols * row_bytes);
+    const int wish = atomic_load_explicit(&forced_way, memory_order_relaxed);
+    const int is_cut = cut_columns(job, n_threads);
+    if (wish >= 0) return wish == WAY_COLUMNS && !is_cut ? WAY_TILES : wish;
+    if (row_bytes < SPLIT_FROM_BYTES) return WAY_PARTS;
+    if (worth_transposing(args, row_bytes)) return WAY_TRANSPOSE;
+    const int64_t n_parts = parts_for(job, n_threads, flags);
+    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MOST_BYTES) return WAY_PARTS;
+    if (result_bytes > OWN_MOST_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
+    return is_cut ? WAY_COLUMNS : WAY_TILES; /* the order of each sum is the same */
+}
+
+static int multiply(product *job, int n_threads, int flags)
+{
+    int status = ASP_NO_MEMORY;
+    switch (way_of(job, n_threads, flags)) {
+    case WAY_TRANSPOSE: status = by_transposing(job, n_threads, flags); break;
+    case WAY_PARTS: status = by_parts(job, n_threads, flags); break;
+    case WAY_COLUMNS: status = by_columns(job, n_threads, 0); break;
+    case WAY_TILES: status = by_columns(job, n_threads, 1); break;
+    }
+    return status == ASP_OK ? ASP_OK : by_columns(job, 1, 0); /* without memory beside C */
+}
+
+static int multiply_column(product *job, const void *B, int64_t ldb, void *C, int64_t ldc, int n_threads, int flags)
+{
+    asp_args *args = &job->args;
+    asp_column x = {NULL, NULL}, y = {NULL, NULL};
+    int status = asp_column_in(&x, B, args->n_rows, ldb, job->element_bytes);
+    if (status == ASP_OK) status = asp_column_in(&y, C, args->n_cols, ldc, job->element_bytes);
+    args->B = x.elements;
+    args->C = y.elements;
+    args->ldb = args->ldc = 1;
+    if (status == ASP_OK) status = by_parts(job, n_threads, flags);
+    asp_column_out(&y, C, args->n_cols, ldc, job->element_bytes);
+    free(x.owned);
+    return status;
+}
+
+int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                 const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
+                 int flags)
+{
+    if (dtype < 0 || dtype > ASP_C128 || itype < 0 || itype > ASP_I64) return ASP_BAD_CODE;
+    if (n_rows < 0 || n_cols < 0 || n_vecs < 0) return ASP_BAD_SIZE;
+    if (n_cols == 0 || n_vecs == 0) return ASP_OK;
+    product job = {.kernels = asp_kernels_for(dtype, itype, n_vecs * asp_element_bytes(dtype)),
+                   .dtype = dtype, .itype = itype,
+                   .element_bytes = asp_element_bytes(dtype)};
+    asp_args *args = &job.args;
+    *args = (asp_args){.n_rows = n_rows, .n_cols = n_cols, .n_vecs = n_vecs, .indptr = indptr, .indices = indices,
+                       .data = data, .B = B, .C = C, .ldb = ldb, .ldc = ldc,
+                       .accumulate = flags & ASP_FLAG_ACCUMULATE};
+    args->nnz = asp_index_at(itype, indptr, n_rows);
+    job.total = n_rows + args->nnz - asp_index_at(itype, indptr, 0);
+    if (n_vecs == 1) return multiply_column(&job, B, ldb, C, ldc, n_threads, flags);
+    return multiply(&job, n_threads, flags);
+}
+
+int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_threads, int64_t *cuts)
+{
+    product job = {.element_bytes = asp_element_bytes(dtype), .args = {.C = (void *)C, .ldc = ldc, .n_vecs = n_vecs}};
+    const int is_cut = cut_columns(&job, n_threads);
+    memcpy(cuts, job.cuts, sizeof job.cuts);
+    return is_cut ? (int)job.n_tiles : 0;
+}

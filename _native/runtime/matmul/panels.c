@@ -1,0 +1,121 @@
+#include "panels.h"
+
+#include "common.h"
+
+#include <stdatomic.h>
+
+#include "matmul.h"
+#include "pool_api.h"
+
+#if ASP_HAVE_THREADS
+#include <pthread.h>
+#endif
+
+enum { LINE = 64 };
+enum { NARROWEST = 128 };     /* bytes of a panel's row: below, reading A once more for each costs too much */
+enum { READS_PER_COPY = 70 };  /* of a row of B, from which on copying it surely pays */
+enum { READS_PER_PANEL = 32 }; /* the same for panels of a B that is larger than a core's own cache */
+enum { READS_IF_DEAR = 1000 }; /* of a row of B that fits, where copies are dear; panels never pay there */
+enum { COPY_ROWS_LEAST = 64 }; /* handed to a thread at once */
+enum { PAGE = 4096 };
+
+static struct {
+    atomic_flag taken;
+    char *memory;
+    size_t bytes;
+} scratch = {.taken = ATOMIC_FLAG_INIT};
+
+#if ASP_HAVE_THREADS
+/* In the child of a fork: a thread that was using the panel, or changing its size, is not there any more. */
+static void forget_user(void)
+{
+    if (!atomic_flag_test_and_set_explicit(&scratch.taken, memory_order_acquire)) {
+        asp_give_panel();
+        return;
+    }
+    scratch.memory = NULL; /* it may have been given back a moment ago */
+    scratch.bytes = 0;
+    asp_give_panel();
+}
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static void install_fork_handler(void) { pthread_atfork(NULL, NULL, forget_user); }
+static void watch_forks(void) { pthread_once(&once, install_fork_handler); }
+#else
+static void watch_forks(void) {}
+#endif
+
+static _Atomic int forced_copies = -1;
+
+/* Whether threads that read what another one has just written wait long for it. A copy that two threads share made
+ * most products 1.2 to 4 times as slow on an AMD EPYC (Zen 5), whose last cache is half as fast as a core's own anyway
+ * (docs/adr/0019-vectors-cut-at-lines.md); and 1.3 to 2 times as fast on Intel's servers. */
+static int copies_are_dear(void)
+{
+    const int wish = atomic_load_explicit(&forced_copies, memory_order_relaxed);
+    if (wish >= 0) return !wish;
+    return asp_amd_family() > 0;
+}
+
+void asp_force_copies(int copies) { atomic_store_explicit(&forced_copies, copies, memory_order_relaxed); }
+
+asp_panels asp_choose_panels(const void *B, int64_t n_rows, int64_t row_bytes, int64_t ld, int64_t n_reads)
+{
+    const int64_t cache_bytes = asp_private_cache_bytes() * 3 / 4;
+    int64_t width = (row_bytes + LINE - 1) / LINE * LINE;
+    asp_panels panels = {row_bytes, width, 0};
+    const int is_dear = copies_are_dear(), fits = n_rows * width <= cache_bytes;
+    const int64_t reads = is_dear                                        ? READS_IF_DEAR
+                          : n_rows * width <= asp_private_cache_bytes() ? READS_PER_COPY
+                                                                        : READS_PER_PANEL;
+    if (is_dear && !fits) return panels;
+    if (n_reads < reads * n_rows || row_bytes < LINE) return panels;
+    if (fits) {
+        panels.copies = ((uintptr_t)B | (uintptr_t)ld) % LINE != 0;
+        return panels;
+    }
+    while (width > NARROWEST && n_rows * width > cache_bytes) width = (width / LINE + 1) / 2 * LINE;
+    return n_rows * width <= cache_bytes ? (asp_panels){width, width, 1} : panels;
+}
+
+char *asp_take_panel(const asp_panels *panels, int64_t n_rows)
+{
+    const size_t bytes = ((size_t)(panels->ld * n_rows) + PAGE - 1) / PAGE * PAGE;
+    if (!panels->copies) return NULL;
+    watch_forks();
+    if (atomic_flag_test_and_set_explicit(&scratch.taken, memory_order_acquire)) return NULL;
+    if (scratch.bytes < bytes) {
+        free(scratch.memory);
+        scratch.memory = aligned_alloc(PAGE, bytes);
+        scratch.bytes = scratch.memory ? bytes : 0;
+    }
+    if (scratch.memory) return scratch.memory;
+    asp_give_panel();
+    return NULL;
+}
+
+void asp_give_panel(void) { atomic_flag_clear_explicit(&scratch.taken, memory_order_release); }
+
+typedef struct {
+    char *panel;
+    const char *B;
+    int64_t panel_ld, ld, width;
+} copy;
+
+static void copy_task(void *context, int64_t begin, int64_t end)
+{
+    const copy *job = context;
+    const int64_t width = job->width, lines = width / LINE * LINE;
+    for (int64_t i = begin; i < end; i++) {
+        char *to = job->panel + i * job->panel_ld;
+        const char *from = job->B + i * job->ld;
+        for (int64_t at = 0; at < lines; at += LINE) memcpy(to + at, from + at, LINE);
+        if (lines < width) memcpy(to + lines, from + lines, (size_t)(width - lines));
+    }
+}
+
+void asp_copy_panel(char *panel, int64_t panel_ld, const char *B, int64_t ld, int64_t n_rows, int64_t width,
+                    int n_threads)
+{
+    copy job = {panel, B, panel_ld, ld, width};
+    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_LEAST, n_rows, n_threads, 0.06 * (double)(n_rows * width));
+}

@@ -1,0 +1,150 @@
+/* The makers of few_api.h, compiled with the extension's own module like entry_python.h, whose `entry_array` it reads. */
+
+enum { FEW_READ = 0x101, FEW_WRITTEN = 0x501 }; /* C_CONTIGUOUS, ALIGNED; WRITEABLE */
+
+typedef struct few_matrix {
+    const entry_array *indptr, *indices, *data;
+    int64_t n_rows, n_cols, nnz;
+    int code, dtype, itype;
+} few_matrix;
+
+/* The array behind an object; NULL of one that is not exactly an ndarray with these flags and n_dims or fewer. */
+static const entry_array *few_array(const asp_array_types *types, PyObject *object, int n_dims, int wanted)
+{
+    if (!object || (const void *)Py_TYPE(object) != types->array_type) return NULL;
+    const entry_array *array = (const entry_array *)((char *)object + types->header);
+    return array->n_dims >= 1 && array->n_dims <= n_dims && (array->flags & wanted) == wanted ? array : NULL;
+}
+
+static int few_code(const void *const *descrs, int n, const PyObject *descr)
+{
+    for (int at = 0; at < n; ++at)
+        if (descrs[at] == (const void *)descr) return at;
+    return -1;
+}
+
+static int64_t few_index(const few_matrix *A, int64_t at)
+{
+    return A->itype ? ((const int64_t *)A->indptr->data)[at] : ((const int32_t *)A->indptr->data)[at];
+}
+
+/* What `look` answers; ASP_NOT_FEW, before any index is read, where rows, columns and entries are more than `most`. */
+static int few_look(const asp_array_types *types, PyObject *const *args, int64_t most, few_matrix *A)
+{
+    const entry_array *parts[3];
+    for (Py_ssize_t at = 0; at < 3; ++at)
+        if (!(parts[at] = few_array(types, PyList_GetItem(args[0], at), 1, FEW_READ))) return ASP_NOT_PLAIN;
+    A->indptr = parts[0], A->indices = parts[1], A->data = parts[2];
+    A->dtype = few_code(types->values, 4, A->data->descr);
+    A->itype = few_code(types->indices, 2, A->indices->descr);
+    if (A->dtype < 0 || A->itype < 0 || A->indptr->descr != A->indices->descr) return ASP_NOT_PLAIN;
+    A->n_rows = PyLong_AsLongLong(args[1]);
+    A->n_cols = PyLong_AsLongLong(args[2]);
+    if (A->n_rows < 0 || A->n_cols < 0 || A->indptr->dimensions[0] != A->n_rows + 1) return ASP_FAULTY;
+    A->nnz = few_index(A, A->n_rows);
+    if (A->nnz < 0 || A->nnz > A->indices->dimensions[0] || A->nnz > A->data->dimensions[0]) return ASP_FAULTY;
+    if (A->nnz > most || A->n_rows > most || A->n_cols > most) return ASP_NOT_FEW;
+    if (args[3] != Py_True && asp_csr_check(A->itype, A->n_rows, A->n_cols, A->indptr->data, A->indices->data,
+                                            A->indices->dimensions[0], 1))
+        return ASP_FAULTY;
+    return A->dtype + 4 * A->itype;
+}
+
+static int64_t few_product(const asp_array_types *types, PyObject *const *args)
+{
+    few_matrix A;
+    const int seen = few_look(types, args, ASP_FEW, &A);
+    if (seen < 0) return seen;
+    const int transposed = args[6] == Py_True;
+    const entry_array *B = few_array(types, args[4], 2, FEW_READ), *out = few_array(types, args[5], 2, FEW_WRITTEN);
+    if (!B || !out || B->descr != A.data->descr || out->descr != B->descr || out->n_dims != B->n_dims) return ASP_NOT_FEW;
+    const int64_t n_vecs = B->n_dims == 2 ? B->dimensions[1] : 1;
+    if (n_vecs < 1 || (A.nnz + A.n_rows + A.n_cols) > ASP_FEW / n_vecs ||
+        B->dimensions[0] != (transposed ? A.n_rows : A.n_cols) ||
+        out->dimensions[0] != (transposed ? A.n_cols : A.n_rows) || (out->n_dims == 2 && out->dimensions[1] != n_vecs))
+        return ASP_NOT_FEW;
+    const int64_t start_ns = entry_now_ns();
+    const int flags = (int)PyLong_AsLong(args[7]);
+    const int status = (transposed ? asp_csr_t_mm : asp_csr_mm)(
+        A.dtype, A.itype, A.n_rows, A.n_cols, A.indptr->data, A.indices->data, A.data->data, B->data, n_vecs, out->data,
+        n_vecs, n_vecs, 1, flags);
+    return status ? ASP_NOT_FEW : entry_now_ns() - start_ns;
+}
+
+static const asp_array_types *few_state(PyObject *self)
+{
+    return PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
+}
+
+static PyObject *few_look_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    few_matrix A;
+    if (n_args != 4) return PyLong_FromLong(ASP_NOT_PLAIN);
+    const int seen = few_look(few_state(self), args, INT64_MAX, &A);
+    return PyErr_Occurred() ? NULL : PyLong_FromLong(seen);
+}
+
+static PyObject *few_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    if (n_args != 8) return PyLong_FromLong(ASP_NOT_FEW);
+    const int64_t took = few_product(few_state(self), args);
+    return PyErr_Occurred() ? NULL : PyLong_FromLongLong(took);
+}
+
+static PyObject *few_references_run(PyObject *self, PyObject *list)
+{
+    const asp_array_types *types = few_state(self);
+    const Py_ssize_t n = PyList_Size(list);
+    Py_ssize_t total = 0;
+    for (Py_ssize_t at = 0; at < n; ++at) {
+        PyObject *one = PyList_GetItem(list, at);
+        const entry_array *array = few_array(types, one, 64, 0);
+        total += Py_REFCNT(one);
+        if (array && array->base) total += Py_REFCNT(array->base);
+    }
+    return PyErr_Occurred() ? NULL : PyLong_FromSsize_t(total);
+}
+
+static PyMethodDef few_methods[] = {
+    {"look", (PyCFunction)(void (*)(void))few_look_run, 0x0080 /* METH_FASTCALL */, NULL},
+    {"few", (PyCFunction)(void (*)(void))few_run, 0x0080, NULL},
+    {"references", few_references_run, METH_O, NULL},
+};
+
+static PyObject *few_made(PyMethodDef *method, PyObject *state, PyObject *kept)
+{
+    PyObject *self = PyTuple_Pack(2, state, kept);
+    PyObject *made = self ? PyCFunction_NewEx(method, self, NULL) : NULL;
+    Py_XDECREF(self);
+    return made;
+}
+
+static PyObject *few_look_make(PyObject *state, PyObject *kept)
+{
+    return few_made(few_methods, state, kept);
+}
+
+static PyObject *few_make(PyObject *state, PyObject *kept)
+{
+    return few_made(few_methods + 1, state, kept);
+}
+
+static PyObject *few_references_make(PyObject *state, PyObject *kept)
+{
+    return few_made(few_methods + 2, state, kept);
+}
+
+uintptr_t asp_look_maker(void)
+{
+    return (uintptr_t)few_look_make;
+}
+
+uintptr_t asp_few_maker(void)
+{
+    return (uintptr_t)few_make;
+}
+
+uintptr_t asp_references_maker(void)
+{
+    return (uintptr_t)few_references_make;
+}

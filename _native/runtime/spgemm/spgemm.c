@@ -1,0 +1,296 @@
+/* Sparse times sparse, Gustavson's algorithm row by row, in one numeric pass on several threads.
+ *
+ * SciPy asks for the size of each row first, which costs a third of the product. Here rows are written as they come, to
+ * chunks of memory that belong to the thread, and copied to their places when all sizes are known. Chunks and
+ * accumulators are pages that earlier results gave back (output.c): fresh ones cost a page fault each. Rows of A with
+ * the same columns, as in systems of equations with several unknowns per node, are computed together.
+ */
+#include "spgemm.h"
+
+#include "output_api.h"
+#include "pool_api.h"
+#include "spgemm_api.h"
+
+enum { RANGE_WORK = 1 << 17, LEAST_WORK = 1 << 12 };   /* multiplications, about */
+enum { CHUNK_LEAST = 1 << 20, CHUNK_MOST = 1 << 25 };  /* bytes */
+enum { CACHED_BYTES = 1 << 20 };                       /* an operand that needs no prefetching */
+enum { THREADS_MOST = 256 };                           /* at a time, of asp_parallel: each has a space of its own */
+static const double NS_PER_MULTIPLICATION = 3.0, NS_PER_ITEM = 8.0;
+
+static void *take_pages(size_t bytes) { return ((void *(*)(size_t))asp_output_take_address())(bytes ? bytes : 1); }
+static void give_pages(void *block, size_t bytes)
+{
+    if (block) ((void (*)(void *, size_t))asp_output_give_address())(block, bytes);
+}
+
+/* -- memory of a thread -------------------------------------------------------------------------------------------- */
+
+struct sg_chunk {
+    sg_chunk *next;
+    size_t bytes;
+    int64_t capacity;           /* entries: their indices come first, then their values */
+    _Atomic int64_t n_uncopied; /* segments */
+};
+enum { CHUNK_HEADER = 64 };
+
+static int new_chunk(const sg_job *job, sg_space *space, int64_t n)
+{
+    const size_t entry = job->index_bytes + job->kind->value_bytes;
+    size_t bytes = CHUNK_LEAST - CHUNK_HEADER; /* blocks of the pool have a header of their own */
+    if (space->chunks) bytes = space->chunks->bytes * 2 < CHUNK_MOST ? space->chunks->bytes * 2 : CHUNK_MOST;
+    if (bytes < CHUNK_HEADER + (size_t)n * entry) bytes = CHUNK_HEADER + (size_t)n * entry;
+    sg_chunk *chunk = take_pages(bytes);
+    if (!chunk) return 0;
+    *chunk = (sg_chunk){space->chunks, bytes, (int64_t)((bytes - CHUNK_HEADER) / entry), 0};
+    if (job->index_bytes < job->kind->value_bytes) chunk->capacity &= ~(int64_t)3; /* values stay aligned */
+    space->chunks = chunk;
+    space->j = (char *)chunk + CHUNK_HEADER;
+    space->x = space->j + (size_t)chunk->capacity * job->index_bytes;
+    space->room = chunk->capacity;
+    return 1;
+}
+
+static sg_segment *new_segment(sg_space *space, int64_t row)
+{
+    if (space->n_segments == space->max_segments) {
+        const int64_t most = space->max_segments ? 2 * space->max_segments : 64;
+        sg_segment *larger = realloc(space->segments, (size_t)most * sizeof *larger);
+        if (!larger) return NULL;
+        space->segments = larger, space->max_segments = most;
+    }
+    sg_segment *segment = &space->segments[space->n_segments++];
+    *segment = (sg_segment){.row = row, .row_end = row, .j = space->j, .x = space->x, .chunk = space->chunks};
+    ++space->chunks->n_uncopied;
+    return segment;
+}
+
+sg_segment *sg_open(const sg_job *job, sg_space *space, int64_t row, int64_t n)
+{
+    if (space->n_segments) {
+        sg_segment *last = &space->segments[space->n_segments - 1];
+        if (n <= space->room && last->row_end == row && last->n < SG_SEGMENT_ENTRIES) return last;
+    }
+    if (n > space->room && !new_chunk(job, space, n)) return NULL;
+    return new_segment(space, row);
+}
+
+int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n)
+{
+    if (n <= space->max_sums) return 1;
+    const int64_t most = asp_max(n, 2 * space->max_sums);
+    free(space->sums); /* nothing of earlier rows is needed */
+    space->sums = malloc((size_t)most * SG_LANES * job->kind->value_bytes);
+    space->max_sums = space->sums ? most : 0;
+    return space->sums != NULL;
+}
+
+static size_t cells_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->kind->cell_bytes; }
+static size_t touched_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->index_bytes; }
+
+static sg_space *new_space(sg_job *job)
+{
+    sg_space *space = &job->spaces[atomic_fetch_add(&job->n_spaces, 1)];
+    space->cells = take_pages(cells_bytes(job));
+    space->touched = take_pages(touched_bytes(job));
+    if (!space->cells || !space->touched || !new_chunk(job, space, 0)) return NULL;
+    memset(space->cells, 0, cells_bytes(job)); /* stamps start at 0, which is no row's */
+    return space;
+}
+
+static sg_space *take_space(sg_job *job)
+{
+    for (int k = 0; k < job->n_threads; ++k) {
+        sg_space *found = atomic_exchange(&job->spare[k], NULL);
+        if (found) return found;
+    }
+    return new_space(job);
+}
+
+static void give_space(sg_job *job, sg_space *space)
+{
+    for (int k = 0; k < job->n_threads; ++k) {
+        sg_space *empty = NULL;
+        if (atomic_compare_exchange_strong(&job->spare[k], &empty, space)) return;
+    }
+}
+
+static void drop_work(const sg_job *job, sg_space *space)
+{
+    give_pages(space->cells, cells_bytes(job)), give_pages(space->touched, touched_bytes(job));
+    free(space->sums);
+    space->cells = space->touched = space->sums = NULL;
+}
+
+/* -- rows ---------------------------------------------------------------------------------------------------------- */
+
+/* Entries of A before row i, and i: what rows are cut by, so that neither long nor many rows are too much. */
+static int64_t items_before(const sg_job *job, int64_t i)
+{
+    return i + (job->itype == ASP_I32 ? ((const int32_t *)job->Ap)[i] : ((const int64_t *)job->Ap)[i]);
+}
+
+/* First row whose items start at or after `item`. */
+static int64_t row_at(const sg_job *job, int64_t item)
+{
+    int64_t low = 0, high = job->n_rows;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (items_before(job, middle) < item) low = middle + 1;
+        else high = middle;
+    }
+    return low;
+}
+
+static void multiply(void *context, int64_t begin, int64_t end)
+{
+    sg_job *job = context;
+    const int64_t row = row_at(job, begin), row_end = row_at(job, end);
+    if (row >= row_end || atomic_load(&job->failed)) return;
+    sg_space *space = take_space(job);
+    if (!space || !job->kind->rows(job, space, row, row_end)) atomic_store(&job->failed, 1);
+    if (space) give_space(job, space);
+}
+
+static int by_row(const void *left, const void *right)
+{
+    const int64_t a = ((const sg_segment *)left)->row, b = ((const sg_segment *)right)->row;
+    return (a > b) - (a < b);
+}
+
+/* All segments in the order of their rows, and where each goes. */
+static int gather_segments(sg_job *job)
+{
+    const int n_spaces = atomic_load(&job->n_spaces);
+    for (int s = 0; s < n_spaces; ++s) job->n_segments += job->spaces[s].n_segments;
+    job->segments = malloc(((size_t)job->n_segments + 1) * sizeof *job->segments);
+    if (!job->segments) return 0;
+    sg_segment *end = job->segments;
+    for (int s = 0; s < n_spaces; ++s) {
+        if (job->spaces[s].n_segments)
+            memcpy(end, job->spaces[s].segments, (size_t)job->spaces[s].n_segments * sizeof *end);
+        end += job->spaces[s].n_segments;
+    }
+    qsort(job->segments, (size_t)job->n_segments, sizeof *job->segments, by_row);
+    for (int64_t s = 0; s < job->n_segments; ++s) job->segments[s].at = job->nnz, job->nnz += job->segments[s].n;
+    return 1;
+}
+
+static int run(sg_job *job)
+{
+    job->row_nnz = take_pages((size_t)job->n_rows * job->index_bytes);
+    job->b_same = calloc((size_t)job->n_inner + 1, sizeof *job->b_same);
+    job->spaces = calloc((size_t)job->n_threads, sizeof *job->spaces);
+    job->spare = calloc((size_t)job->n_threads, sizeof *job->spare);
+    if (!job->row_nnz || !job->b_same || !job->spaces || !job->spare) return 0;
+    const int64_t n_items = job->n_rows + job->a_nnz;
+    const double per_item = 1 + (double)job->b_nnz / (double)asp_max(job->n_inner, 1);
+    job->far = (double)job->b_nnz * (double)(job->index_bytes + job->kind->value_bytes) > CACHED_BYTES;
+    asp_parallel(multiply, job, n_items, asp_max(1, (int64_t)(LEAST_WORK / per_item)),
+                 asp_max(1, (int64_t)(RANGE_WORK / per_item)), job->n_threads,
+                 (NS_PER_ITEM + NS_PER_MULTIPLICATION * per_item) * (double)n_items);
+    return !atomic_load(&job->failed) && gather_segments(job);
+}
+
+void asp_spgemm_drop(void *handle)
+{
+    sg_job *job = handle;
+    if (!job) return;
+    for (int s = 0; job->spaces && s < atomic_load(&job->n_spaces); ++s) {
+        sg_space *space = &job->spaces[s];
+        drop_work(job, space);
+        for (sg_chunk *chunk = space->chunks, *next; chunk; chunk = next) {
+            next = chunk->next;
+            give_pages(chunk, chunk->bytes);
+        }
+        free(space->segments);
+    }
+    give_pages(job->row_nnz, (size_t)job->n_rows * job->index_bytes);
+    free((void *)job->b_same), free(job->spaces), free(job->spare), free(job->segments), free(job);
+}
+
+static int64_t last_of(const void *indptr, int64_t n, int itype)
+{
+    return itype == ASP_I32 ? ((const int32_t *)indptr)[n] : ((const int64_t *)indptr)[n];
+}
+
+void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
+                       const void *Bp, const void *Bj, const void *Bx, int n_threads, int64_t *nnz)
+{
+    if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1) return NULL;
+    sg_job *job = calloc(1, sizeof *job);
+    if (!job) return NULL;
+    job->itype = itype, job->n_threads = n_threads > 0 ? n_threads : asp_max_threads();
+    job->n_threads = (int)asp_min(job->n_threads, THREADS_MOST);
+    job->kind = &sg_kinds[dtype][itype], job->index_bytes = itype == ASP_I32 ? 4 : 8;
+    job->n_rows = shape[0], job->n_inner = shape[1], job->n_cols = shape[2];
+    job->Ap = Ap, job->Aj = Aj, job->Ax = Ax, job->Bp = Bp, job->Bj = Bj, job->Bx = Bx;
+    job->a_nnz = last_of(Ap, job->n_rows, itype), job->b_nnz = last_of(Bp, job->n_inner, itype);
+    if (!run(job)) {
+        asp_spgemm_drop(job);
+        return NULL;
+    }
+    for (int s = 0; s < atomic_load(&job->n_spaces); ++s) drop_work(job, &job->spaces[s]);
+    *nnz = job->nnz;
+    return job;
+}
+
+/* -- copying out --------------------------------------------------------------------------------------------------- */
+
+static void store_indices(const sg_job *job, const sg_segment *segment)
+{
+    if (job->out_itype == job->itype) {
+        memcpy((char *)job->Cj + (size_t)segment->at * job->index_bytes, segment->j,
+               (size_t)segment->n * job->index_bytes);
+        return;
+    }
+    int64_t *to = (int64_t *)job->Cj + segment->at;
+    for (int64_t p = 0; p < segment->n; ++p) to[p] = ((const int32_t *)segment->j)[p]; /* only ever widened */
+}
+
+static void store_ends(const sg_job *job, const sg_segment *segment)
+{
+    int64_t end = segment->at;
+    for (int64_t i = segment->row; i < segment->row_end; ++i) {
+        end += job->itype == ASP_I32 ? ((const int32_t *)job->row_nnz)[i] : ((const int64_t *)job->row_nnz)[i];
+        if (job->out_itype == ASP_I32) ((int32_t *)job->Cp)[i + 1] = (int32_t)end;
+        else ((int64_t *)job->Cp)[i + 1] = end;
+    }
+}
+
+static void copy(void *context, int64_t begin, int64_t end)
+{
+    sg_job *job = context;
+    const size_t value_bytes = job->kind->value_bytes;
+    for (int64_t s = begin; s < end; ++s) {
+        const sg_segment *segment = &job->segments[s];
+        store_indices(job, segment);
+        memcpy((char *)job->Cx + (size_t)segment->at * value_bytes, segment->x, (size_t)segment->n * value_bytes);
+        store_ends(job, segment);
+        /* pages go back at once: the product and its copy never stand in memory together */
+        if (atomic_fetch_sub(&segment->chunk->n_uncopied, 1) == 1) give_pages(segment->chunk, segment->chunk->bytes);
+    }
+}
+
+/* Let go of the chunks: those with segments are freed by who copies the last one. */
+static void hand_over_chunks(sg_job *job)
+{
+    for (int s = 0; s < atomic_load(&job->n_spaces); ++s) {
+        for (sg_chunk *chunk = job->spaces[s].chunks, *next; chunk; chunk = next) {
+            next = chunk->next;
+            if (!atomic_load(&chunk->n_uncopied)) give_pages(chunk, chunk->bytes);
+        }
+        job->spaces[s].chunks = NULL;
+    }
+}
+
+int asp_spgemm_finish(void *handle, int out_itype, void *Cp, void *Cj, void *Cx)
+{
+    sg_job *job = handle;
+    if (!job || out_itype < job->itype) return ASP_BAD_CODE;
+    job->out_itype = out_itype, job->Cp = Cp, job->Cj = Cj, job->Cx = Cx;
+    memset(Cp, 0, out_itype == ASP_I32 ? 4 : 8);
+    hand_over_chunks(job);
+    asp_parallel(copy, job, job->n_segments, 1, 4, job->n_threads, (double)(job->nnz + job->n_rows));
+    asp_spgemm_drop(job);
+    return ASP_OK;
+}

@@ -1,0 +1,277 @@
+/* What tuner/features/statistics.py counts in a pattern, as whole numbers: row lengths, cells of slices, and blocks, diagonals and
+ * gaps between columns in a sample of row panels. Its constants are repeated here; tests compare every number.
+ *
+ * itype: 0 int32, 1 int64. Functions return 0, or -1 when scratch memory could not be had, or -2 when numbers would not
+ * fit into 64 bits (then NumPy counts). */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "counts_api.h"
+#include "pool_api.h"
+
+enum { PANEL = 16, SAMPLE_ROWS = 48, N_SIZES = 6, N_LANES = 4, N_WINDOWS = 3 };
+enum { MAX_SAMPLED_ROWS = 16384, LEAST_PANELS = 8, LEAST_OF_PANEL = 256 };
+enum { SMALL_LENGTH = 1024 };           /* row lengths that are sorted by counting */
+enum { ROW_BITS = 6, DIGIT_BITS = 11 }; /* of a row in its panel; sorted at a time */
+#define MAX_DIAGONAL_CELLS 1.5
+/* Heights and widths of blocks: 1, 2, 3, 4, 8, 16. */
+static const int64_t slice_lanes[N_LANES] = {4, 8, 16, 32};
+static const int64_t windows[N_WINDOWS] = {1, 512, 8192};
+
+/* Places in `found` of asp_length_counts: longest row, sum of squared lengths, empty rows, and for each window and
+ * number of lanes: slots of all whole slices, entries in them. */
+enum { LONGEST = 0, SQUARES = 1, EMPTY = 2, CELLS = 3 };
+/* ... and of asp_sample_counts: entries, sum of gaps, number of gaps, entries on few diagonals, cells of those, and blocks
+ * by rows and columns. */
+enum { ENTRIES = 0, GAPS = 1, N_GAPS = 2, ON_FEW = 3, FEW_CELLS = 4, BLOCKS = 5 };
+
+/* Panel, column and row of sampled entries: panel << (column_bits + ROW_BITS) | column << ROW_BITS | row. */
+typedef struct {
+    uint64_t *entries, *spare;
+    int64_t n, room;
+    int column_bits, panel_bits;
+} asp_sample;
+
+/* i-th of n numbers spread evenly over 0 .. last. */
+static inline int64_t asp_spread(int64_t i, int64_t n, int64_t last) { return n > 1 ? i * last / (n - 1) : 0; }
+
+static int asp_bits(uint64_t most)
+{
+    int bits = 0;
+    while (bits < 64 && most >> bits)
+        bits++;
+    return bits;
+}
+
+static int asp_falling(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x < y) - (x > y);
+}
+
+/* `n` lengths that are all `length` follow `at` longer ones: slots and entries of whole slices among them. */
+static inline void asp_add_lengths(int64_t length, int64_t at, int64_t n, int64_t n_all, int64_t *cells)
+{
+    for (int l = 0; l < N_LANES; l++) {
+        const int64_t lanes = slice_lanes[l], whole = n_all / lanes * lanes;
+        const int64_t stop = at + n < whole ? at + n : whole;
+        if (stop <= at)
+            continue;
+        cells[2 * l] += length * ((stop + lanes - 1) / lanes - (at + lanes - 1) / lanes);
+        cells[2 * l + 1] += length * (stop - at);
+    }
+}
+
+/* Sort by panel and column: least significant digits first. */
+static void asp_sort_sample(asp_sample *s)
+{
+    int64_t counts[1 << DIGIT_BITS];
+    const int end = ROW_BITS + s->column_bits + s->panel_bits;
+    for (int shift = ROW_BITS; shift < end; shift += DIGIT_BITS) {
+        const int bits = end - shift < DIGIT_BITS ? end - shift : DIGIT_BITS;
+        const uint64_t mask = ((uint64_t)1 << bits) - 1;
+        memset(counts, 0, ((size_t)1 << bits) * sizeof *counts);
+        for (int64_t e = 0; e < s->n; e++)
+            counts[s->entries[e] >> shift & mask]++;
+        int64_t before = 0;
+        for (uint64_t digit = 0; digit <= mask; digit++) {
+            const int64_t here = counts[digit];
+            counts[digit] = before;
+            before += here;
+        }
+        for (int64_t e = 0; e < s->n; e++)
+            s->spare[counts[s->entries[e] >> shift & mask]++] = s->entries[e];
+        uint64_t *const sorted = s->spare;
+        s->spare = s->entries;
+        s->entries = sorted;
+    }
+}
+
+/* Blocks of r rows and the c-th number of columns, for each r, that hold a row of `rows` (bit i: row i of the panel). Of a
+ * single row there is one whatever r: those are counted apart. */
+#define COUNT_GROUPS(rows, c)                                                                                       \
+    do {                                                                                                            \
+        const uint64_t one_ = (rows);                                                                               \
+        if (!(one_ & (one_ - 1))) {                                                                                 \
+            singles[c]++;                                                                                           \
+        } else {                                                                                                    \
+            const uint64_t two_ = (one_ | one_ >> 1) & 0x555555555555u;                                             \
+            const uint64_t four_ = (two_ | two_ >> 2) & 0x111111111111u;                                            \
+            const uint64_t eight_ = (four_ | four_ >> 4) & 0x010101010101u;                                         \
+            const uint64_t sixteen_ = (eight_ | eight_ >> 8) & 0x000100010001u;                                     \
+            const uint64_t three_ = (one_ | one_ >> 1 | one_ >> 2) & 0x249249249249u;                               \
+            blocks[0 * N_SIZES + (c)] += __builtin_popcountll(one_);                                                    \
+            blocks[1 * N_SIZES + (c)] += __builtin_popcountll(two_);                                                    \
+            blocks[2 * N_SIZES + (c)] += __builtin_popcountll(three_);                                                  \
+            blocks[3 * N_SIZES + (c)] += __builtin_popcountll(four_);                                                   \
+            blocks[4 * N_SIZES + (c)] += __builtin_popcountll(eight_);                                                  \
+            blocks[5 * N_SIZES + (c)] += __builtin_popcountll(sixteen_);                                                \
+        }                                                                                                           \
+    } while (0)
+
+/* Blocks of every size and diagonals of every PANEL rows, from sorted entries in one walk. */
+static inline __attribute__((always_inline)) void asp_walk_sample(const asp_sample *s, int64_t *found)
+{
+    const uint64_t column_mask = ((uint64_t)1 << s->column_bits) - 1;
+    int64_t *const blocks = found + BLOCKS, singles[N_SIZES] = {0};
+    for (int64_t e = 0; e < s->n;) {
+        const uint64_t panel = s->entries[e] >> (ROW_BITS + s->column_bits);
+        uint64_t rows_of[N_SIZES] = {0}, block_of[N_SIZES] = {0};
+        /* Diagonals met among the PANEL that pass through `column`: bit f is the one that row f has there. */
+        uint64_t met[SAMPLE_ROWS / PANEL] = {0}, last = 0;
+        int64_t n_met[SAMPLE_ROWS / PANEL] = {0}, n_here[SAMPLE_ROWS / PANEL] = {0};
+        while (e < s->n && s->entries[e] >> (ROW_BITS + s->column_bits) == panel) {
+            const uint64_t column = s->entries[e] >> ROW_BITS & column_mask, step = column - last;
+            uint64_t rows = 0;
+            for (int part = 0; part < SAMPLE_ROWS / PANEL; part++)
+                met[part] = step < PANEL ? met[part] << step & 0xffff : 0;
+            last = column;
+            for (; e < s->n && s->entries[e] >> ROW_BITS == (panel << s->column_bits | column); e++) {
+                const unsigned row = s->entries[e] & ((1 << ROW_BITS) - 1), part = row / PANEL, bit = row % PANEL;
+                rows |= (uint64_t)1 << row;
+                n_met[part] += ~met[part] >> bit & 1;
+                met[part] |= (uint64_t)1 << bit;
+                n_here[part]++;
+            }
+            COUNT_GROUPS(rows, 0);
+            const uint64_t here[N_SIZES] = {column, column >> 1, column / 3, column >> 2, column >> 3, column >> 4};
+            for (int c = 1; c < N_SIZES; c++) {
+                if (here[c] != block_of[c]) {
+                    if (rows_of[c])
+                        COUNT_GROUPS(rows_of[c], c);
+                    rows_of[c] = 0;
+                    block_of[c] = here[c];
+                }
+                rows_of[c] |= rows;
+            }
+        }
+        for (int c = 1; c < N_SIZES; c++)
+            if (rows_of[c])
+                COUNT_GROUPS(rows_of[c], c);
+        for (int part = 0; part < SAMPLE_ROWS / PANEL; part++) {
+            const int64_t n_cells = n_met[part] * PANEL;
+            if (n_here[part] && (double)n_cells <= MAX_DIAGONAL_CELLS * (double)n_here[part]) {
+                found[ON_FEW] += n_here[part];
+                found[FEW_CELLS] += n_cells;
+            }
+        }
+    }
+    for (int r = 0; r < N_SIZES; r++)
+        for (int c = 0; c < N_SIZES; c++)
+            blocks[r * N_SIZES + c] += singles[c];
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+__attribute__((target("popcnt"))) static void asp_walk_with_popcnt(const asp_sample *s, int64_t *found)
+{
+    asp_walk_sample(s, found);
+}
+#endif
+
+static void asp_walk(const asp_sample *s, int64_t *found)
+{
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("popcnt")) {
+        asp_walk_with_popcnt(s, found);
+        return;
+    }
+#endif
+    asp_walk_sample(s, found);
+}
+
+#define INDEX int32_t
+#define NAME(x) x##_int32
+#include "counts_body.h"
+#undef INDEX
+#undef NAME
+#define INDEX int64_t
+#define NAME(x) x##_int64
+#include "counts_body.h"
+#undef INDEX
+#undef NAME
+
+/* Row lengths of a pattern with these row starts: 3 + 2 * N_WINDOWS * N_LANES numbers. */
+int asp_length_counts(int itype, int64_t n_rows, const void *indptr, void *found)
+{
+    return itype == 0 ? length_counts_int32(n_rows, indptr, found) : length_counts_int64(n_rows, indptr, found);
+}
+
+/* The same of its columns. */
+int asp_column_length_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                             void *found)
+{
+    int64_t *const starts = calloc((size_t)n_cols + 2, sizeof *starts);
+    if (!starts)
+        return -1;
+    if (itype == 0)
+        count_columns_int32(n_rows, indptr, indices, starts + 1);
+    else
+        count_columns_int64(n_rows, indptr, indices, starts + 1);
+    for (int64_t column = 0; column < n_cols; column++)
+        starts[column + 1] += starts[column];
+    const int status = length_counts_int64(n_cols, starts, found);
+    free(starts);
+    return status;
+}
+
+/* About `n_sample` entries in panels of SAMPLE_ROWS rows: 5 + N_SIZES * N_SIZES numbers. */
+int asp_sample_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                      int64_t n_sample, void *found)
+{
+    memset(found, 0, (BLOCKS + N_SIZES * N_SIZES) * sizeof(int64_t));
+    return itype == 0 ? sample_counts_int32(n_rows, n_cols, indptr, indices, n_sample, found)
+                      : sample_counts_int64(n_rows, n_cols, indptr, indices, n_sample, found);
+}
+
+/* What asp_length_counts and asp_sample_counts are asked for, one of them an item. */
+typedef struct {
+    int itype;
+    int64_t n_rows, n_cols, n_sample;
+    const void *indptr, *indices;
+    void *lengths, *sample;
+    int status[2];
+} asp_counting;
+
+static void asp_count_items(void *context, int64_t begin, int64_t end)
+{
+    asp_counting *job = context;
+    for (int64_t item = begin; item < end; item++)
+        job->status[item] =
+            item == 0 ? asp_sample_counts(job->itype, job->n_rows, job->n_cols, job->indptr, job->indices, job->n_sample,
+                                          job->sample)
+                      : asp_length_counts(job->itype, job->n_rows, job->indptr, job->lengths);
+}
+
+/* Both, on two threads where there are two. status: of the sample, of the lengths. */
+void asp_pattern_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
+                        int64_t n_sample, void *lengths, void *sample, int *status, int n_threads)
+{
+    asp_counting job = {itype, n_rows, n_cols, n_sample, indptr, indices, lengths, sample, {0, 0}};
+    asp_parallel(asp_count_items, &job, 2, 1, 1, n_threads, 20.0 * (double)n_sample + (double)n_rows);
+    status[0] = job.status[0];
+    status[1] = job.status[1];
+}
+
+/* Distinct columns in each of `n_windows` windows of `n_entries` entries, evenly spread, those of equal windows counted
+ * once; the sum of them << 3 | number of windows that differ. At most 7 windows. */
+int64_t asp_distinct_columns(int itype, int64_t n_cols, const void *indices, int64_t nnz, int64_t n_entries,
+                             int64_t n_windows)
+{
+    uint64_t *const met = malloc(((size_t)n_cols / 64 + 1) * sizeof *met);
+    if (!met)
+        return -1;
+    int64_t n_found = 0, n_different = 0, before = -1;
+    for (int64_t w = 0; w < n_windows; w++) {
+        const int64_t start = asp_spread(w, n_windows, nnz - n_entries);
+        if (start == before)
+            continue;
+        before = start;
+        n_different++;
+        memset(met, 0, ((size_t)n_cols / 64 + 1) * sizeof *met);
+        n_found += itype == 0 ? distinct_int32((const int32_t *)indices + start, n_entries, met)
+                              : distinct_int64((const int64_t *)indices + start, n_entries, met);
+    }
+    free(met);
+    return n_found << 3 | n_different;
+}

@@ -1,0 +1,206 @@
+/* Checking, transposing and permuting CSR structures. */
+#include <stdatomic.h>
+
+#include "kernels.h"
+
+#include "pool_api.h"
+#include "structure_api.h"
+
+enum { PARTS_MOST = 16, PIECE = 16384 };
+
+typedef struct {
+    char bytes[16];
+} asp_sixteen;
+
+/* --- check ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const void *array;
+    uint64_t bound;
+    _Atomic int bad;
+} check;
+
+#define CHECK_INDICES(I, U)                                                        \
+    do {                                                                           \
+        const I *indices = job->array;                                             \
+        const U bound = (U)job->bound;                                             \
+        int bad = 0;                                                               \
+        for (int64_t k = begin; k < end; k++) bad |= (U)indices[k] >= bound;       \
+        if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);        \
+    } while (0)
+
+static void indices_task_i32(void *context, int64_t begin, int64_t end)
+{
+    check *job = context;
+    CHECK_INDICES(int32_t, uint32_t);
+}
+static void indices_task_i64(void *context, int64_t begin, int64_t end)
+{
+    check *job = context;
+    CHECK_INDICES(int64_t, uint64_t);
+}
+
+static void indptr_task_i32(void *context, int64_t begin, int64_t end)
+{
+    check *job = context;
+    const int32_t *indptr = job->array;
+    int bad = 0;
+    for (int64_t i = begin; i < end; i++) bad |= indptr[i] > indptr[i + 1];
+    if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
+}
+static void indptr_task_i64(void *context, int64_t begin, int64_t end)
+{
+    check *job = context;
+    const int64_t *indptr = job->array;
+    int bad = 0;
+    for (int64_t i = begin; i < end; i++) bad |= indptr[i] > indptr[i + 1];
+    if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
+}
+
+int asp_csr_check(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t n_stored,
+                  int n_threads)
+{
+    const int wide = itype != ASP_I32;
+    check rows = {.array = indptr}, columns = {.array = indices, .bound = (uint64_t)n_cols};
+    if (asp_index_at(itype, indptr, 0) != 0) return 1;
+    asp_parallel(wide ? indptr_task_i64 : indptr_task_i32, &rows, n_rows, PIECE, n_rows + 1, n_threads,
+                 0.3 * (double)n_rows);
+    if (rows.bad) return 2;
+    const int64_t nnz = asp_index_at(itype, indptr, n_rows);
+    if (nnz > n_stored) return 3;
+    /* n_cols beyond the index type bounds nothing but the sign */
+    if (!wide && n_cols > INT32_MAX) columns.bound = (uint64_t)1 << 31;
+    asp_parallel(wide ? indices_task_i64 : indices_task_i32, &columns, nnz, PIECE, nnz + 1, n_threads,
+                 0.2 * (double)nnz);
+    return columns.bad ? 4 : 0;
+}
+
+/* --- transpose --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int64_t n_rows, n_cols, nnz, n_parts;
+    int element_bytes;
+    const void *indptr, *indices, *data;
+    void *t_indptr, *t_indices, *t_data, *perm;
+    void *places; /* [part][column]: nonzeros there, later the place of the next one */
+    int64_t step; /* from one part's to the next one's */
+} transposition;
+
+static int64_t part_begin(const transposition *job, int itype, int64_t part)
+{
+    if (part == 0) return 0;
+    if (part == job->n_parts) return job->n_rows;
+    return asp_row_at(itype, job->indptr, job->n_rows, (job->nnz + job->n_rows) * part / job->n_parts);
+}
+
+#define MOVE(T)                                                                                   \
+    {                                                                                             \
+        const T *data = job->data;                                                                \
+        T *t_data = job->t_data;                                                                  \
+        for (int64_t i = first; i < last; i++)                                                    \
+            for (int64_t k = indptr[i], end = indptr[i + 1]; k < end; k++) {                      \
+                const int64_t place = places[indices[k]]++;                                       \
+                t_indices[place] = (INDEX)i;                                                      \
+                if (perm) perm[place] = (INDEX)k;                                                 \
+                if (t_data) t_data[place] = data[k];                                              \
+            }                                                                                     \
+    }
+
+#define DEFINE_TRANSPOSE(suffix, ITYPE)                                                           \
+    static void count_##suffix(void *context, int64_t begin, int64_t end)                         \
+    {                                                                                             \
+        const transposition *job = context;                                                       \
+        const INDEX *indptr = job->indptr, *indices = job->indices;                               \
+        for (int64_t part = begin; part < end; part++) {                                          \
+            INDEX *places = (INDEX *)job->places + part * job->step;                            \
+            const int64_t first = indptr[part_begin(job, ITYPE, part)];                           \
+            const int64_t last = indptr[part_begin(job, ITYPE, part + 1)];                        \
+            memset(places, 0, (size_t)job->n_cols * sizeof(INDEX));                               \
+            for (int64_t k = first; k < last; k++) places[indices[k]]++;                          \
+        }                                                                                         \
+    }                                                                                             \
+    static void add_up_##suffix(const transposition *job)                                         \
+    {                                                                                             \
+        INDEX *t_indptr = job->t_indptr, *places = job->places, total = 0;                        \
+        for (int64_t j = 0; j < job->n_cols; j++) {                                               \
+            t_indptr[j] = total;                                                                  \
+            for (int64_t part = 0; part < job->n_parts; part++) {                                 \
+                const INDEX here = places[part * job->step + j];                                \
+                places[part * job->step + j] = total;                                           \
+                total += here;                                                                    \
+            }                                                                                     \
+        }                                                                                         \
+        t_indptr[job->n_cols] = total;                                                            \
+    }                                                                                             \
+    static void move_##suffix(void *context, int64_t begin, int64_t end)                          \
+    {                                                                                             \
+        const transposition *job = context;                                                       \
+        const INDEX *indptr = job->indptr, *indices = job->indices;                               \
+        INDEX *t_indices = job->t_indices, *perm = job->perm;                                     \
+        for (int64_t part = begin; part < end; part++) {                                          \
+            INDEX *places = (INDEX *)job->places + part * job->step;                            \
+            const int64_t first = part_begin(job, ITYPE, part), last = part_begin(job, ITYPE, part + 1); \
+            if (job->element_bytes == 4) MOVE(int32_t)                                            \
+            else if (job->element_bytes == 8) MOVE(int64_t)                                       \
+            else MOVE(asp_sixteen)                                                                \
+        }                                                                                         \
+    }
+
+#define INDEX int32_t
+DEFINE_TRANSPOSE(i32, ASP_I32)
+#undef INDEX
+#define INDEX int64_t
+DEFINE_TRANSPOSE(i64, ASP_I64)
+#undef INDEX
+
+int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
+                      const void *indices, const void *data, void *t_indptr, void *t_indices, void *t_data, void *perm,
+                      int n_threads)
+{
+    if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) return ASP_BAD_CODE;
+    const int wide = itype != ASP_I32;
+    transposition job = {.n_rows = n_rows, .n_cols = n_cols, .nnz = asp_index_at(itype, indptr, n_rows),
+                         .element_bytes = element_bytes, .indptr = indptr, .indices = indices, .data = data,
+                         .t_indptr = t_indptr, .t_indices = t_indices, .t_data = data ? t_data : NULL, .perm = perm};
+    /* Each part has its own count of every column: not worth it unless nonzeros outnumber columns. */
+    job.n_parts = asp_max(1, asp_min(asp_min(n_threads, PARTS_MOST), job.nnz / (n_cols + PIECE)));
+    job.step = asp_own_bytes(n_cols * (wide ? 8 : 4)) / (wide ? 8 : 4);
+    job.places = asp_take_own(job.n_parts, n_cols * (wide ? 8 : 4));
+    if (!job.places) return ASP_NO_MEMORY;
+    asp_parallel(wide ? count_i64 : count_i32, &job, job.n_parts, 1, 1, n_threads, 1.0 * (double)job.nnz);
+    (wide ? add_up_i64 : add_up_i32)(&job);
+    asp_parallel(wide ? move_i64 : move_i32, &job, job.n_parts, 1, 1, n_threads, 3.0 * (double)job.nnz);
+    free(job.places);
+    return ASP_OK;
+}
+
+/* --- gather ------------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const void *perm, *source;
+    void *target;
+    int element_bytes;
+} permutation;
+
+#define GATHER(T) \
+    for (int64_t k = begin; k < end; k++) ((T *)job->target)[k] = ((const T *)job->source)[perm[k]];
+#define DEFINE_GATHER(suffix, INDEX)                                          \
+    static void gather_##suffix(void *context, int64_t begin, int64_t end)    \
+    {                                                                         \
+        const permutation *job = context;                                     \
+        const INDEX *perm = job->perm;                                        \
+        if (job->element_bytes == 4) GATHER(int32_t)                          \
+        else if (job->element_bytes == 8) GATHER(int64_t)                     \
+        else GATHER(asp_sixteen)                                              \
+    }
+DEFINE_GATHER(i32, int32_t)
+DEFINE_GATHER(i64, int64_t)
+
+int asp_gather(int element_bytes, int itype, const void *perm, const void *source, void *target, int64_t n,
+               int n_threads)
+{
+    if (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) return ASP_BAD_CODE;
+    permutation job = {.perm = perm, .source = source, .target = target, .element_bytes = element_bytes};
+    asp_parallel(itype == ASP_I32 ? gather_i32 : gather_i64, &job, n, PIECE / 4, n + 1, n_threads, 0.8 * (double)n);
+    return ASP_OK;
+}

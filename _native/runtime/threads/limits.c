@@ -1,0 +1,109 @@
+/* How many threads this process should use: OpenMP's answer, and no more than its control group's quota is worth.
+ *
+ * A quota (`docker run --cpus=2`, a pod's limit, systemd's CPUQuota) does not show as affinity: a process of 64 threads
+ * under a quota of two CPUs uses it up in a thirty-second of each period and is stopped for the rest.
+ */
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common.h"
+
+#include "pool_api.h"
+
+#if ASP_HAVE_THREADS
+#include <pthread.h>
+#include <unistd.h>
+#endif
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+static int read_line(char *line, int size, const char *root, const char *group, const char *name)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s%s/%s", root, group, name) >= (int)sizeof path) return 0;
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    const int found = fgets(line, size, file) != NULL;
+    fclose(file);
+    return found;
+}
+
+/* Whole CPUs of quota / period, at least one; 0: no limit. */
+static int cpus_of(double quota, double period)
+{
+    if (!(quota > 0) || !(period > 0)) return 0;
+    const double cpus = quota / period;
+    return cpus < 1 ? 1 : cpus > INT_MAX ? 0 : (int)(cpus + 0.5);
+}
+
+/* The limit in this one group, in version 2's file or version 1's; 0: none. */
+static int limit_of(const char *root, const char *group)
+{
+    char line[128];
+    if (read_line(line, sizeof line, root, group, "cpu.max")) {
+        double quota, period;
+        return sscanf(line, "%lf %lf", &quota, &period) == 2 ? cpus_of(quota, period) : 0; /* else "max" */
+    }
+    if (!read_line(line, sizeof line, root, group, "cpu.cfs_quota_us")) return 0;
+    const double quota = atof(line);
+    return read_line(line, sizeof line, root, group, "cpu.cfs_period_us") ? cpus_of(quota, atof(line)) : 0;
+}
+
+/* The least limit of a group and those above it. */
+static int least_limit(const char *root, char *group)
+{
+    int least = 0;
+    for (;;) {
+        const int found = limit_of(root, group);
+        if (found && (!least || found < least)) least = found;
+        char *slash = strrchr(group, '/');
+        if (!slash) return least;
+        *slash = 0;
+    }
+}
+
+int asp_cgroup_cpus(const char *membership, const char *root)
+{
+    FILE *file = fopen(membership, "r");
+    char line[PATH_MAX + 64], version_1[64];
+    int least = 0;
+    if (!file) return 0;
+    while (fgets(line, sizeof line, file)) { /* "0::/group" or "4:cpu,cpuacct:/group" */
+        char *controllers = strchr(line, ':'), *group = controllers ? strchr(controllers + 1, ':') : NULL;
+        if (!group) continue;
+        *group++ = 0, controllers++;
+        group[strcspn(group, "\n")] = 0;
+        const int is_version_2 = !*controllers;
+        if (!is_version_2 && strcmp(controllers, "cpu") && strcmp(controllers, "cpu,cpuacct")) continue;
+        if (!is_version_2) snprintf(version_1, sizeof version_1, "/%s", controllers);
+        char base[PATH_MAX];
+        if (snprintf(base, sizeof base, "%s%s", root, is_version_2 ? "" : version_1) >= (int)sizeof base) continue;
+        const int found = least_limit(base, group);
+        if (found && (!least || found < least)) least = found;
+    }
+    fclose(file);
+    return least;
+}
+
+#if ASP_HAVE_THREADS
+static pthread_once_t quota_known = PTHREAD_ONCE_INIT;
+static int quota;
+static void find_quota(void) { quota = asp_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup"); }
+
+int asp_max_threads(void)
+{
+    pthread_once(&quota_known, find_quota);
+#ifdef _OPENMP
+    const int n = omp_get_max_threads();
+#else
+    const int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+#endif
+    return n < 1 ? 1 : quota && quota < n ? quota : n;
+}
+
+#else
+int asp_max_threads(void) { return 1; }
+#endif

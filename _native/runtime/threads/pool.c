@@ -1,0 +1,392 @@
+/* Short jobs on several threads: the caller, and helpers that live beside the threads of other libraries.
+ *
+ * The caller opens a gate and starts working at once; helpers that are awake, or wake in time, pass the gate and take
+ * ranges from shared counters; when nothing is left the caller closes the gate and waits only for those inside. A helper
+ * that comes late finds the gate closed: it costs nothing but the call that woke it.
+ *
+ * Waiting for the next job awake is of use only where it comes soon and nobody else wants the core. OpenBLAS's workers
+ * spin for 50 ms after each call, without yielding; a helper that lingers before them holds up the caller's next call of
+ * BLAS, and the job that it waits for comes late. So a helper lingers as long as lingering is answered, and sleeps at
+ * once where it was not. A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
+ * docs/adr/0029-good-neighbours.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
+ * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread.
+ */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
+#endif
+#include "common.h"
+
+#include "pool_api.h"
+
+#if ASP_HAVE_THREADS
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#include "bell.h"
+
+enum { MAX_HELPERS = 255 };
+enum { LINGER_NS = 60000 };       /* a helper looks for the next job this long before it sleeps */
+enum { LINGER_REST_MOST = 128 };  /* jobs after which a helper whose lingering was in vain tries it again, at most */
+enum { KEPT_OFF_CPUS = 8 };       /* with more CPUs than this the system finds an idle one */
+enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
+enum { SPIN_WORTH_NS = 12000 };   /* serial time from which a helper that is awake pays */
+enum { ARRIVAL_FIRST_NS = 25000 };/* how long a woken helper takes to arrive, before any was seen */
+enum { ARRIVAL_MOST_NS = 4000000 };
+enum { BESIDE_NS = 20000000 };    /* callers this close in time are at work beside one another */
+enum { STALL_NS = 250000 };       /* time lost in one job that only a descheduled thread explains */
+enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 3000000 };
+
+/* gate: generation (32 bits) | open (1) | helpers wanted (15) | helpers inside (16). */
+#define GATE_OPEN ((uint64_t)1 << 31)
+#define GATE_WANTED(gate) (((gate) >> 16) & 0x7fff)
+#define GATE_INSIDE(gate) ((gate) & 0xffff)
+#define GATE_GENERATION(gate) ((uint32_t)((gate) >> 32))
+
+static struct {
+    _Alignas(128) _Atomic uint64_t gate;
+    struct {
+        _Alignas(128) _Atomic int64_t next;
+    } shares[MAX_HELPERS + 1];
+    _Alignas(128) asp_task task;
+    void *context;
+    int64_t n_items, min_items, max_items;
+    int n_sharing;
+    bell bell; /* helpers sleep on it */
+    _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* when the job began, and its first helper */
+    _Alignas(128) atomic_flag taken; /* one job at a time; a second caller works alone */
+    int n_helpers, n_placed, caller_cpu, is_confined;
+    pthread_t helpers[MAX_HELPERS];
+    int64_t arrival_ns; /* how long woken helpers took lately */
+    int64_t penalty_ns, cautious_until_ns;
+    _Atomic(const void *) caller;       /* the thread that called last, and when another one did */
+    _Atomic int64_t other_caller_ns;
+    int64_t n_shared, n_held_back, n_stalls;
+    int forked, reckless;
+} pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
+
+/* Take ranges of one share until none is left: large ones first, then smaller, so that all threads end together. */
+static void take_share(int share)
+{
+    const int64_t end = pool.n_items * (share + 1) / pool.n_sharing, least = pool.min_items, most = pool.max_items;
+    _Atomic int64_t *next = &pool.shares[share].next;
+    int64_t begin = atomic_load_explicit(next, memory_order_relaxed);
+    while (begin < end) {
+        int64_t size = (end - begin) / 2;
+        size = size > most ? most : size;
+        size = size < least ? least : size;
+        int64_t stop = end - begin > size ? begin + size : end;
+        if (!atomic_compare_exchange_weak_explicit(next, &begin, stop, memory_order_acq_rel, memory_order_relaxed))
+            continue;
+        pool.task(pool.context, begin, stop);
+        begin = atomic_load_explicit(next, memory_order_relaxed);
+    }
+}
+
+/* The thread's own share first, the same at every job of this size: its part of the operands is in the caches of its
+ * core (measured: 3x on operands that fit them). Then what others have left. */
+static void take_ranges(int self)
+{
+    for (int turn = 0; turn < pool.n_sharing; turn++) take_share((self + turn) % pool.n_sharing);
+}
+
+static void open_shares(int n_sharing)
+{
+    pool.n_sharing = n_sharing;
+    for (int share = 0; share < n_sharing; share++)
+        atomic_store_explicit(&pool.shares[share].next, pool.n_items * share / n_sharing, memory_order_relaxed);
+}
+
+/* Number of this helper in the job, from 1; 0 when there is none to join. */
+static int pass_gate(uint32_t *served)
+{
+    uint64_t gate = atomic_load_explicit(&pool.gate, memory_order_acquire);
+    while ((gate & GATE_OPEN) && GATE_GENERATION(gate) != *served && GATE_INSIDE(gate) < GATE_WANTED(gate)) {
+        if (atomic_compare_exchange_weak(&pool.gate, &gate, gate + 1)) {
+            *served = GATE_GENERATION(gate);
+            return 1 + (int)GATE_INSIDE(gate) % (pool.n_sharing - 1);
+        }
+    }
+    return 0;
+}
+
+/* Whether a helper waits for the next job awake. */
+typedef struct {
+    int rest, rest_next; /* jobs until it is tried again; and after the next failure */
+} lingering;
+
+static int linger(uint32_t *served, lingering *it)
+{
+    if (it->rest > 0) {
+        it->rest--;
+        return 0;
+    }
+    const int64_t give_up_ns = clock_ns() + LINGER_NS;
+    do {
+        for (int turn = 0; turn < 32; turn++) {
+            const int self = pass_gate(served);
+            if (self) {
+                it->rest_next = 1;
+                return self;
+            }
+            relax();
+        }
+    } while (clock_ns() < give_up_ns);
+    it->rest = it->rest_next;
+    it->rest_next = it->rest_next < LINGER_REST_MOST ? 2 * it->rest_next : LINGER_REST_MOST;
+    return 0;
+}
+
+static void sleep_unless_open(uint32_t served)
+{
+    uint32_t seen = atomic_load(&pool.bell.rings);
+    atomic_fetch_add(&pool.bell.n_sleeping, 1);
+    uint64_t gate = atomic_load(&pool.gate); /* after n_sleeping: either we see the job or its caller sees us */
+    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_bell(&pool.bell, seen);
+    atomic_fetch_sub(&pool.bell.n_sleeping, 1);
+}
+
+static void serve(int self)
+{
+    int64_t nobody = 0;
+    if (!atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed))
+        atomic_compare_exchange_strong(&pool.arrived_ns, &nobody, clock_ns());
+    take_ranges(self);
+    atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_release);
+}
+
+static void *helper(void *unused)
+{
+    uint32_t served = 0;
+    lingering awake = {.rest = 0, .rest_next = 1};
+    (void)unused;
+    for (;;) {
+        int self = pass_gate(&served);
+        if (self) {
+            serve(self);
+            while ((self = linger(&served, &awake))) serve(self);
+        }
+        sleep_unless_open(served);
+    }
+    return NULL;
+}
+
+#ifdef __linux__
+/* Keep helpers off the CPU that the caller is on; 0 when it may use no other. */
+static int keep_off(int cpu)
+{
+    cpu_set_t allowed;
+    if (sched_getaffinity(0, sizeof allowed, &allowed)) return 1; /* more CPUs than fit */
+    const int n_allowed = CPU_COUNT(&allowed);
+    if (n_allowed < 2) return 0;
+    if (n_allowed > KEPT_OFF_CPUS) return 1;
+    CPU_CLR(cpu, &allowed);
+    for (int i = 0; i < pool.n_helpers; i++) pthread_setaffinity_np(pool.helpers[i], sizeof allowed, &allowed);
+    return 1;
+}
+
+static int place_helpers(void)
+{
+    const int cpu = sched_getcpu();
+    if (cpu != pool.caller_cpu || pool.n_placed != pool.n_helpers) {
+        pool.caller_cpu = cpu;
+        pool.n_placed = pool.n_helpers;
+        pool.is_confined = !keep_off(cpu);
+    }
+    return !pool.is_confined;
+}
+#else
+static int place_helpers(void) { return 1; }
+#endif
+
+/* Start helpers until there are n; fewer when the system refuses. Signals stay with the threads of the application. */
+static void hire(int n)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (pool.n_helpers < n) {
+        pthread_t thread;
+        pthread_attr_t attributes;
+        pthread_attr_init(&attributes);
+        pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+        int failed = pthread_create(&thread, &attributes, helper, NULL);
+        pthread_attr_destroy(&attributes);
+        if (failed) break;
+#ifdef __linux__
+        pthread_setname_np(thread, "autosparse");
+#endif
+        pool.helpers[pool.n_helpers++] = thread;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void asp_after_fork(void)
+{
+    atomic_store(&pool.gate, 0);
+    atomic_store(&pool.bell.n_sleeping, 0);
+    atomic_flag_clear(&pool.taken);
+    pool.n_helpers = pool.n_placed = 0;
+    atomic_store(&pool.caller, NULL);
+    atomic_store(&pool.other_caller_ns, 0);
+    pool.penalty_ns = pool.cautious_until_ns = 0;
+    pool.arrival_ns = ARRIVAL_FIRST_NS;
+    pool.forked = 1;
+}
+
+static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
+static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
+
+/* Whether several threads call, each for itself: the cores are theirs already, and a helper would take one from them. */
+static int is_beside_others(int64_t now_ns)
+{
+    static _Thread_local char self;
+    const void *last = atomic_exchange_explicit(&pool.caller, &self, memory_order_relaxed);
+    if (last && last != &self)
+        atomic_store_explicit(&pool.other_caller_ns, now_ns, memory_order_relaxed);
+    return now_ns - atomic_load_explicit(&pool.other_caller_ns, memory_order_relaxed) < BESIDE_NS;
+}
+
+/* Helpers worth having for this job, 0 when it should stay on the calling thread; holds pool.taken. */
+static int helpers_for(int n_threads, double serial_ns, int64_t now_ns)
+{
+    int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
+    if (!pool.reckless) {
+        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
+        if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
+            pool.arrival_ns -= pool.arrival_ns / 256; /* so that it is tried again */
+            return 0;
+        }
+        if (now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS) {
+            pool.n_held_back++;
+            return 0;
+        }
+        const double worth = serial_ns / (SPIN_WORTH_NS / 2) - 1; /* each thread gets at least half of SPIN_WORTH_NS */
+        if (worth < wanted) wanted = (int)worth;
+    }
+    if (pool.n_helpers < wanted) hire(wanted);
+    if (!place_helpers()) return 0;
+    return wanted < pool.n_helpers ? wanted : pool.n_helpers;
+}
+
+/* Wait for the helpers inside the closed gate; returns the time that took. */
+static int64_t wait_for_helpers(void)
+{
+    if (!GATE_INSIDE(atomic_load_explicit(&pool.gate, memory_order_acquire))) return 0;
+    int64_t begin_ns = clock_ns();
+    for (int turn = 1; GATE_INSIDE(atomic_load_explicit(&pool.gate, memory_order_acquire)); turn++) {
+        if (turn > 400) sched_yield(); /* the helper may be waiting for this very core */
+        else relax();
+    }
+    return clock_ns() - begin_ns;
+}
+
+static void note_stall(int stalled, int64_t now_ns)
+{
+    if (!stalled) {
+        pool.penalty_ns /= 2;
+        return;
+    }
+    pool.n_stalls++;
+    pool.penalty_ns = pool.penalty_ns < PENALTY_FIRST_NS ? PENALTY_FIRST_NS : 2 * pool.penalty_ns;
+    if (pool.penalty_ns > PENALTY_MOST_NS) pool.penalty_ns = PENALTY_MOST_NS;
+    pool.cautious_until_ns = now_ns + pool.penalty_ns;
+}
+
+/* Remember how long woken helpers take; one that came too late counts as long as the job. */
+static void note_arrival(int64_t end_ns)
+{
+    const int64_t arrived_ns = atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed);
+    const int64_t took_ns = (arrived_ns ? arrived_ns : end_ns) - pool.opened_ns;
+    pool.arrival_ns += ((took_ns < ARRIVAL_MOST_NS ? took_ns : ARRIVAL_MOST_NS) - pool.arrival_ns) / 8;
+}
+
+/* The job on the caller and helpers. */
+static void share(int n_helpers, double serial_ns)
+{
+    uint64_t generation = (uint64_t)(GATE_GENERATION(atomic_load(&pool.gate)) + 1);
+    if ((uint32_t)generation == 0) generation = 1;
+    open_shares(n_helpers + 1);
+    atomic_store_explicit(&pool.arrived_ns, 0, memory_order_relaxed);
+    pool.opened_ns = clock_ns();
+    atomic_store(&pool.gate, generation << 32 | GATE_OPEN | (uint64_t)n_helpers << 16);
+    const int n_woken = atomic_load(&pool.bell.n_sleeping);
+    if (n_woken > 0) ring_bell(&pool.bell, n_woken < n_helpers ? n_woken : n_helpers);
+    take_ranges(0);
+    atomic_fetch_and(&pool.gate, ~GATE_OPEN);
+    const int64_t done_ns = clock_ns();
+    const int64_t waited_ns = wait_for_helpers();
+    const int64_t end_ns = done_ns + waited_ns;
+    if (n_woken > 0) note_arrival(done_ns);
+    pool.n_shared++;
+    note_stall(waited_ns > STALL_NS + serial_ns / 2 || end_ns - pool.opened_ns > STALL_NS + 3 * serial_ns, end_ns);
+}
+
+int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items, int n_threads,
+                 double serial_ns)
+{
+    int n_helpers = 0;
+    if (n_items <= 0) return 0;
+    const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || pool.reckless);
+    const int64_t now_ns = is_worth ? clock_ns() : 0;
+    const int is_beside = is_worth && is_beside_others(now_ns) && !pool.reckless;
+    if (is_worth && n_threads > 1 + is_beside &&
+        !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
+        pthread_once(&fork_handler, install_fork_handler);
+        n_helpers = helpers_for(n_threads - is_beside, serial_ns, now_ns);
+        if (n_helpers > 0) {
+            pool.task = task;
+            pool.context = context;
+            pool.n_items = n_items;
+            pool.min_items = min_items;
+            pool.max_items = max_items;
+            share(n_helpers, serial_ns);
+        }
+        atomic_flag_clear_explicit(&pool.taken, memory_order_release);
+    }
+    if (n_helpers == 0)
+        for (int64_t begin = 0; begin < n_items; begin += max_items)
+            task(context, begin, n_items - begin > max_items ? begin + max_items : n_items);
+    return n_helpers;
+}
+
+int asp_was_forked(void) { return pool.forked; }
+
+void asp_pool_set_caution(int on) { pool.reckless = !on; }
+
+int64_t asp_pool_caution_left_ns(void)
+{
+    const int64_t left_ns = pool.reckless ? 0 : pool.cautious_until_ns - clock_ns();
+    return left_ns > 0 ? left_ns : 0;
+}
+
+void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
+{
+    *n_shared = pool.n_shared;
+    *n_held_back = pool.n_held_back;
+    *n_stalls = pool.n_stalls;
+}
+
+#else /* no threads on this system: the caller does everything */
+
+int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items, int n_threads,
+                 double serial_ns)
+{
+    (void)min_items, (void)max_items, (void)n_threads, (void)serial_ns;
+    if (n_items > 0) task(context, 0, n_items);
+    return 0;
+}
+void asp_after_fork(void) {}
+int asp_was_forked(void) { return 0; }
+void asp_pool_set_caution(int on) { (void)on; }
+int64_t asp_pool_caution_left_ns(void) { return 0; }
+void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
+{
+    *n_shared = *n_held_back = *n_stalls = 0;
+}
+
+#endif
+
+void *asp_parallel_address(void) { return (void *)(uintptr_t)asp_parallel; }

@@ -1,0 +1,3 @@
+"""Storage: formats as levels, and the packing of an operand into them."""
+
+from __future__ import annotations

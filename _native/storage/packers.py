@@ -1,0 +1,256 @@
+"""Native packers: which formats have one, and the calls. Everything else goes the generic way of `pack`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+from autosparse._native import memory, runtime_api
+from autosparse._native.storage import row_orders, slices
+from autosparse._native.storage.levels import COORDINATE_DTYPES, coordinate_dtype
+from autosparse._native.storage.rows import Rows, packing_threads
+from numpy.typing import NDArray
+
+from autosparse.formats import PRESETS, Format
+from autosparse.pattern import Pattern
+
+if TYPE_CHECKING:
+    from autosparse._native.storage.packing import PackedOperand
+
+Array = NDArray[Any]  # values or indices of any supported dtype
+Packed = tuple[dict[str, Array], dict[str, Array], Array]  # pos and crd by coordinate, values
+
+
+class Packer(Protocol):
+    """A native way into one family of formats."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """Whether it packs `fmt`."""
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Structure and values."""
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Values only, in place."""
+
+
+class RowsPacker:
+    """``i1:U,k1:C``: CSR of op(A), with narrow coordinates or of the transpose."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """CSR of any index width."""
+        return _levels(fmt) == PRESETS["CSR"].levels
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Copies."""
+        crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
+        return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Copy."""
+        np.copyto(operand.values, values)
+
+
+class BlocksPacker:
+    """``i1:U,k1:C`` and then inner levels, all uncompressed: BCSR, UCU."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """Blocks of rows, sorted by block column."""
+        return _levels(fmt).startswith("i1:U,k1:C,") and all(level.kind.value == "U" for level in fmt.levels[2:])
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Count, list, fill: three passes over the entries."""
+        r, c, pointer = fmt.split("i"), fmt.split("k"), runtime_api.pointer
+        pos = rows.known.pop((r, c), None)
+        if pos is None:
+            pos = _count_blocks(rows, r, c)
+        n_blocks, threads = int(pos[-1]), packing_threads()
+        crd = _room(n_blocks, COORDINATE_DTYPES[fmt.index_bits])
+        _check(runtime_api.lib.asp_list_blocks(*rows.head, r, c, fmt.index_bits, pointer(pos), pointer(crd), threads))
+        packed = _room(n_blocks * r * c, values.dtype)
+        BlocksPacker._fill(rows, values, fmt, (pos, crd, packed))
+        return {"k1": pos}, {"k1": crd}, packed
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """The last of the three passes."""
+        BlocksPacker._fill(rows, values, operand.fmt, (operand.pos["k1"], operand.crd["k1"], operand.values))
+
+    @staticmethod
+    def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
+        pos, crd, packed = arrays
+        steps = _inner_steps(fmt)
+        code = runtime_api.lib.asp_fill_blocks(
+            runtime_api.DTYPE_CODES[values.dtype.name],
+            *rows.head,
+            runtime_api.pointer(values),
+            *(fmt.split("i"), fmt.split("k"), fmt.split("i") * fmt.split("k"), steps["i0"], steps["k0"]),
+            fmt.index_bits,
+            *(runtime_api.pointer(pos), runtime_api.pointer(crd), runtime_api.pointer(packed)),
+            packing_threads(),
+        )
+        _check(code)
+
+
+class PanelsPacker:
+    """``k1:U,i1:U,k0:C``: column panels, each a CSR of its own with panel-relative columns."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """The sparse block format of WACO §5.2.1, rows not split."""
+        return _levels(fmt) == PRESETS["sparse block"].levels
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Count and fill: two passes over the entries."""
+        split = fmt.split("k")
+        pos = _room(-(-rows.n_cols // split) * rows.n_rows + 1, rows.indptr.dtype)
+        _check(runtime_api.lib.asp_count_panels(*rows.head, split, runtime_api.pointer(pos)))
+        crd = _room(values.size, COORDINATE_DTYPES[fmt.index_bits])
+        packed = _room(values.size, values.dtype)
+        PanelsPacker._fill(rows, values, fmt, (pos, crd, packed))
+        return {"k0": pos}, {"k0": crd}, packed
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Values by the second pass."""
+        PanelsPacker._fill(rows, values, operand.fmt, (operand.pos["k0"], None, operand.values))
+
+    @staticmethod
+    def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
+        pos, crd, packed = arrays
+        code = runtime_api.lib.asp_fill_panels(
+            runtime_api.DTYPE_CODES[values.dtype.name],
+            *rows.head,
+            runtime_api.pointer(values),
+            fmt.split("k"),
+            runtime_api.pointer(pos),
+            fmt.index_bits,
+            runtime_api.ffi.NULL if crd is None else runtime_api.pointer(crd),
+            runtime_api.pointer(packed),
+        )
+        _check(code)
+
+
+PACKERS: Final[tuple[type[Packer], ...]] = (RowsPacker, BlocksPacker, PanelsPacker, slices.SlicesPacker)
+"""Native packers, asked in order; a new one is an entry."""
+
+
+def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> Packed | None:
+    """Structure and values of op(A) in `fmt`; None when no native packer takes it."""
+    packer = _packer(fmt)
+    if packer is None:
+        return None
+    rows, own = rows_of(pattern, values, transposed=transposed)
+    if not fmt.rows:
+        if not transposed:
+            rows = dataclasses.replace(rows, known=pattern.counts)  # what `packed_bytes` has found out is used, once
+        return packer.pack(rows, own, fmt)
+    order = row_orders.order_of(rows, fmt.rows)
+    pos, crd, packed = packer.pack(*row_orders.ordered(rows, own, order), fmt)
+    return pos, crd | {"rows": order}, packed
+
+
+def refill(operand: PackedOperand, values: Array) -> bool:
+    """Overwrite the operand's values in place; False when no native packer takes its format."""
+    packer = _packer(operand.fmt)
+    if packer is None:
+        return False
+    rows, own = rows_of(operand.pattern, values, transposed=operand.transposed)
+    if operand.fmt.rows:
+        rows, own = row_orders.ordered(rows, own, operand.crd["rows"])
+    packer.fill(rows, own, operand)
+    return True
+
+
+def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
+    """Bytes of op(A) in a sliced format, exact: O(n_rows), and O(nnz) where columns or the transpose matter."""
+    indptr, indices, (n_rows, n_cols) = pattern.indptr, pattern.indices[: pattern.nnz], pattern.shape
+    if transposed:
+        indptr, indices, _, _ = runtime_api.transpose((indptr, np.ascontiguousarray(indices), None), pattern.shape)
+        n_rows, n_cols = n_cols, n_rows
+    known = {} if transposed else pattern.counts
+    return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes)
+
+
+def count_blocks(pattern: Pattern, fmt: Format, *, transposed: bool) -> int | None:
+    """Number of non-empty blocks (i1, k1), exact; None without the runtime. Where they begin is kept for packing."""
+    if not runtime_api.available:
+        return None
+    r, c = fmt.split("i"), fmt.split("k")
+    rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts)
+    # The blocks of A^T are those of A with the sides exchanged.
+    pos = _count_blocks(rows, *((c, r) if transposed else (r, c)))
+    if not transposed:
+        rows.keep((r, c), pos)
+    return int(pos[-1])
+
+
+def _count_blocks(rows: Rows, r: int, c: int) -> Array:
+    """Where each block row's r x c blocks begin."""
+    pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
+    _check(int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos), packing_threads())))
+    return pos
+
+
+def _packer(fmt: Format) -> type[Packer] | None:
+    if not runtime_api.available:
+        return None
+    return next((packer for packer in PACKERS if packer.takes(fmt)), None)
+
+
+def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows, Array]:
+    """op(A) by rows, entries of a row in the order in which SciPy sums them."""
+    nnz = pattern.nnz
+    indices, data = pattern.indices[:nnz], np.ascontiguousarray(values[:nnz])
+    if not transposed:
+        return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
+    indptr_t = _room(pattern.n_cols + 1, indices.dtype)
+    indices_t, data_t = _room(nnz, indices.dtype), _room(nnz, data.dtype)
+    rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices))
+    code = runtime_api.lib.asp_pack_transpose(
+        runtime_api.DTYPE_CODES[data.dtype.name],
+        *rows.head,
+        *(
+            runtime_api.pointer(data),
+            runtime_api.pointer(indptr_t),
+            runtime_api.pointer(indices_t),
+            runtime_api.pointer(data_t),
+        ),
+    )
+    _check(code)
+    return Rows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
+
+
+def _levels(fmt: Format) -> str:
+    return ",".join(map(str, fmt.levels))
+
+
+def _inner_steps(fmt: Format) -> Mapping[str, int]:
+    """Distance of neighbours in i0 and in k0 inside a block of values."""
+    steps = {"i0": 0, "k0": 0}
+    for depth, level in enumerate(fmt.levels):
+        if level.coordinate in steps:
+            steps[level.coordinate] = math.prod(fmt.split(after.coordinate[:-1]) for after in fmt.levels[depth + 1 :])
+    return steps
+
+
+def _room(n: int, dtype: np.dtype[Any]) -> Array:
+    """Memory for n elements, uninitialised: on huge pages where it is large, which packing and kernels both like."""
+    return memory.empty_output((n,), dtype)
+
+
+def _check(code: int) -> None:
+    if code < 0:
+        raise MemoryError("no memory to pack a sparse operand")

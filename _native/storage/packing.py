@@ -1,0 +1,198 @@
+"""Packing: from the user's CSR arrays to the levels of a Format, and back.
+
+Coordinates are those of op(A): ``i`` its rows, ``k`` its columns. Entries that repeat stay apart where the last level
+is Compressed (they are summed by the product, in the row's own order) and are added up where it is Uncompressed.
+Plain CSR is not packed: the user's arrays are referred to, and values are read live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native.storage import half_precision as halves
+from autosparse._native.storage import packers as native_packers
+from autosparse._native.storage import row_orders, slices, symmetric
+from autosparse._native.storage.assembly import Types, assemble
+from autosparse._native.storage.levels import LEVELS, coordinate_dtype
+from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
+from numpy.typing import NDArray
+
+from autosparse.errors import PackError
+from autosparse.formats import Format, Level, LevelKind
+from autosparse.pattern import Pattern
+
+ORDER_BYTES: Final = 4
+"""Of a row's place in the order of a format with `rows`."""
+Array = NDArray[Any]  # values: float32, float64, complex64, complex128; indices: int32, int64, uint16
+
+
+@dataclass(eq=False)
+class PackedOperand(StoredLevels):
+    """op(A) in a format: `pos` and `crd` arrays by coordinate of the compressed levels, and the values.
+
+    Written once; `refresh` overwrites values in place (callers see to it that no product runs meanwhile).
+    """
+
+    fmt: Format
+    transposed: bool
+    pattern: Pattern = field(repr=False)  # of A, not of op(A)
+    pos: Mapping[str, Array] = field(repr=False)
+    crd: Mapping[str, Array] = field(repr=False)
+    values: Array = field(repr=False)
+    live: bool = False  # the arrays are the user's own
+    _sorted: dict[str, bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Extents of the indices of op(A)."""
+        n_rows, n_cols = self.pattern.shape
+        return {"i": n_cols, "k": n_rows} if self.transposed else {"i": n_rows, "k": n_cols}
+
+    @property
+    def numbers(self) -> Array:
+        """Values as they are computed with: stored ones of 16 bits are widened."""
+        return halves.widened(self.values, self.fmt) if self.fmt.values else self.values
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """All arrays, values last."""
+        return (*self.pos.values(), *self.crd.values(), self.values)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken beside the user's own arrays."""
+        return 0 if self.live else sum(array.nbytes for array in self.arrays)
+
+    def refresh(self, values: Array) -> None:
+        """Take new values of the same pattern (in A's own order); live operands refer to them.
+
+        PackError where the format cannot hold them; the old ones then stay.
+        """
+        if self.live:
+            self.values = values
+            return
+        is_special = self.fmt.values or self.fmt.symmetric
+        if not is_special and native_packers.refill(self, values):
+            return
+        self.values[...] = pack(self.pattern, values, self.fmt, transposed=self.transposed).values
+
+    def unpack(self) -> tuple[Array, Array, Array]:
+        """op(A) as CSR (indptr, indices, data): rows in order, padding left out by position, zeros in blocks kept out.
+
+        Inside a row, entries come in the order in which the format stores them.
+        """
+        coordinates, positions = slices.walk(self) if self.fmt.is_sliced else self.walk()
+        values = self.numbers[positions]
+        if self.fmt.has_padding:
+            kept = (values != 0) & is_inside(coordinates, self.fmt, self.sizes)
+            values = values[kept]
+            coordinates = {name: array[kept] for name, array in coordinates.items()}
+        rows, columns = (whole_of(coordinates, index, self.fmt) for index in ("i", "k"))
+        if self.fmt.rows:
+            rows = self.crd["rows"][rows]
+        if self.fmt.symmetric:
+            rows, columns, values = symmetric.whole(rows, columns, values)
+        order = np.argsort(rows, kind="stable")
+        index_dtype = self.pattern.indptr.dtype
+        indptr = np.zeros(self.sizes["i"] + 1, dtype=index_dtype)
+        np.cumsum(np.bincount(rows, minlength=self.sizes["i"]), out=indptr[1:])
+        return indptr, columns[order].astype(index_dtype), values[order]
+
+
+def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
+    """Bytes of `pack`'s result, known before: exact for blocks of rows, else an upper bound. O(nnz) at most."""
+    if fmt.is_csr and not transposed:
+        return 0
+    if fmt.is_sliced:
+        return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
+    value_bytes = halves.WIDTH if fmt.values else value_bytes
+    extents = fmt.extents(_sizes(pattern, transposed))
+    crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
+    pos_bytes = pattern.indptr.dtype.itemsize
+    total, n_positions = ORDER_BYTES * extents["i1"] * fmt.split("i") if fmt.rows else 0, 1
+    for depth, level in enumerate(fmt.levels):
+        storage = LEVELS[level.kind]
+        extent = extents[level.coordinate]
+        n_prefixes = _n_prefixes(pattern, fmt, depth, n_positions * extent, transposed=transposed)
+        below = storage.n_positions(n_positions, extent, n_prefixes)
+        total += storage.nbytes(n_positions, below, pos_bytes, crd_bytes)
+        n_positions = below
+    return total + n_positions * value_bytes
+
+
+def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | None:
+    """Why `pattern` cannot be packed in `fmt` (a coordinate or a count that its index types cannot hold), or None."""
+    if fmt.is_csr and not transposed:
+        return None
+    if fmt.is_sliced:
+        return slices.reason_unfit(pattern, fmt)
+    sizes = _sizes(pattern, transposed)
+    if fmt.rows and sizes["i"] > row_orders.MAX_ROWS:
+        return f"{sizes['i']:,} rows: more than 32 bits can number"
+    name = fmt.too_long(sizes, int(np.iinfo(coordinate_dtype(fmt, pattern.index_dtype)).max) + 1)
+    return name and f"{name} has {fmt.extents(sizes)[name]:,} coordinates: more than {fmt.index_bits} bits hold"
+
+
+def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:
+    """op(A) in `fmt`. PackError when it does not fit the index types, or values those of 16 bits.
+
+    A bound on memory is the caller's to check; values of 16 bits are rounded from a packed copy of the exact ones.
+    """
+    if fmt.is_csr and not transposed:
+        arrays = {"k1": pattern.indptr}, {"k1": pattern.indices}
+        return PackedOperand(fmt, False, pattern, *arrays, values, live=True)
+    reason = reason_unfit(pattern, fmt, transposed=transposed)
+    if reason:
+        raise PackError.unfit(fmt, reason)
+    if fmt.symmetric:
+        native: native_packers.Packed | None = symmetric.pack_lower(pattern, values, fmt)
+    else:
+        native = native_packers.pack(pattern, values, fmt, transposed=transposed)
+    pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
+    return PackedOperand(fmt, transposed, pattern, pos, crd, halves.narrowed(packed, fmt) if fmt.values else packed)
+
+
+def pack_generic(
+    pattern: Pattern, values: Array, fmt: Format, *, transposed: bool
+) -> tuple[dict[str, Array], dict[str, Array], Array]:
+    """pos, crd and values of any format, by sorting: for formats without a packer of their own, and their reference."""
+    nnz = pattern.nnz
+    rows = np.repeat(np.arange(pattern.n_rows, dtype=pattern.indptr.dtype), pattern.row_lengths)
+    columns = np.ascontiguousarray(pattern.indices[:nnz])
+    entries = {"i": columns, "k": rows} if transposed else {"i": rows, "k": columns}
+    listed: dict[str, Array] = {}
+    if fmt.rows:
+        by_rows, _ = native_packers.rows_of(pattern, values, transposed=transposed)
+        listed["rows"], place = row_orders.places(by_rows, fmt.rows)
+        entries["i"] = place[entries["i"]].astype(pattern.indptr.dtype)
+    types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
+    made = assemble(fmt, entries, _sizes(pattern, transposed), types)
+    ordered = values[:nnz] if made.order is None else values[:nnz][made.order]
+    if made.positions is None:
+        return made.pos, made.crd | listed, ordered.copy() if made.order is None else ordered
+    packed = np.zeros(made.n_positions, dtype=values.dtype)
+    np.add.at(packed, made.positions, ordered)
+    return made.pos, made.crd | listed, packed
+
+
+def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:
+    n_rows, n_cols = pattern.shape
+    return {"i": n_cols, "k": n_rows} if transposed else {"i": n_rows, "k": n_cols}
+
+
+def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transposed: bool) -> int:
+    """Upper bound on distinct coordinates of the levels down to `depth`; exact where a native count exists."""
+    levels = fmt.levels
+    if levels[depth].kind is not LevelKind.COMPRESSED or depth + 1 == len(levels):
+        return pattern.nnz
+    exact = (
+        native_packers.count_blocks(pattern, fmt, transposed=transposed) if _is_block_prefix(levels, depth) else None
+    )
+    return min(pattern.nnz, most) if exact is None else exact
+
+
+def _is_block_prefix(levels: tuple[Level, ...], depth: int) -> bool:
+    return depth == 1 and {level.coordinate for level in levels[:2]} == {"i1", "k1"}

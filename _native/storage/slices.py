@@ -1,0 +1,204 @@
+"""Packing of sliced formats (SELL-C-sigma, with diagonals): slots of lanes, one row of op(A) per lane.
+
+A PackedOperand in such a format has, beside the slots of the sliced level ``k1`` (``pos["k1"]``, ``crd["k1"]``), the
+arrays of `SIDES`. What they hold is written in ``runtime/pack/pack_slices.c``, which packs them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from autosparse._native import memory, runtime_api
+from autosparse._native.storage.levels import COORDINATE_DTYPES
+from autosparse._native.storage.rows import Rows, packing_threads
+from numpy.typing import NDArray
+
+from autosparse.formats import PRESETS, Format, LevelKind
+from autosparse.pattern import Pattern
+
+if TYPE_CHECKING:
+    from autosparse._native.storage.packers import Packed
+    from autosparse._native.storage.packing import PackedOperand
+
+Array = NDArray[Any]  # indices of any supported dtype, or values
+
+LEVELS: Final = (PRESETS["SELL"].levels, PRESETS["SELL with diagonals"].levels)
+"""Levels of the formats that are packed here."""
+SIDES: Final[Mapping[str, tuple[str, int]]] = {
+    "begin": ("pos", 3),
+    "what": ("crd", 3),
+    "first": ("crd", 4),
+    "rows": ("crd", 5),
+}
+"""Arrays beside those of the levels: name -> where a kernel finds them (kind, depth)."""
+INDEX_BITS: Final = (16, 32)
+LIMIT: Final = (1 << 31) - 1
+"""Most rows and columns: both are stored in 32 bits."""
+
+WIDE: Final = 0
+NARROW: Final = 1
+DIAGONAL: Final = 2
+KIND_MASK: Final = 3
+IN_ORDER: Final = 4
+BASE_SHIFT: Final = 3
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which rows make up which slice, and how its columns are stored."""
+
+    rows: tuple[Array, Array] | None  # `first` and `rows`, int32; None: all in order
+    pos: Array  # index type of the pattern
+    begin: Array  # int64
+    what: Array  # int64
+
+    @property
+    def n_slots(self) -> int:
+        """Slots of all slices."""
+        return int(self.pos[-1])
+
+    def sides(self) -> dict[str, Array]:
+        """Arrays of `SIDES` that are there."""
+        found = {"begin": self.begin, "what": self.what}
+        return found if self.rows is None else found | {"first": self.rows[0], "rows": self.rows[1]}
+
+
+def has_diagonals(fmt: Format) -> bool:
+    """Whether slices may list diagonals."""
+    return fmt.levels[1].kind is LevelKind.DIAGONAL
+
+
+def lay_out(rows: Rows, fmt: Format) -> Layout:
+    """The layout of op(A) in `fmt`. O(rows), and O(nnz) where columns must be looked at. MemoryError."""
+    lanes = fmt.split("i")
+    n_slices = -(-rows.n_rows // lanes)
+    room = np.empty(n_slices, dtype=np.int32), np.empty(n_slices * lanes, dtype=np.int32)
+    layout = Layout(
+        room if fmt.sigma > 1 else None,
+        np.empty(n_slices + 1, dtype=rows.indptr.dtype),
+        np.empty(n_slices + 1, dtype=np.int64),
+        np.empty(n_slices, dtype=np.int64),
+    )
+    n_listed = runtime_api.lib.asp_slices_lay_out(
+        *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout), packing_threads()
+    )
+    _check(n_listed)
+    if layout.rows is None:
+        return layout
+    return dataclasses.replace(layout, rows=(room[0], room[1][: n_listed * lanes].copy()))
+
+
+class SlicesPacker:
+    """``i1:U,k1:S,i0:U`` and ``i1:U,k1:D,i0:U``."""
+
+    @staticmethod
+    def takes(fmt: Format) -> bool:
+        """Slices of rows."""
+        return ",".join(map(str, fmt.levels)) in LEVELS
+
+    @staticmethod
+    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+        """Lay out, list, fill."""
+        layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
+        crd = memory.empty_output((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
+        packed = memory.empty_output((layout.n_slots * fmt.split("i"),), values.dtype)
+        _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
+        sides = layout.sides()
+        pos = {"k1": layout.pos, "begin": sides.pop("begin")}
+        return pos, {"k1": crd, **sides}, packed
+
+    @staticmethod
+    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+        """Values only, in place."""
+        pos, crd = operand.pos, operand.crd
+        rows_of_lanes = (crd["first"], crd["rows"]) if "rows" in crd else None
+        layout = Layout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
+        _fill(rows, values, operand.fmt, (layout, crd["k1"], operand.values), crd_known=True)
+
+
+def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
+    """Bytes of op(A) in `fmt`, exact."""
+    layout = lay_out(rows, fmt)
+    rows.keep(fmt, layout)
+    arrays = [layout.pos, *layout.sides().values()]
+    cells = layout.n_slots * fmt.split("i")
+    return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + cells * value_bytes
+
+
+def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:
+    """Why `pattern` (or its transpose) cannot be packed in the sliced format `fmt`, or None."""
+    if not SlicesPacker.takes(fmt):
+        return f"of sliced formats only {' and '.join(LEVELS)} are packed"
+    if fmt.index_bits not in INDEX_BITS:
+        return f"slices store columns of 16 or 32 bits, not {fmt.index_bits}"
+    if max(pattern.shape) > LIMIT:
+        return f"{max(pattern.shape):,} rows or columns: more than 31 bits hold"
+    return None if runtime_api.available else "the compiled runtime is missing"
+
+
+def walk(operand: PackedOperand) -> tuple[dict[str, Array], Array]:
+    """Coordinates of every position (``i1``, ``i0`` of the row, ``k1``), and the positions; of lanes with a row."""
+    lanes = operand.fmt.split("i")
+    slots = np.diff(operand.pos["k1"]).astype(np.int64)
+    owner = np.repeat(np.arange(slots.size), slots * lanes)  # slice of each position
+    positions = np.arange(owner.size)
+    lane = positions % lanes
+    row = lane_rows(operand)[owner, lane]
+    column = columns(operand, owner, positions)
+    kept = row < operand.sizes["i"]
+    found = {"i1": row[kept] // lanes, "i0": row[kept] % lanes, "k1": column[kept]}
+    return found, positions[kept]
+
+
+def lane_rows(operand: PackedOperand) -> Array:
+    """Row of op(A) of each lane of each slice, (n_slices, lanes); beyond the last row where there is none."""
+    lanes, crd = operand.fmt.split("i"), operand.crd
+    n_slices = crd["what"].size
+    if "rows" not in crd:
+        return np.arange(n_slices * lanes).reshape(n_slices, lanes)
+    in_order = crd["what"] & IN_ORDER != 0
+    found = crd["first"].astype(np.int64)[:, None] + np.arange(lanes)
+    found[~in_order] = crd["rows"].reshape(-1, lanes)[crd["first"][~in_order]]
+    return found
+
+
+def columns(operand: PackedOperand, owner: Array, positions: Array) -> Array:
+    """Column of op(A) at `positions`, which belong to the slices `owner`."""
+    lanes, crd = operand.fmt.split("i"), operand.crd["k1"]
+    what, begin = operand.crd["what"][owner], operand.pos["begin"][owner]
+    is_narrow, is_diagonal = what & KIND_MASK == NARROW, what & KIND_MASK == DIAGONAL
+    at = positions - operand.pos["k1"][owner].astype(np.int64) * lanes
+    n_units = 4 // crd.itemsize  # of a column of 32 bits; such columns begin at whole ones
+    wide = crd[: crd.size // n_units * n_units].view(np.int32)
+    found = np.empty(positions.size, dtype=np.int64)
+    found[is_narrow] = crd[(begin + at)[is_narrow]] + (what >> BASE_SHIFT)[is_narrow]
+    unit = begin // n_units + np.where(is_diagonal, at // lanes, at)
+    found[~is_narrow] = wide[unit[~is_narrow]]
+    return found + np.where(is_diagonal, positions % lanes, 0)
+
+
+def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, Array], *, crd_known: bool) -> None:
+    layout, crd, packed = arrays
+    code = runtime_api.lib.asp_slices_fill(
+        runtime_api.DTYPE_CODES[values.dtype.name],
+        *rows.head,
+        runtime_api.pointer(values),
+        *(fmt.split("i"), fmt.index_bits, *_pointers(layout), crd_known),
+        *(runtime_api.pointer(crd), runtime_api.pointer(packed), packing_threads()),
+    )
+    _check(code)
+
+
+def _pointers(layout: Layout) -> list[Any]:  # C pointers: first, rows, pos, begin, what
+    null = runtime_api.ffi.NULL
+    rows = [null, null] if layout.rows is None else [runtime_api.pointer(array) for array in layout.rows]
+    return [*rows, *(runtime_api.pointer(array) for array in (layout.pos, layout.begin, layout.what))]
+
+
+def _check(code: int) -> None:
+    if code < 0:
+        raise MemoryError("no memory to pack a sparse operand")

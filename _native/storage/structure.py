@@ -1,0 +1,125 @@
+"""PackedStructure: a pattern in a format without its values, for operations whose result has the pattern's entries.
+
+A kernel reads the user's values where they are, at ``vals[origin[p]]`` for position p, and writes
+``out[origin[p]]``: nothing has to be kept up to date.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from autosparse._native.storage.assembly import Assembled, Types, assemble
+from autosparse._native.storage.levels import coordinate_dtype
+from autosparse._native.storage.packers import rows_of
+from autosparse._native.storage.packing import packed_bytes, reason_unfit
+from autosparse._native.storage.row_orders import places
+from autosparse._native.storage.stored import StoredLevels, whole_of
+from numpy.typing import NDArray
+
+from autosparse.errors import PackError
+from autosparse.formats import Format
+from autosparse.pattern import Pattern
+
+Array = NDArray[Any]  # indices: int32, int64, uint16
+
+
+@dataclass(eq=False)
+class PackedStructure(StoredLevels):
+    """A pattern's levels, and which of its entries (numbers into `indices` and the values) each position holds.
+
+    `origin` is None where position p holds entry p (CSR always); -1 marks padding. Where entries repeat in a format
+    with padding, they share a position: `repeats[e]` is the next entry at the position of entry e, or -1; None where
+    nothing repeats.
+    """
+
+    fmt: Format
+    pattern: Pattern = field(repr=False)
+    pos: Mapping[str, Array] = field(repr=False)
+    crd: Mapping[str, Array] = field(repr=False)
+    origin: Array | None = field(repr=False)
+    repeats: Array | None = field(repr=False)
+    _sorted: dict[str, bool] = field(default_factory=dict, repr=False)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Extents of the indices: ``i`` rows, ``k`` columns."""
+        return dict(zip(("i", "k"), self.pattern.shape, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken beside the user's own arrays."""
+        if self.fmt.is_csr:
+            return 0
+        sides = [array for array in (self.origin, self.repeats) if array is not None]
+        return sum(array.nbytes for array in (*self.pos.values(), *self.crd.values(), *sides))
+
+    def entries(self) -> tuple[Array, Array, Array]:
+        """(rows, columns, entry numbers) of all entries, in no particular order: the inverse of packing."""
+        coordinates, positions = self.walk()
+        numbers = positions if self.origin is None else self.origin[positions].astype(np.int64)
+        kept = numbers >= 0
+        rows, columns = (whole_of(coordinates, index, self.fmt)[kept] for index in ("i", "k"))
+        if self.fmt.rows:
+            rows = self.crd["rows"][rows]
+        found = [(rows, columns, numbers[kept])]
+        while self.repeats is not None and found[-1][2].size:
+            rows, columns, numbers = found[-1]
+            following = self.repeats[numbers]
+            kept = following >= 0
+            found.append((rows[kept], columns[kept], following[kept].astype(np.int64)))
+        rows, columns, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        return rows, columns, numbers
+
+
+def structure_bytes(pattern: Pattern, fmt: Format) -> int:
+    """Bytes of `pack_structure`'s result, known before: an upper bound. O(nnz) at most."""
+    if fmt.is_csr:
+        return 0
+    item = pattern.indptr.dtype.itemsize
+    repeats = pattern.nnz * item if fmt.has_padding else 0
+    return packed_bytes(pattern, fmt, item, transposed=False) + repeats
+
+
+def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
+    """The structure of `pattern` in `fmt`. PackError where it does not fit; a bound on memory is the caller's."""
+    if fmt.is_csr:
+        return PackedStructure(fmt, pattern, {"k1": pattern.indptr}, {"k1": pattern.indices}, None, None)
+    reason = f"slices hold values: {fmt} has no structure alone" if fmt.is_sliced else None
+    reason = reason or reason_unfit(pattern, fmt, transposed=False)
+    if reason:
+        raise PackError.unfit(fmt, reason)
+    rows = np.repeat(np.arange(pattern.n_rows, dtype=pattern.indptr.dtype), pattern.row_lengths)
+    entries = {"i": rows, "k": np.ascontiguousarray(pattern.indices[: pattern.nnz])}
+    listed: dict[str, Array] = {}
+    if fmt.rows:
+        own, _ = rows_of(pattern, pattern.indices, transposed=False)
+        listed["rows"], place = places(own, fmt.rows)
+        entries["i"] = place[rows].astype(pattern.indptr.dtype)
+    types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
+    made = assemble(fmt, entries, dict(zip(("i", "k"), pattern.shape, strict=True)), types)
+    origin, repeats = origins(made, pattern.nnz)
+    return PackedStructure(fmt, pattern, made.pos, made.crd | listed, origin, repeats)
+
+
+def origins(made: Assembled, nnz: int) -> tuple[Array | None, Array | None]:
+    """`origin` and `repeats` of a PackedStructure."""
+    if made.positions is None:
+        return made.order, None
+    dtype = made.dtype
+    order = np.arange(nnz, dtype=dtype) if made.order is None else made.order
+    origin = np.full(made.n_positions, -1, dtype=dtype)
+    # The last of those at one position stays; written from the end, that is the first.
+    origin[made.positions[::-1]] = order[::-1]
+    first = origin[made.positions]
+    again = np.flatnonzero(first != order)
+    if again.size == 0:
+        return origin, None
+    repeats = np.full(nnz, -1, dtype=dtype)
+    by_position = again[np.argsort(made.positions[again], kind="stable")]
+    at, entry = made.positions[by_position], order[by_position]
+    before = np.where(np.concatenate([[True], at[1:] != at[:-1]]), origin[at], np.roll(entry, 1))
+    repeats[before] = entry
+    return origin, repeats
