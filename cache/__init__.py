@@ -13,8 +13,9 @@ from autosparse.cache.records import KINDS as KINDS
 from autosparse.cache.records import Failure as Failure
 from autosparse.cache.records import History as History
 from autosparse.cache.records import plan_from_record as plan_from_record
+from autosparse.cache.records import plan_key_of as plan_key_of
 from autosparse.cache.records import plan_to_record as plan_to_record
-from autosparse.cache.store import Stats as Stats
+from autosparse.cache.stats import Stats as Stats
 from autosparse.cache.store import Store as Store
 from autosparse.cache.stores import close_stores as close_stores
 from autosparse.cache.stores import open_store as open_store

@@ -18,6 +18,7 @@ from autosparse.cache.envelope import Envelope
 from autosparse.cache.folder import MANIFEST, MAX_RECORD_BYTES, Folder, remove
 from autosparse.cache.keys import digest, file_name
 
+from autosparse import forking
 from autosparse._version import __version__
 from autosparse.errors import BuildError, RecordError
 
@@ -149,7 +150,7 @@ class PrivateArtefacts:
     """
 
     def __init__(self) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = forking.lock()
         self._key_locks: dict[str, threading.Lock] = {}
         self._folder: Path | None = None
         self._ready: dict[str, Path] = {}
@@ -157,7 +158,7 @@ class PrivateArtefacts:
     def artefact(self, key: str, build: Build) -> Path:
         """The folder of the kernel `key`, built on first use. BuildError when no temporary folder can be written."""
         with self._mutex:
-            key_lock = self._key_locks.setdefault(key, threading.Lock())
+            key_lock = self._key_locks.setdefault(key, forking.lock())
         with key_lock:
             ready = self.find(key)
             if ready is not None:

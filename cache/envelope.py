@@ -19,6 +19,8 @@ from autosparse.errors import RecordError
 
 Record = dict[str, Any]  # Any: JSON values
 
+LATEST_S: Final = 1e15
+"""Of dates: arithmetic on them is exact enough, and finite."""
 _FIELD_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "kind": str,
     "key": str,
@@ -76,8 +78,14 @@ class Envelope:
         for field, wanted in _FIELD_TYPES.items():
             if not isinstance(content[field], wanted) or isinstance(content[field], bool):
                 raise RecordError.broken(name, reason=f"{field} has the wrong type")
+        if not 0 <= content["saved_at"] <= LATEST_S:
+            raise RecordError.broken(name, reason="saved_at is no date")
         if len(content["key"]) > MAX_KEY_CHARS:
             raise RecordError.broken(name, reason="key too long")
-        if found["checksum"] != digest(canonical_json(content).encode("utf-8", "surrogatepass")):
+        try:
+            checksum = digest(canonical_json(content).encode("utf-8", "surrogatepass"))
+        except (ValueError, RecursionError) as err:
+            raise RecordError.broken(name, reason=f"not a cache record ({err})") from err
+        if found["checksum"] != checksum:
             raise RecordError.broken(name, reason="checksum does not match")
         return cls(**content)

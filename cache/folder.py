@@ -111,6 +111,13 @@ class Folder:
             raise RecordError.broken(str(path), reason=f"it is the record of {found.kind} {found.key}")
         return found
 
+    def keys_with_prefix(self, kind: str, prefix: str) -> Iterator[str]:
+        """Plain keys of records of `kind` that begin with `prefix` (at least two hex digits), the newest first."""
+        folder = self.record_path(kind, prefix.ljust(16, "0")).parent
+        with contextlib.suppress(OSError):
+            found = [one for one in os.scandir(folder) if one.name.startswith(prefix) and one.name.endswith(".json")]
+            yield from (one.name[: -len(".json")] for one in sorted(found, key=lambda one: -one.stat().st_mtime))
+
     def write_record(self, envelope: Envelope) -> int:
         """Publish `envelope` atomically; the bytes it takes on disk."""
         content = envelope.to_bytes()

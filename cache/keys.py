@@ -7,16 +7,17 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
     from autosparse.problem import Problem
 
-PLAN_SCHEMA: Final = 1
+PLAN_SCHEMA: Final = 2
 """Raise when the layout or the meaning of a plan record changes."""
 
 _PLAIN_NAME: Final = re.compile(r"[0-9a-f]{16,64}")
 MAX_KEY_CHARS: Final = 4096
+PREFIX_DIGITS: Final = 8
 
 
 def digest(content: bytes) -> str:
@@ -41,6 +42,26 @@ def file_name(key: str) -> str:
     return key if _PLAIN_NAME.fullmatch(key) else digest(key.encode("utf-8", "surrogatepass"))
 
 
+class Maker(Protocol):
+    """Who makes the kernels that a plan chooses from: `autosparse._native.kernels.identity.Maker`."""
+
+    @property
+    def implementation(self) -> str:
+        """What generates them."""
+
+    @property
+    def compiler(self) -> str:
+        """Who compiles them."""
+
+    @property
+    def emitter(self) -> str:
+        """Digest of the sources that emit."""
+
+    @property
+    def runtime(self) -> str:
+        """Digest of the precompiled kernels."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanKey:
     """Everything a plan depends on, and nothing else: no values, no addresses, no time."""
@@ -55,11 +76,15 @@ class PlanKey:
     deterministic: bool
     target: str  # Target.key()
     space: str  # signature of what the search could choose from
+    implementation: str  # of the generated kernels that raced: who emits them
+    compiler: str  # ... and who compiles them
+    emitter: str  # digest of the sources that emit
+    runtime: str  # digest of the precompiled kernels that they raced against
     schema: int = PLAN_SCHEMA
 
     @classmethod
-    def of(cls, problem: Problem, *, space: str) -> PlanKey:
-        """The key of `problem` for a search in `space`."""
+    def of(cls, problem: Problem, *, space: str, maker: Maker) -> PlanKey:
+        """The key of `problem` for a search in `space` among kernels of `maker`."""
         from autosparse.problem import columns_bucket
 
         return cls(
@@ -73,8 +98,25 @@ class PlanKey:
             deterministic=problem.deterministic,
             target=problem.target.key(),
             space=space,
+            implementation=maker.implementation,
+            compiler=maker.compiler,
+            emitter=maker.emitter,
+            runtime=maker.runtime,
         )
 
+    def to_json(self) -> dict[str, Any]:
+        """JSON values by field."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     def stable_hash(self) -> str:
-        """32 hex digits, the same in every process and on every machine."""
-        return digest(canonical_json({field.name: getattr(self, field.name) for field in fields(self)}).encode())
+        """32 hex digits, the same in every process and on every machine; the first ones are `pattern_prefix`."""
+        return self.pattern_prefix + digest(canonical_json(self.to_json()).encode())[PREFIX_DIGITS:]
+
+    @property
+    def pattern_prefix(self) -> str:
+        """What the hashes of all keys of this pattern begin with: they lie side by side in the cache."""
+        return digest(self.pattern.encode())[:PREFIX_DIGITS]
+
+    def differences(self, other: Mapping[str, Any]) -> tuple[str, ...]:
+        """Fields in which the key that `to_json` gave as `other` is another one."""
+        return tuple(name for name, value in self.to_json().items() if other.get(name) != value)

@@ -11,6 +11,8 @@ import time
 import weakref
 from typing import TYPE_CHECKING, Final
 
+from autosparse import forking
+
 if TYPE_CHECKING:
     from autosparse.cache.store import Store
 
@@ -21,8 +23,8 @@ _stores: weakref.WeakSet[Store] = weakref.WeakSet()
 """Those that have ever put something off."""
 _waiting: queue.SimpleQueue[weakref.ref[Store]] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
-_mutex = threading.Lock()
-_writing = threading.Lock()
+_mutex = forking.lock()
+_writing = forking.lock()
 """Held while the thread writes: the process does not end in the middle of a file."""
 _is_over = False
 
@@ -73,4 +75,4 @@ def _register_hooks() -> None:
 def _forget() -> None:
     """In a forked child the thread does not exist; whoever asks next starts another."""
     global _writer, _waiting, _mutex, _writing
-    _writer, _waiting, _mutex, _writing = None, queue.SimpleQueue(), threading.Lock(), threading.Lock()
+    _writer, _waiting, _mutex, _writing = None, queue.SimpleQueue(), forking.lock(), forking.lock()

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from autosparse.cache.envelope import Envelope
+
+from autosparse import forking
 
 MAX_REMEMBERED: Final = 4096
 ABSENCE_LIFE_S: Final = 30.0  # then another process may have written it
@@ -25,7 +26,7 @@ class Memory:
         self._max_entries = max_entries
         self._found: dict[Name, Envelope] = {}
         self._absent_until_s: dict[Name, float] = {}
-        self._mutex = threading.Lock()
+        self._mutex = forking.lock()
 
     def get(self, name: Name) -> Envelope | None:
         """The envelope remembered under `name`."""
@@ -65,7 +66,7 @@ class Memory:
 
     def reset_after_fork(self) -> None:
         """In the child: another thread of the parent may have held the mutex."""
-        self._mutex = threading.Lock()
+        self._mutex = forking.lock()
 
 
 def _make_room(known: dict[Name, Envelope] | dict[Name, float], max_entries: int) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from autosparse.cache.envelope import Envelope, Record
-from autosparse.cache.keys import PLAN_SCHEMA
+from autosparse.cache.keys import PLAN_SCHEMA, PlanKey
 
 from autosparse._version import __version__
 from autosparse.config import Effort
@@ -20,12 +20,20 @@ from autosparse.schedule import SuperSchedule
 T = TypeVar("T")
 
 
+MOST_COUNT: Final = 2**53
+"""Of anything that is counted, bytes included: every such integer is a float, too."""
+MOST_SECONDS: Final = 1e15
+"""Thirty million years, or a date: sums and products of such numbers are finite."""
+
+
 def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
 
 
 def _is_float(value: object) -> bool:
-    return isinstance(value, float) or _is_int(value)
+    """Whether it is a time, a date or a ratio."""
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value <= MOST_SECONDS  # type: ignore[operator]  # nan is not; integers of any size are
 
 
 _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
@@ -36,7 +44,7 @@ _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
     "str | None": lambda value: value is None or isinstance(value, str),
     "float | None": lambda value: value is None or _is_float(value),
 }
-"""Annotation of a field -> whether a JSON value fits. Fields of other types are read by their own functions."""
+"""Annotation of a field -> whether a JSON value fits, in type and range. Other fields have functions of their own."""
 
 
 def _read(cls: type[T], kind: str, found: object, **own: Callable[[Any], Any]) -> T:
@@ -75,20 +83,29 @@ def _schedule_from_json(found: object) -> SuperSchedule | None:
         return None
     try:
         return SuperSchedule.from_json(json.dumps(found))
-    except ScheduleError as err:
+    except (ScheduleError, RecursionError) as err:
         raise RecordError.bad_field("plan", "schedule", found, expected=f"a schedule ({err})") from err
 
 
 def _fields_to_json(value: Plan | Candidate) -> Record:
-    names = (item.name for item in dataclasses.fields(value))
-    return {name: getattr(value, name) for name in names} | {"schedule": _schedule_to_json(value.schedule)}
+    found = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    guesses = (item.name for item in dataclasses.fields(value) if item.type == "float | None")
+    # A prediction that is not finite is none: no reader would believe it.
+    found |= {name: None for name in guesses if not _CHECKS["float | None"](found[name])}
+    return found | {"schedule": _schedule_to_json(value.schedule)}
 
 
-def plan_to_record(plan: Plan) -> Record:
-    """`plan` as JSON values, with every candidate and measurement."""
+def plan_to_record(plan: Plan, key: PlanKey | None = None) -> Record:
+    """`plan` as JSON values, with every candidate and measurement, and the fields of its key for `plan_key_of`."""
     content = _fields_to_json(plan) | {"candidates": [_fields_to_json(item) for item in plan.candidates]}
-    del content["remembered"]
-    return content
+    del content["remembered"], content["not_remembered"]
+    return content if key is None else content | {"key": key.to_json()}
+
+
+def plan_key_of(record: Record) -> Record:
+    """The fields of the key under which a plan was stored, as far as the record tells; their values may be anything."""
+    found = record.get("key")
+    return found if isinstance(found, dict) else {}
 
 
 def plan_from_record(record: Record) -> Plan:
@@ -229,13 +246,38 @@ def _longer_history(mine: Envelope, other: Envelope) -> bool:
 def _features(record: Record) -> Record:
     """{"values": numbers}."""
     values = record.get("values") if isinstance(record, dict) else None
-    if not isinstance(values, list) or not all(map(_is_float, values)):
+    if not isinstance(values, list) or not all(map(_is_finite, values)):
         raise RecordError.bad_field("features", "values", values, expected="a list of numbers")
     return record
 
 
-def _anything(record: Record) -> Record:
+def _is_finite(value: object) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and -MOST_SECONDS <= value <= MOST_SECONDS  # type: ignore[operator]
+
+
+def _machine(record: Record) -> Record:
+    """Tables {name: [mean, observations]}."""
+    for name in ("rates_s", "gains"):
+        table = record.get(name, {}) if isinstance(record, dict) else None
+        if not isinstance(table, dict) or not all(map(_is_mean, table.values())):
+            raise RecordError.bad_field("machine", name, table, expected="means and numbers of observations by name")
     return record
+
+
+def _program(record: Record) -> Record:
+    """A program of an einsum by its text, and the sparse operands whose first level is dense."""
+    program = record.get("program") if isinstance(record, dict) else None
+    if not isinstance(program, str):
+        raise RecordError.bad_field("einsum", "program", program, expected="text")
+    names = record.get("dense_levels")
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise RecordError.bad_field("einsum", "dense_levels", names, expected="names of operands")
+    return record
+
+
+def _is_mean(pair: object) -> bool:
+    return isinstance(pair, list) and len(pair) == 2 and _is_float(pair[0]) and _is_int(pair[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +296,20 @@ KINDS: Final[Mapping[str, Kind]] = {
     for row in (
         Kind("plan", PLAN_SCHEMA, plan_from_record, _better_plan, is_wisdom=True),
         Kind("history", 1, History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", 1, _anything, _newer, is_wisdom=False),  # prices: read with care by the tuner, which owns them
+        Kind("machine", 1, _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
         Kind("features", 1, _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
+        Kind("einsum", 1, _program, _newer, is_wisdom=True),
         Kind("failure", 1, Failure.from_record, _newer, is_wisdom=False),
     )
 }
 WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)
+
+
+def is_preferred(mine: Envelope, other: Envelope) -> bool:
+    """Whether `other`, which was checked, is kept instead of `mine`, of which nobody knows what it says."""
+    row = KINDS[mine.kind]
+    try:
+        row.check(mine.record)
+    except RecordError:
+        return True
+    return row.prefers(mine, other)

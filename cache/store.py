@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -23,39 +22,16 @@ from autosparse.cache.artefacts import Build, PrivateArtefacts
 from autosparse.cache.envelope import Envelope, Record
 from autosparse.cache.folder import MANIFEST, Entry, Folder, disk_bytes
 from autosparse.cache.memory import Memory
-from autosparse.cache.records import KINDS, WISDOM_KINDS
+from autosparse.cache.records import KINDS, WISDOM_KINDS, is_preferred
+from autosparse.cache.stats import COUNTERS, Stats
 
-from autosparse.errors import CacheError, CacheWarning, RecordError, warn_once
+from autosparse import forking
+from autosparse.errors import CacheError, RecordError
+from autosparse.notices import CacheWarning, warn_once
 
 UPDATE_WAIT_S: Final = 2.0  # updates take microseconds: a longer wait means a stopped process, go on without it
 ARTEFACT_WAIT_S: Final = 60.0  # a compile takes 0.3 s: then build a private kernel instead
 _DISCARD_WAIT_S: Final = 0.1
-_COUNTERS: Final = {
-    "n_memory_hits": "memory hit", "n_disk_hits": "disk hit", "n_misses": "miss", "n_saves": "save",
-    "n_kernels_built": "kernel built", "n_kernels_reused": "kernel reused", "n_quarantined": "quarantined",
-    "n_evicted": "evicted", "n_swept": "swept",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stats:
-    """State and contents of one store, and what this process did with it."""
-
-    folder: Path | None
-    access: str  # "read and write", "read only" or "memory"
-    reason: str | None  # why not "read and write"
-    max_bytes: int
-    n_entries: dict[str, int]  # by kind, "kernel" included
-    n_bytes: int
-    n_memory_hits: int
-    n_disk_hits: int
-    n_misses: int
-    n_saves: int
-    n_kernels_built: int
-    n_kernels_reused: int
-    n_quarantined: int
-    n_evicted: int
-    n_swept: int
 
 
 class Store:
@@ -64,18 +40,17 @@ class Store:
     def __init__(
         self, cache_folder: Path | None, *, max_bytes: int = 1 << 30, clock: Callable[[], float] = time.time
     ) -> None:
-        self.max_bytes = max_bytes
-        self._clock = clock
+        self.max_bytes, self._clock = max_bytes, clock
         self._cache_folder = cache_folder
         self._folder: Folder | None = None
         self._reason: str | None = None if cache_folder else "the cache is turned off by an option"
         self._memory = Memory(clock=time.monotonic)
         self._late: dict[tuple[str, str], Callable[[], Record]] = {}
-        self._settling = threading.RLock()
+        self._settling = forking.rlock()
         self._private = PrivateArtefacts()
         self._counts: Counter[str] = Counter()
         self._written_bytes = 0
-        self._mutex = threading.Lock()
+        self._mutex = forking.lock()
         self._name_locks: dict[tuple[str, str], threading.Lock] = {}
         if cache_folder is not None:
             try:
@@ -163,7 +138,7 @@ class Store:
                     yield is_held
                     return
             with self._mutex:
-                lock = self._name_locks.setdefault((kind, key), threading.Lock())
+                lock = self._name_locks.setdefault((kind, key), forking.lock())
             is_held = lock.acquire(timeout=wait_s)
             if is_held:
                 stack.callback(lock.release)
@@ -293,6 +268,15 @@ class Store:
                 found.append(entry)
         return sorted(found, key=lambda entry: -entry.used_at)
 
+    def keys_with_prefix(self, kind: str, prefix: str) -> list[str]:
+        """Plain keys of records of `kind` that begin with `prefix` (at least two hex digits)."""
+        self.settle()
+        known = [envelope.key for envelope in self._memory.envelopes() if envelope.kind == kind]
+        found = dict.fromkeys(key for key in known if key.startswith(prefix))
+        if self._folder is not None:
+            found |= dict.fromkeys(self._folder.keys_with_prefix(kind, prefix))
+        return list(found)
+
     def envelopes(self, kinds: Sequence[str] = WISDOM_KINDS) -> list[Envelope]:
         """Every believable record of `kinds` with its key and origin."""
         self.settle()
@@ -307,7 +291,7 @@ class Store:
         with self.exclusive(other.kind, other.key, wait_s=UPDATE_WAIT_S) as is_locked:
             self._load_from_disk(other.kind, other.key, is_locked=is_locked)
             mine = self._memory.get((other.kind, other.key))
-            if mine is not None and not KINDS[other.kind].prefers(mine, other):
+            if mine is not None and not is_preferred(mine, other):
                 return False
             self._publish(other)
             return True
@@ -350,7 +334,7 @@ class Store:
             max_bytes=self.max_bytes,
             n_entries=dict(Counter(entry.kind for entry in entries)),
             n_bytes=sum(entry.n_bytes for entry in entries),
-            **{field: self._counts[name] for field, name in _COUNTERS.items()},
+            **{field: self._counts[name] for field, name in COUNTERS.items()},
         )
 
     # --- housekeeping ---
@@ -382,9 +366,9 @@ class Store:
 
     def reset_after_fork(self) -> None:
         """In the child: locks held by the parent's other threads, and its temporary folder, are not ours."""
-        self._mutex = threading.Lock()
+        self._mutex = forking.lock()
         self._name_locks = {}
-        self._late, self._settling = {}, threading.RLock()  # the parent writes what was put off
+        self._late, self._settling = {}, forking.rlock()  # the parent writes what was put off
         self._private = PrivateArtefacts()
         self._memory.reset_after_fork()
 

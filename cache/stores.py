@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
 
 from autosparse.cache.store import Store
 
+from autosparse import forking
 from autosparse.config import Options, get_options
-from autosparse.errors import CacheWarning, warn_once
+from autosparse.notices import CacheWarning, warn_once
 
 _stores: dict[str | None, Store] = {}
-_stores_mutex = threading.Lock()
+_stores_mutex = forking.lock()
 _fork_hook_registered = False
 
 
@@ -72,6 +72,6 @@ def _register_fork_hook() -> None:
 
 def _reset_after_fork() -> None:
     global _stores_mutex
-    _stores_mutex = threading.Lock()
+    _stores_mutex = forking.lock()
     for store in _stores.values():
         store.reset_after_fork()

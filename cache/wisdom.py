@@ -21,7 +21,7 @@ from autosparse.cache.records import KINDS, WISDOM_KINDS
 from autosparse.cache.stores import open_store
 
 from autosparse._version import __version__
-from autosparse.errors import CacheError, OptionError, RecordError
+from autosparse.errors import CacheError, InputTypeError, OptionError, RecordError
 
 if TYPE_CHECKING:
     from autosparse.cache.store import Store
@@ -34,20 +34,29 @@ _MARK: Final = "autosparse_wisdom"
 
 def wisdom_export(path: os.PathLike[str] | str) -> int:
     """Write all remembered plans and histories to the file `path`; how many. CacheError when it cannot be written."""
-    return write(open_store(), Path(path), kinds=WISDOM_KINDS)
+    return write(open_store(), _as_path(path), kinds=WISDOM_KINDS)
 
 
 def wisdom_import(path: os.PathLike[str] | str) -> int:
     """Merge a file that `wisdom_export` wrote into the cache; how many of its records were kept.
 
-    CacheError when the file cannot be read or is no wisdom; single broken entries are left out.
+    CacheError when the file cannot be read or is no wisdom; single broken entries, and those of other kinds, are left
+    out.
     """
-    return read(open_store(), Path(path))
+    return read(open_store(), _as_path(path))
 
 
 def wisdom_forget() -> None:
     """Remove all remembered plans and histories; compiled kernels stay. CacheError when the folder does not let us."""
     open_store().forget(WISDOM_KINDS)
+
+
+def _as_path(path: object) -> Path:
+    if isinstance(path, (str, os.PathLike)) and isinstance(os.fspath(path), str):
+        return Path(path)
+    raise InputTypeError.refused(
+        "wisdom is kept in a file", given=f"{type(path).__name__} {path!r:.60}", cure="pass the path of a file"
+    )
 
 
 def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
@@ -61,12 +70,13 @@ def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
     try:
         staged.write_text(text + "\n", encoding="utf-8")
         staged.replace(path)
-    except OSError as err:
+    except (OSError, ValueError) as err:  # ValueError: a name that no file can have
+        reason = getattr(err, "strerror", None) or str(err)
         raise CacheError.failed(
-            "export wisdom to", path, reason=err.strerror or str(err), cure="name a file in a folder you can write."
+            "export wisdom to", path, reason=reason, cure="name a file in a folder you can write."
         ) from err
     finally:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, ValueError):
             staged.unlink()
     return len(entries)
 
@@ -85,9 +95,12 @@ def _merge(store: Store, found: object, *, name: str) -> bool:
 
 
 def _is_welcome(envelope: Envelope) -> bool:
-    """Whether the record is of a kind and schema that we use; RecordError when it does not say what it must."""
+    """Whether the record is wisdom of a schema that we use; RecordError when it does not say what it must.
+
+    Prices, failures and features say how this machine is, which no file from elsewhere knows.
+    """
     row = KINDS.get(envelope.kind)
-    if row is None or row.schema != envelope.schema:
+    if row is None or not row.is_wisdom or row.schema != envelope.schema:
         return False
     row.check(envelope.record)
     return True

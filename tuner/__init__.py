@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autosparse.tuner.blocking import Progress, tune
-from autosparse.tuner.search import Search
+from autosparse.tuner.search.blocking import Progress, tune
+from autosparse.tuner.search.search import Search
 
 __all__ = ["Progress", "Search", "tune"]

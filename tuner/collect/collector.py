@@ -11,19 +11,19 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
+from autosparse.tuner.analytic.matmul import CostModel
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
 from autosparse.tuner.collect.files import MEASURED, Measurements, write
 from autosparse.tuner.collect.heats import QUIET_LOAD, Heats, Workbench
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.model import CostModel
-from autosparse.tuner.own_space import own_space
-from autosparse.tuner.pool import KernelPool
-from autosparse.tuner.spaces import everything
-from autosparse.tuner.template import Supports
-from autosparse.tuner.waco_space import waco_space
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.pool import KernelPool
+from autosparse.tuner.space.spaces import everything
+from autosparse.tuner.space.template import Supports
+from autosparse.tuner.space.waco import waco_space
 
 from autosparse.log import event
 from autosparse.problem import Problem

@@ -15,8 +15,8 @@ from typing import Any, Final, Protocol
 import numpy as np
 from autosparse.tuner.collect.duty import Load, others_load
 from autosparse.tuner.collect.files import CENSORED, HEAT_COLUMNS, MEASURED, REFUSED, SCHEDULE_COLUMNS
-from autosparse.tuner.measure import MIN_SAMPLE_S, Race, RaceRule, timed_s
-from autosparse.tuner.trial import Trial
+from autosparse.tuner.search.race import MIN_SAMPLE_S, Race, RaceRule, timed_s
+from autosparse.tuner.search.trial import Trial
 from numpy.typing import NDArray
 
 from autosparse.problem import Problem

@@ -2,7 +2,7 @@
 
 A model that orders candidates must know the good ones of every pattern well, and enough bad ones not to be tempted by
 them. So each pattern gets shares of: the statistics model's favourites of every format, uniform draws of our space,
-the runtime's own loops (`space.WHOLE_ROW`), one of plain storage, which every pattern has and costs can be measured
+the runtime's own loops, one of plain storage, which every pattern has and costs can be measured
 from (`learned_scale`), draws of WACO's template (§4.1.2), and at the end neighbours of the fastest
 found so far. Where there is a learned model its own favourites can be added: among thousands of programs the best
 predicted one is often one that the model is wrong about, and no other share shows it these.
@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from autosparse.tuner import space, spaces
-from autosparse.tuner.learned_scale import DEFAULT_LIKE
-from autosparse.tuner.model import CostModel
-from autosparse.tuner.neighbours import neighbours
-from autosparse.tuner.template import Supports, TemplateSpace
+from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.learned.scale import DEFAULT_LIKE
+from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.space import families as space
+from autosparse.tuner.space import spaces
+from autosparse.tuner.space.template import Supports, TemplateSpace
 
 from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
@@ -70,7 +71,7 @@ def first_draw(
     plain = [one for one in whole if str(one.format) in DEFAULT_LIKE][:1]
     n_favourites = shares.favourites - len(plain)
     found = dict.fromkeys((*proposed, *plain, *_favourites(problem, whole, model, rng, n_favourites)))
-    ready = [one for one in whole if one.dense_split("j") == space.WHOLE_ROW and one not in found]
+    ready = [one for one in whole if one.is_precompiled and one not in found]
     wanted = len(found) + shares.ready + shares.uniform + (0 if template else shares.template)
     found |= dict.fromkeys(ready[at] for at in rng.permutation(len(ready)).tolist()[: shares.ready])
     for at in rng.permutation(len(whole)).tolist():

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from numpy.typing import NDArray
 
 from autosparse.errors import RecordError

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 import torch
-from autosparse.tuner.coordinates import Coordinates
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, pattern_vector
 from autosparse.tuner.networks.extractor import Extractor
-from autosparse.tuner.pattern_vector import VECTOR_WIDTHS, pattern_vector
 
 IMAGE_SIZE: Final = 256
 IMAGE_CHANNELS: Final = 32

@@ -11,11 +11,11 @@ from typing import Final
 
 import numpy as np
 import torch
+from autosparse.tuner.features.panels import FEATURE_LIMIT
 from autosparse.tuner.networks.baselines import DenseConv, HumanFeature, Statistics
 from autosparse.tuner.networks.embedder import ProgramEmbedder
 from autosparse.tuner.networks.extractor import EMBEDDING, Extractor, Observed
 from autosparse.tuner.networks.waconet import MinkowskiNet, WACONet
-from autosparse.tuner.panels import FEATURE_LIMIT
 from numpy.typing import NDArray
 
 from autosparse.errors import OptionError

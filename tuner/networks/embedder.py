@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 import torch
 from autosparse.tuner.networks.extractor import EMBEDDING
-from autosparse.tuner.template import Categorical, Code, Parameter
+from autosparse.tuner.space.template import Categorical, Code, Parameter
 from numpy.typing import NDArray
 
 TABLE_WIDTH: Final = 32

@@ -15,7 +15,7 @@ import numpy as np
 from autosparse.tuner.networks.cost_model import CostModel
 from autosparse.tuner.networks.embedder import ProgramEmbedder
 from autosparse.tuner.networks.waconet import WACONet
-from autosparse.tuner.template import Categorical, Parameter, Permutation
+from autosparse.tuner.space.template import Categorical, Parameter, Permutation
 
 from autosparse.errors import OptionError
 

@@ -6,11 +6,11 @@ import math
 from typing import Any, Final
 
 import torch
-from autosparse.tuner.coordinates import Coordinates
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.features.panels import FEATURE_LIMIT, looked_at
 from autosparse.tuner.networks.backends import Backend, open_backend
 from autosparse.tuner.networks.extractor import Extractor
 from autosparse.tuner.networks.lattice import Lattice
-from autosparse.tuner.panels import FEATURE_LIMIT, looked_at
 
 CHANNELS: Final = 32
 N_LAYERS: Final = 14

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.counts import NUMPY
-from autosparse.tuner.counts import Counter as PatternCounter
-from autosparse.tuner.ranking import Ranking
-from autosparse.tuner.scorers import BOOSTED, REFERENCES, pick_references
-from autosparse.tuner.sketch import SKETCH_WIDTHS, sketch
+from autosparse.tuner.features.counts import NUMPY
+from autosparse.tuner.features.counts import Counter as PatternCounter
+from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
+from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
+from autosparse.tuner.learned.ranking import Ranking
+from autosparse.tuner.learned.scorers import BOOSTED, REFERENCES, pick_references
 from autosparse.tuner.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
 from autosparse.tuner.training.data import UNSEEN, Case, DataSet
 from autosparse.tuner.training.meaning import Meaning, write_model
@@ -68,7 +68,12 @@ class BoostedRun:
         ranked = {split: self._rank(fitted, self.data.of(split), sketches) for split in UNSEEN}
         known = {split: ranking for split, ranking in ranked.items() if ranking is not None}
         identity = {"extractor": BOOSTED, **asdict(self.settings), "op": self.data.op, "data": self.data.digest}
-        about = {**identity, "machines": list(self.data.machines), "n_train": len(train)}
+        about = {
+            **identity,
+            "machines": list(self.data.machines),
+            "n_train": len(train),
+            "seen": self.data.seen.to_data(),
+        }
         about["validation"] = asdict(known["validation"]) if "validation" in known else None
         meaning = Meaning(
             op=self.data.op,

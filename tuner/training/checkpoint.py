@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.networks.cost_model import CostModel
-from autosparse.tuner.safetensors import read_safetensors, write_safetensors
 from numpy.typing import NDArray
 
 from autosparse.errors import OptionError

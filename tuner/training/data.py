@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import re
@@ -14,14 +13,16 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements, read_folder
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.joint_space import JointSpace
-from autosparse.tuner.learned_embeddings import code_rows
-from autosparse.tuner.own_space import own_space
-from autosparse.tuner.template import TemplateSpace
-from autosparse.tuner.waco_space import waco_space
+from autosparse.tuner.learned.embeddings import code_rows
+from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.space.joint import JointSpace
+from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.template import TemplateSpace
+from autosparse.tuner.space.waco import waco_space
 from numpy.typing import NDArray
 
 from autosparse.errors import InputError, ScheduleError
+from autosparse.forking import computed_once
 from autosparse.schedule import SuperSchedule
 from autosparse.target import Target
 
@@ -76,8 +77,9 @@ class DataSet:
     cases: Sequence[Case]
     machines: Sequence[Mapping[str, Any]]
     n_outside: int  # schedules of other spaces, left out
+    seen: Seen = field(default_factory=Seen)
 
-    @functools.cached_property
+    @computed_once
     def digest(self) -> str:
         """16 hex digits over patterns, codes and times: a run goes on only with the data that it began with."""
         found = hashlib.blake2b(digest_size=8)
@@ -109,7 +111,8 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
     codes = _codes(joint, schedules)
     cases = [case for one in found if (case := _case(one, codes)) is not None]
     machines = list({str(one.facts["machine"]): one.facts["machine"] for one in found}.values())
-    return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes))
+    seen = Seen.of_measurements(one.facts for one in found)
+    return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes), seen)
 
 
 def joint_space(op: str, schedules: Iterable[SuperSchedule], *, spaces: str = "both") -> JointSpace:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from autosparse.tuner.learned_weights import FORMAT, FORMAT_VERSION
-from autosparse.tuner.panels import FEATURE_LIMIT
-from autosparse.tuner.safetensors import write_safetensors
-from autosparse.tuner.template import Categorical, Parameter, Permutation
+from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.learned.safetensors import write_safetensors
+from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
+from autosparse.tuner.space.template import Categorical, Parameter, Permutation
 from numpy.typing import NDArray
 
 from autosparse._version import __version__

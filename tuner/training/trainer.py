@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import numpy as np
 import torch
+from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.learned.ranking import Ranking
 from autosparse.tuner.networks.cost_model import CostModel
-from autosparse.tuner.panels import FEATURE_LIMIT
-from autosparse.tuner.ranking import Ranking
 from autosparse.tuner.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from autosparse.tuner.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.training.data import Case, DataSet
@@ -160,6 +160,7 @@ class Trainer:
             "epoch": len(self.history),
             "machines": list(self.data.machines),
             "n_train": len(self.data.of("train")),
+            "seen": self.data.seen.to_data(),
             "validation": asdict(ranking) if ranking else None,
         }
         write_weights(self.folder / WEIGHTS, self.model, dataclasses.replace(self.meaning, about=about))

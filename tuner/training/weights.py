@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from autosparse.tuner.learned_weights import FORMAT, FORMAT_VERSION
+from autosparse.tuner.learned.safetensors import read_safetensors
+from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
 from autosparse.tuner.networks.cost_model import CostModel
-from autosparse.tuner.safetensors import read_safetensors
 from autosparse.tuner.training.meaning import Meaning, write_model
 
 from autosparse.errors import RecordError

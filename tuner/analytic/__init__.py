@@ -1,0 +1,3 @@
+"""Analytic cost models: expected time of a schedule from statistics of the pattern, without training."""
+
+from __future__ import annotations

@@ -1,0 +1,239 @@
+"""Predicted time of an MTTKRP: what every level's nodes cost, and the bytes of factors and of storage; see `model`.
+
+Linear in what a schedule does (`terms`), with a price for each term (`TensorRates`) fitted to measured schedules of
+tensors of order 3 to 5 by `benchmarks/tensor_rates.py`: of an order that no learned model knows this is the only word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.space.mttkrp import INDICES
+from numpy.typing import NDArray
+
+from autosparse.formats import LevelKind
+from autosparse.pattern import TensorPattern
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+NAMES: Final = f"{INDICES}qrstuvwxyz"
+"""Of as many modes as the default kernel knows."""
+SAMPLED_ENTRIES: Final = 20_000
+LEAST_CHILDREN: Final = 3.0
+"""Entries per lowest node from which the default kernel walks levels (as `ops.mttkrp` has it); else it is flat."""
+CACHES: Final = ("l1", "l2", "l3", "memory")
+"""The smallest that holds something; the last one is a core's share."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRates:
+    """Nanoseconds of two threads, per piece of work and, of `*_l1` to `*_memory`, per byte from there.
+
+    Of the default kernel: `default_*`. A pass is one over a tile of columns.
+    """
+
+    product: float = 4300
+    row: float = 6.12  # that has entries; per pass, as all of the following
+    empty_row: float = 0.592  # of a level that stores every row
+    listed_row: float = 6.63  # beside `row`, of a level that stores those with entries
+    node: float = 0.233  # between the rows and the leaves
+    uneven: float = 1.13  # node or row whose number of children is hard to guess for the processor
+    leaf: float = 0.204
+    entry: float = 0.00028  # stored with all its coordinates
+    leaf_fetched: float = 0.174  # beside `leaf` where factor rows are fetched ahead
+    entry_fetched: float = 0.403
+    chunk: float = 4.97  # handed out to a thread
+    default_row: float = 6.63
+    default_node: float = 2.53
+    default_uneven: float = 0.00422
+    default_leaf: float = 0.209
+    default_entry: float = 0.189
+    factor_l1: float = 0.00414  # of a factor's rows
+    factor_l2: float = 0.00521
+    factor_l3: float = 0.0115
+    factor_memory: float = 0.024
+    fetched_l3: float = 0.0135  # the same fetched ahead
+    fetched_memory: float = 0.0337
+    stored_l2: float = 0.0112  # of coordinates and values
+    stored_l3: float = 0.0209
+    stored_memory: float = 0.06
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorFacts:
+    """What the model knows of a tensor whose rows are one of its modes."""
+
+    extents: Mapping[str, int]  # index -> extent, the rows' index first
+    nnz: int
+    default_order: Sequence[str]  # levels of the default kernel
+    sampled: Mapping[str, NDArray[np.integer]] = field(repr=False)  # coordinates of the entries of some whole rows
+    _nodes: dict[frozenset[str], float] = field(default_factory=dict, repr=False)
+
+    def nodes(self, indices: Sequence[str]) -> float:
+        """Nodes of a level whose path from the root runs over `indices`, the rows among them; counted in the sample."""
+        if len(indices) == len(self.extents):
+            return max(1.0, float(self.nnz))
+        key = frozenset(indices)
+        if key not in self._nodes:
+            keys = np.stack([self.sampled[index] for index in indices])
+            self._nodes[key] = max(1.0, _n_distinct(keys) / max(1, keys.shape[1]) * self.nnz)
+        return self._nodes[key]
+
+
+def tensor_facts(pattern: TensorPattern, mode: int) -> TensorFacts:
+    """Facts from whole rows of `mode`, as many as hold some `SAMPLED_ENTRIES` entries; the same every time."""
+    shape, coords, nnz = pattern.shape, pattern.coords, pattern.nnz
+    modes = dict(zip(NAMES, [mode, *(n for n in range(len(shape)) if n != mode)], strict=False))
+    stride = max(1, nnz // SAMPLED_ENTRIES)
+    rows = coords[mode].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) >> np.uint64(40)
+    kept = np.flatnonzero(rows % np.uint64(stride) == 0)
+    if kept.size == 0:
+        kept = np.arange(min(nnz, SAMPLED_ENTRIES))
+    index_of = {n: index for index, n in modes.items()}
+    return TensorFacts(
+        extents={index: shape[n] for index, n in modes.items()},
+        nnz=nnz,
+        default_order=[index_of[n] for n in pattern.level_order(mode)],
+        sampled={index: coords[n][kept] for index, n in modes.items()},
+    )
+
+
+def _n_distinct(keys: np.ndarray) -> int:
+    """Distinct columns."""
+    if keys.shape[1] == 0:
+        return 0
+    ordered = keys[:, np.lexsort(keys)]
+    return 1 + int(np.any(ordered[:, 1:] != ordered[:, :-1], axis=0).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class TensorModel:
+    """Seconds of a product: `terms` times `rates`."""
+
+    facts: TensorFacts
+    rates: TensorRates = field(default_factory=TensorRates)
+
+    def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
+        """Predicted seconds of one product for each schedule (None: the default kernel)."""
+        prices = np.array(list(asdict(self.rates).values()))
+        speedup = (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)) / 1.7  # beside two threads
+        found: list[float] = (terms(self.facts, problem, schedules) @ prices * 1e-9 / speedup).tolist()
+        return found
+
+
+def terms(facts: TensorFacts, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> NDArray[np.float64]:
+    """How often each schedule does what `TensorRates` has a price for: (n_schedules, n_rates), in its order."""
+    names = list(TensorRates.__dataclass_fields__)
+    found = np.zeros((len(schedules), len(names)))
+    for at, one in enumerate(schedules):
+        walk = _Default(facts, problem) if one is None else _Generated(facts, problem, one)
+        for name, n in walk.terms():
+            found[at, names.index(name)] += n
+    return found
+
+
+class _Walk:
+    """What a kernel does, level by level."""
+
+    def __init__(self, facts: TensorFacts, problem: Problem, order: Sequence[str], *, is_flat: bool) -> None:
+        self.facts, self.problem, self.order, self.is_flat = facts, problem, order, is_flat
+        self.n_filled = facts.nodes(order[:1])
+
+    def inner_nodes(self) -> float:
+        """Of all levels between the rows and the leaves."""
+        return sum(self.facts.nodes(self.order[: depth + 1]) for depth in range(1, len(self.order) - 1))
+
+    def uneven_nodes(self) -> float:
+        """Nodes above the leaves, the fewer the nearer they are to one child each."""
+        total = 0.0
+        for depth in range(1, len(self.order)):
+            n_parents = self.facts.nodes(self.order[:depth])
+            n_children = self.facts.nodes(self.order[: depth + 1])
+            more = min(0.5, n_children / n_parents - 1.0)  # about the share that has another one
+            total += 4.0 * more * (1.0 - more) * n_parents
+        return total
+
+    def factors(self, *, fetched: bool) -> Iterator[tuple[str, float]]:
+        """Bytes of factor rows: one row for each node of its level, or of all modes for each entry."""
+        width = self.problem.n_dense_cols * np.dtype(self.problem.dtype).itemsize
+        for depth, index in enumerate(self.order[1:], start=1):
+            n = self.facts.nnz if self.is_flat else self.facts.nodes(self.order[: depth + 1])
+            cache = self._cache(self.facts.extents[index] * width)
+            is_ahead = fetched and cache in ("l3", "memory")
+            yield f"{'fetched' if is_ahead else 'factor'}_{cache}", n * width
+
+    def stored(self, index_bytes: float, n_passes: float) -> Iterator[tuple[str, float]]:
+        """Bytes of coordinates, of where children begin, and of values."""
+        n_last = len(self.order) - 1
+        if self.is_flat:
+            total = self.facts.nnz * n_last * index_bytes
+        else:
+            total = self.facts.nnz * index_bytes + self.inner_nodes() * (index_bytes + 4)
+        total += self.facts.nnz * np.dtype(self.problem.dtype).itemsize
+        cache = self._cache(total / max(1, min(self.problem.threads, self.problem.target.n_cores)))
+        yield f"stored_{'l2' if cache == 'l1' else cache}", total * n_passes
+
+    def _cache(self, footprint: float) -> str:
+        """The smallest cache that holds so many bytes."""
+        target = self.problem.target
+        limits = target.l1_bytes, target.l2_bytes, min(target.l3_bytes, 16 * target.l2_bytes)
+        return next((name for name, limit in zip(CACHES, limits, strict=False) if footprint <= limit), CACHES[-1])
+
+
+class _Default(_Walk):
+    """The runtime's own loops."""
+
+    def __init__(self, facts: TensorFacts, problem: Problem) -> None:
+        order = facts.default_order
+        is_flat = len(order) > 2 and facts.nodes(order[:-1]) * LEAST_CHILDREN > facts.nnz
+        super().__init__(facts, problem, order, is_flat=is_flat)
+
+    def terms(self) -> Iterator[tuple[str, float]]:
+        """(rate, how often)."""
+        yield "product", 1.0
+        yield "default_row", self.n_filled
+        if self.is_flat:
+            yield "default_entry", self.facts.nnz
+        else:
+            yield "default_node", self.inner_nodes()
+            yield "default_uneven", self.uneven_nodes()
+            yield "default_leaf", self.facts.nnz
+        yield from self.factors(fetched=False)
+        yield from self.stored(4, 1.0)
+
+
+class _Generated(_Walk):
+    """A generated kernel."""
+
+    def __init__(self, facts: TensorFacts, problem: Problem, one: SuperSchedule) -> None:
+        order = [name[0] for name in one.format.order if name.endswith("1")]
+        super().__init__(
+            facts, problem, order, is_flat=any(level.kind is LevelKind.NONUNIQUE for level in one.format.levels)
+        )
+        self.one = one
+
+    def terms(self) -> Iterator[tuple[str, float]]:
+        """(rate, how often)."""
+        one, nnz = self.one, self.facts.nnz
+        n_passes = max(1, -(-self.problem.n_dense_cols // max(1, one.dense_split("j") or 1)))
+        yield "product", 1.0
+        yield "row", self.n_filled * n_passes
+        if one.format.levels[0].kind is LevelKind.UNCOMPRESSED:
+            yield "empty_row", (self.facts.extents["i"] - self.n_filled) * n_passes
+        else:
+            yield "listed_row", self.n_filled * n_passes
+        if self.is_flat:
+            yield "entry", nnz * n_passes
+        else:
+            yield "node", self.inner_nodes() * n_passes
+            yield "uneven", self.uneven_nodes() * n_passes
+            yield "leaf", nnz * n_passes
+        if one.prefetch:
+            yield "entry_fetched" if self.is_flat else "leaf_fetched", nnz * n_passes
+        if one.partition == "dynamic":
+            yield "chunk", self.facts.extents["i"] / one.chunk
+        yield from self.factors(fetched=one.prefetch > 0)
+        yield from self.stored(one.format.index_bits / 8, float(n_passes))

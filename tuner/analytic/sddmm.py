@@ -1,0 +1,85 @@
+"""Predicted time of an SDDMM: rows of X and Y read, multiply-adds, sums across vectors; see `model` for its purpose."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from autosparse.tuner.analytic.matmul import MachineRates, behind_runtime
+from autosparse.tuner.features.statistics import Locality, PatternFacts
+
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+SUM_S = 2.4e-9
+"""Adding up the lanes of one entry's sums alone; of jammed entries it is shared."""
+ENTRY_S = 0.5e-9
+PADDED_S = 1.5e-9
+"""Of an entry found through `origin`, a cell of a block."""
+PREFETCHED = 0.97
+"""Share of the time for gathering rows of Y that is left when they are fetched ahead from beyond the second cache."""
+DEFAULT_JAM = 4
+
+
+@dataclass(frozen=True, slots=True)
+class SampledModel:
+    """Gathered rows or arithmetic, whichever takes longer, and the work per entry."""
+
+    facts: PatternFacts
+    rates: MachineRates = field(default_factory=MachineRates)
+    locality: Locality | None = None  # None: rows of Y are not expected to come back soon
+
+    def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
+        """Predicted seconds of one product for each schedule."""
+        return [self.seconds(problem, one) for one in schedules]
+
+    def seconds(self, problem: Problem, one: SuperSchedule | None) -> float:
+        """One product on the problem's threads."""
+        facts, item = self.facts, np.dtype(problem.dtype).itemsize
+        width = problem.n_dense_cols * item
+        r, c, n_panels, jam, ahead = 1, 1, 1, DEFAULT_JAM, 1
+        is_runtimes = one is None or one.is_precompiled
+        if one is not None:
+            r, c = one.format.split("i"), one.format.split("k")
+            if not is_runtimes:
+                jam, ahead = one.unroll, one.prefetch
+            if one.format.order[0] == "k1":
+                c, n_panels = 1, -(-max(1, facts.n_cols) // c)
+        n_blocks = facts.nnz / (r * c * (facts.fill(r, c) if r * c > 1 else 1.0))
+        n_cells = n_blocks * r * c
+        far_bytes = facts.n_cols / n_panels * width
+        near_share = self._near_share(problem, one, far_bytes)
+        gather_s = n_blocks * c * width * (1.0 - near_share) / self._rate(problem, far_bytes)
+        gather_s += n_blocks * c * width * near_share / self.rates.l2
+        if far_bytes > problem.target.l2_bytes:
+            gather_s *= PREFETCHED if ahead else 1.0
+        elif one is not None and ahead:
+            gather_s *= 1.03
+        gather_s += n_panels * facts.n_rows * width / self._rate(problem, (facts.n_rows + facts.n_cols) * width)
+        arithmetic_s = 2.0 * n_cells * problem.n_dense_cols / self.rates.flops
+        n_tiles = 1 if one is None or is_runtimes else max(1, problem.n_dense_cols // max(1, one.dense_split("j") or 1))
+        entries_s = n_cells * (SUM_S / jam + ENTRY_S + 0.2e-9 * (n_tiles - 1) / jam)
+        entries_s += n_cells * PADDED_S if one is not None and not (one.format.is_csr or is_runtimes) else 0.0
+        rows_s = n_panels * facts.n_rows / r * self.rates.row_s
+        speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
+        behind = 1.0 if is_runtimes or r > 1 else behind_runtime(problem)
+        return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
+
+    def _near_share(self, problem: Problem, one: SuperSchedule | None, far_bytes: float) -> float:
+        """Share of the rows of Y that the core's own cache still holds when they are wanted again; see `model`."""
+        if self.locality is None or far_bytes <= problem.target.l2_bytes:
+            return 0.0
+        row_bytes = problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+        share = self.locality.distinct_share(int(problem.target.l2_bytes / 2 / row_bytes))
+        if one is not None and one.format.rows in ("first", "rcm"):
+            share = min(share, math.sqrt(share * min(1.0, self.facts.n_cols / max(1, self.facts.nnz))))
+        return 1.0 - share
+
+    def _rate(self, problem: Problem, footprint: float) -> float:
+        """Bytes per second of the smallest cache that holds `footprint`."""
+        target = problem.target
+        levels = ((target.l1_bytes, self.rates.l1), (target.l2_bytes, self.rates.l2),
+                  (min(target.l3_bytes, 16 * target.l2_bytes), self.rates.l3))  # fmt: skip
+        return next((rate for limit, rate in levels if footprint <= limit), self.rates.memory)

@@ -1,0 +1,75 @@
+"""What boosted trees see of a pattern on a machine: numbers that cost a sample, not a pass over the entries.
+
+Matrices: extents, spread of the row lengths, longest row, what `statistics` samples (column gaps, diagonals, block
+fills, cells of slices), how soon columns come back, whether rows in turn share their columns: O(rows), about a
+millisecond. For wide products also how soon they would come back with rows by their first column, O(nonzeros), less
+than a product, and with rows as breadth-first walks meet them, a sample. Tensors of order 3: `pattern_vector`,
+O(nonzeros). Of the machine: its caches, as far as the same schedule is faster or slower over the default kernel for
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.features.counts import NUMPY, Counter
+from autosparse.tuner.features.pattern_vector import sampled_facts, sizes, spread, tensor_vector
+from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
+from numpy.typing import NDArray
+
+from autosparse.pattern import Pattern, TensorPattern
+from autosparse.target import Target
+
+SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 77, 3: 45}
+"""Numbers in a sketch, by dimension."""
+MOST_ROWS: Final = 1 << 14
+"""Rows, about, whose lengths are sorted."""
+REUSED_WITHIN: Final = (256, 1024, 8192)
+"""Entries that follow each other, among which distinct columns are counted."""
+
+
+def sketch(
+    pattern: Pattern | TensorPattern,
+    counter: Counter = NUMPY,
+    target: Target | None = None,
+    *,
+    is_wide: bool = True,
+) -> NDArray[np.float32]:
+    """The sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],).
+
+    `target`: the machine that products run on; None: this one. `is_wide`: for products of many columns, which may take
+    rows in another order; of others what that would do is 0.
+    """
+    machine = machine_numbers(target or Target.host())
+    if isinstance(pattern, TensorPattern):
+        return np.concatenate([tensor_vector(pattern.shape, list(pattern.coords)), machine]).astype(np.float32)
+    facts, locality = pattern_facts(pattern, counter=counter), Locality(pattern, counter)
+    step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
+    lengths = pattern.row_lengths[::step]
+    shares = [_small(locality.distinct_share(n)) if pattern.nnz else 0.0 for n in REUSED_WITHIN]
+    ordered = [0.0] * (2 * len(REUSED_WITHIN))
+    if is_wide and pattern.nnz:
+        in_order = (*shares_in_order(pattern, REUSED_WITHIN), *shares_of_walks(pattern, REUSED_WITHIN, counter))
+        ordered = [_small(share) - before for share, before in zip(in_order, shares * 2, strict=True)]
+    numbers = [
+        *sizes(pattern.n_rows, pattern.n_cols, pattern.nnz),
+        *spread(lengths, int(lengths.sum())),
+        *sampled_facts(facts),
+        float(np.log2(max(1.0, facts.max_row / max(1e-9, facts.mean_row))) / 8),
+        *shares,
+        *ordered,
+        float(pattern.has_twins),
+        *machine,
+    ]
+    return np.array(numbers, np.float32)
+
+
+def _small(share: float) -> float:
+    return float(np.log2(max(1e-4, share)) / 4)
+
+
+def machine_numbers(target: Target) -> list[float]:
+    """The core's own cache (log2 of MiB), and whether the last one takes what the cores' own ones throw out."""
+    return [float(np.log2(max(1, target.l2_bytes) / 2**20)), float(target.fills_last_cache_late)]

@@ -1,0 +1,204 @@
+"""Facts of a pattern that predict which format suits it, from a sample of row panels: far below the cost of a product.
+
+They are ratios of the whole numbers of `counts`, so that they are the same whoever counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.features.counts import (
+    BLOCK_SIZES,
+    NUMPY,
+    PANEL,
+    WINDOWS,
+    Counter,
+    LengthCounts,
+    SampleCounts,
+    Size,
+)
+from numpy.typing import NDArray
+
+from autosparse.pattern import Pattern
+
+MAX_WINDOW: Final = 8192
+N_LOOKED_AT: Final = 256
+"""Entries whose mirror image is looked for before anything is packed."""
+N_WINDOWS: Final = 4
+"""Windows of entries looked at for columns that come back, and the most entries of one."""
+MAX_MARKS: Final = 1 << 20
+"""Columns that are counted by marks, not by sorting."""
+ORDERED_SAMPLE: Final = 4096
+"""Rows, about, whose first columns are sorted."""
+DEFAULT_SAMPLE: Final = 6144
+"""Entries looked at: enough for block fills within a few percent, cheap enough for unasked tuning."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatternFacts:
+    """Statistics of op(A). `n_blocks[r, c]` is the mean number of r x c blocks per stored entry, in 1/(r*c) .. 1.
+
+    `slice_cells[lanes, sigma]` is the number of cells of a sliced format per stored entry, 1 or more.
+    """
+
+    n_rows: int
+    n_cols: int
+    nnz: int
+    mean_row: float  # stored entries per row
+    max_row: int  # most stored entries in a row
+    row_cv: float  # standard deviation of the row lengths over their mean
+    empty_rows: float  # share
+    mean_gap: float  # mean distance between neighbouring columns of a row
+    n_blocks: Mapping[tuple[int, int], float]
+    slice_cells: Mapping[tuple[int, int], float]
+    diagonal_share: float  # of the entries, in panels that lie on few diagonals
+    diagonal_cells: float  # cells of those diagonals per entry on them
+
+    def cells_per_entry(self, lanes: int, sigma: int) -> float:
+        """Cells over stored entries when `lanes` rows share slots after sorting windows of `sigma` rows by length."""
+        window = sigma if sigma in WINDOWS else min(WINDOWS, key=lambda window: abs(window - sigma))
+        return self.slice_cells.get((lanes, window), float(lanes))
+
+    def fill(self, r: int, c: int) -> float:
+        """Stored entries over cells when packed in r x c blocks, in (0, 1]; 1 means no padding."""
+        per_entry = self.n_blocks.get((r, c))
+        return min(1.0, 1.0 / (per_entry * r * c)) if per_entry else 1.0 / (r * c)
+
+    @property
+    def lines_per_entry(self) -> float:
+        """Cache lines of a vector x that a panel of rows touches, per stored entry (small: neighbours share lines)."""
+        return self.n_blocks.get((PANEL, PANEL), 1.0)
+
+    @property
+    def columns_per_entry(self) -> float:
+        """Distinct columns of a panel of rows per stored entry: 1/PANEL when rows share all their columns."""
+        return self.n_blocks.get((PANEL, 1), 1.0)
+
+
+class BlockShares(Mapping[Size, float]):
+    """Blocks per entry of op(A) by (rows, columns), sizes of BLOCK_SIZES."""
+
+    def __init__(self, counts: SampleCounts, *, transposed: bool) -> None:
+        self._counts, self._transposed = counts, transposed
+
+    def __getitem__(self, size: Size) -> float:
+        n_blocks = self._counts.n_blocks[size[::-1] if self._transposed else size]  # KeyError where not counted
+        return n_blocks / self._counts.n_entries if self._counts.n_entries else 1.0
+
+    def __iter__(self) -> Iterator[Size]:
+        yield from ((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
+
+    def __len__(self) -> int:
+        return len(BLOCK_SIZES) ** 2
+
+
+class Locality:
+    """How soon rows of op(A) that follow each other name the same columns again."""
+
+    def __init__(self, pattern: Pattern, counter: Counter = NUMPY) -> None:
+        self._pattern, self._counter = pattern, counter
+        self._shares: dict[int, float] = {}
+
+    def distinct_share(self, n_entries: int) -> float:
+        """Distinct columns over entries among `n_entries` that follow each other; mean over a few windows.
+
+        1 means that no column comes back; what a cache that holds `n_entries` rows of B must fetch. O(n_entries).
+        """
+        n_entries = max(1, min(n_entries, self._pattern.nnz, MAX_WINDOW))
+        if n_entries not in self._shares:
+            n_found, n_windows = self._counter.distinct(self._pattern, n_entries, N_WINDOWS)
+            self._shares[n_entries] = n_found / n_windows / n_entries
+        return self._shares[n_entries]
+
+
+def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
+    """`Locality.distinct_share` of each size with rows by their first column, as an order of rows would have them.
+
+    O(nnz) for first columns, O(rows) for the rows of a few windows of the order, which is not made.
+    """
+    filled = np.flatnonzero(pattern.indptr[1:] > pattern.indptr[:-1])
+    if filled.size == 0:
+        return [1.0] * len(sizes)
+    first = np.minimum.reduceat(pattern.indices[: pattern.nnz], pattern.indptr[filled])
+    largest = max(1, min(max(sizes), pattern.nnz, MAX_WINDOW))
+    n_rows = min(filled.size, -(-largest * filled.size // pattern.nnz))
+    step = max(1, filled.size // ORDERED_SAMPLE)
+    sampled = np.sort(first[::step])
+    n_sampled = min(sampled.size, n_rows // step + 2)
+    found = []
+    for at in np.linspace(0, sampled.size - n_sampled, N_WINDOWS).astype(np.int64).tolist():
+        inside = np.flatnonzero((first >= sampled[at]) & (first <= sampled[at + n_sampled - 1]))
+        rows = filled[inside[np.argsort(first[inside], kind="stable")][:n_rows]]
+        starts, lengths = pattern.indptr[rows], pattern.row_lengths[rows]
+        before = np.cumsum(lengths) - lengths
+        columns = pattern.indices[np.arange(lengths.sum()) + np.repeat(starts - before, lengths)]
+        windows = (columns[: max(1, min(size, largest))] for size in sizes)
+        found.append([_n_distinct(window, pattern.n_cols) / window.size for window in windows])
+    return [float(share) for share in np.mean(found, axis=0)]
+
+
+def shares_of_walks(pattern: Pattern, sizes: Sequence[int], counter: Counter = NUMPY) -> list[float]:
+    """`Locality.distinct_share` of each size (ascending) with rows as breadth-first walks meet them.
+
+    What reverse Cuthill-McKee does to an order, which makes such a walk of all rows. O(largest size).
+    """
+    found = counter.walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
+    return [n_columns / n_entries if n_entries else 1.0 for n_columns, n_entries in found]
+
+
+def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
+    """Of columns below n_cols."""
+    if n_cols > MAX_MARKS:
+        return int(np.unique(columns).size)
+    marks = np.zeros(n_cols, np.bool_)
+    marks[columns] = True
+    return int(np.count_nonzero(marks))
+
+
+def seems_symmetric(pattern: Pattern) -> bool:
+    """Whether some entries, and the lengths of all rows, speak for a symmetric pattern: no proof. O(row lengths)."""
+    n, nnz = pattern.n_rows, pattern.nnz
+    if n != pattern.n_cols or nnz == 0:
+        return False
+    entries = np.unique(np.linspace(0, nnz - 1, N_LOOKED_AT).astype(np.int64))
+    rows = np.searchsorted(pattern.indptr, entries, side="right") - 1
+    columns = pattern.indices[entries].astype(np.int64)
+    return all(
+        bool(np.any(pattern.indices[pattern.indptr[k] : pattern.indptr[k + 1]] == i))
+        for i, k in zip(rows.tolist(), columns.tolist(), strict=True)
+    )
+
+
+def pattern_facts(
+    pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE, counter: Counter = NUMPY
+) -> PatternFacts:
+    """Facts of op(A); O(n_rows) for the row lengths, O(n_sample) for the rest. Same sample every time."""
+    lengths, sample = counter.both(pattern, n_sample, transposed=transposed)
+    n_rows, n_cols = (pattern.n_cols, pattern.n_rows) if transposed else pattern.shape
+    n_entries, n_on_few = sample.n_entries, sample.n_on_few
+    return PatternFacts(
+        n_rows=n_rows,
+        n_cols=n_cols,
+        nnz=pattern.nnz,
+        mean_row=pattern.nnz / max(1, n_rows),
+        max_row=lengths.longest,
+        row_cv=_variation(lengths, n_rows, pattern.nnz),
+        empty_rows=lengths.n_empty / max(1, n_rows),
+        mean_gap=sample.gap_sum / sample.n_gaps if sample.n_gaps else 0.0,
+        n_blocks=BlockShares(sample, transposed=transposed),
+        slice_cells={
+            (lanes, window): n_slots * lanes / n_inside if n_inside else 1.0
+            for (lanes, window), (n_slots, n_inside) in lengths.slots.items()
+        },
+        diagonal_share=n_on_few / n_entries if n_entries else 0.0,
+        diagonal_cells=sample.n_few_cells / n_on_few if n_on_few else 1.0,
+    )
+
+
+def _variation(lengths: LengthCounts, n_rows: int, nnz: int) -> float:
+    """Standard deviation of the row lengths over their mean, rounded once or twice: the sums are whole numbers."""
+    return math.sqrt(n_rows * lengths.squares - nnz * nnz) / nnz if nnz else 0.0

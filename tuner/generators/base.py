@@ -1,0 +1,67 @@
+"""Families of synthetic patterns: what sparse matrices and tensors look like where they come from.
+
+A row of `FAMILIES` turns a random generator and a wanted number of nonzeros into Coordinates. Draws of a family differ
+in shape, density and order, so that a model trained on them cannot tell the family by its size. The same seed gives
+the same pattern (NumPy's PCG64); raise GENERATOR_VERSION when a family changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators import graphs, meshes, optimisation, tensors
+
+GENERATOR_VERSION: Final = 1
+
+Generator = Callable[[np.random.Generator, int], Coordinates]
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """A way to make patterns of about `nnz` entries: ``make(rng, nnz)``."""
+
+    name: str
+    make: Generator
+    n_dims: int
+    what: str
+
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    row.name: row
+    for row in (
+        Family("stencil", meshes.stencil, 2, "finite differences on a 2-D or 3-D grid, one or more unknowns per point"),
+        Family("mesh", meshes.mesh, 2, "nearest neighbours of random points: finite elements, natural or mixed order"),
+        Family("banded", meshes.banded, 2, "entries within a band, dense or not, or on a few diagonals"),
+        Family("blocks", meshes.blocks, 2, "small dense blocks at random places, aligned or not"),
+        Family("power_law", graphs.power_law, 2, "row and column degrees with heavy tails"),
+        Family("rmat", graphs.rmat, 2, "recursive matrix (Kronecker) graphs"),
+        Family("small_world", graphs.small_world, 2, "a ring of neighbours, some edges rewired"),
+        Family("community", graphs.community, 2, "groups of unlike size, dense inside, sparse between"),
+        Family("batch", graphs.batch, 2, "many small graphs side by side"),
+        Family("uniform", graphs.uniform, 2, "every cell alike; rectangular ones too"),
+        Family("bipartite", optimisation.bipartite, 2, "ratings and bags of words: few popular columns"),
+        Family("arrow", optimisation.arrow, 2, "block diagonal with dense borders"),
+        Family("kkt", optimisation.kkt, 2, "saddle points [[H, A'], [A, 0]]"),
+        Family("control", optimisation.control, 2, "optimal control: stages or a grid, constraints or KKT systems"),
+        Family("constraints", optimisation.constraints, 2, "linear programs: staircase, a few dense rows"),
+        Family("hypersparse", optimisation.hypersparse, 2, "far fewer entries than rows"),
+        Family("tensor_uniform", tensors.uniform, 3, "every cell of a tensor alike"),
+        Family("tensor_power_law", tensors.power_law, 3, "popular slices in each mode"),
+        Family("tensor_temporal", tensors.temporal, 3, "a graph that repeats over time with changes"),
+        Family("tensor_blocks", tensors.blocks, 3, "dense bricks at random places"),
+    )
+}
+
+
+def generate(family: str, *, nnz: int, seed: int) -> Coordinates:
+    """The pattern of `family` for this seed, of about `nnz` entries (repeated draws fall together).
+
+    KeyError when there is no such family.
+    """
+    row = FAMILIES[family]
+    rng = np.random.default_rng([GENERATOR_VERSION, seed & (1 << 63) - 1, sum(map(ord, family))])
+    return row.make(rng, max(16, int(nnz)))

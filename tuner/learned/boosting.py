@@ -1,0 +1,154 @@
+"""Fit boosted trees to measured times (extra `train`: scikit-learn's histogram gradient boosting)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.learned.fine_tune import Example
+from autosparse.tuner.learned.ranking import pooled_pairs
+from autosparse.tuner.learned.trees import Trees, trees_of
+from numpy.typing import NDArray
+
+from autosparse.errors import MissingExtraError
+
+Floats = NDArray[np.float32]
+
+CLIPPED: Final = (-3.0, 2.5)
+"""Bounds of the logarithms of ratios that are learned: how hopeless a schedule is does not matter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoostSettings:
+    """What decides the result together with the data."""
+
+    n_trees: int = 800
+    rate: float = 0.06
+    leaves: int = 63
+    fewest: int = 30  # rows in a leaf; less where there are few rows in all
+    share: float = 0.5  # of the features that a split may choose from
+    ridge: float = 5.0
+    focus: float = 1.0  # a schedule f times as slow as the best one of its pattern weighs f ** -focus
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Boosted:
+    """A fitted sum of trees, and how it came about."""
+
+    trees: Trees
+    _model: Any  # sklearn.ensemble.HistGradientBoostingRegressor
+
+    def staged(self, x: Floats, *, every: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
+        """(number of trees, predictions with so many) for every `every`th number."""
+        for n, predicted in enumerate(self._model.staged_predict(x), start=1):
+            if n % every == 0:
+                yield n, predicted
+
+
+def fit(
+    x: Floats,
+    y: NDArray[np.floating[Any]],
+    *,
+    n_sketch: int,
+    settings: BoostSettings,
+    weights: NDArray[np.floating[Any]] | None = None,
+) -> Boosted:
+    """Trees that predict y (n,) from x (n, features) by least squares; MissingExtraError without scikit-learn.
+
+    `weights` (n,): how much each row counts; None: alike.
+    """
+    model = _regressor()(
+        max_iter=settings.n_trees,
+        learning_rate=settings.rate,
+        max_leaf_nodes=settings.leaves,
+        min_samples_leaf=settings.fewest,
+        max_features=settings.share,
+        l2_regularization=settings.ridge,
+        early_stopping=False,
+        random_state=settings.seed,
+    ).fit(x, y, sample_weight=weights)
+    return Boosted(_exported(model, n_sketch), model)
+
+
+def _exported(model: Any, n_sketch: int) -> Trees:
+    """The trees of a fitted regressor; a threshold becomes the next lower float32, which decides alike."""
+    tables = []
+    for (predictor,) in model._predictors:
+        nodes = predictor.nodes
+        is_leaf = nodes["is_leaf"].astype(bool)
+        at = np.where(is_leaf, nodes["value"], nodes["num_threshold"])
+        single = at.astype(np.float32)
+        is_above = ~is_leaf & (single.astype(np.float64) > at)
+        single[is_above] = np.nextafter(single[is_above], np.float32(-np.inf))
+        feature = np.where(is_leaf, -1, nodes["feature_idx"]).tolist()
+        tables.append(list(zip(feature, single.tolist(), nodes["left"].tolist(), nodes["right"].tolist(), strict=True)))
+    return trees_of(tables, float(np.ravel(model._baseline_prediction)[0]), n_sketch)
+
+
+def targets(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+    """What is learned of times over the default kernel's."""
+    return np.clip(np.log(np.asarray(ratios, np.float64)), *CLIPPED)
+
+
+def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[np.float64]:
+    """How much the schedules of one pattern count: which of the fast ones is fastest matters, not which slow one."""
+    y = targets(ratios)
+    weights: NDArray[np.float64] = np.exp(-settings.focus * (y - y.min()))
+    return weights
+
+
+def features_of(pattern: Floats, programs: NDArray[Any]) -> Floats:
+    """Rows of features: the sketch (f,) beside each code (n, columns)."""
+    return np.hstack([np.repeat(pattern[None], len(programs), axis=0), programs.astype(np.float32)])
+
+
+def more_trees(
+    tensors: Mapping[str, NDArray[Any]], examples: Sequence[Example], *, epochs: int, seed: int = 0
+) -> tuple[dict[str, NDArray[Any]], float, float]:
+    """(tensors with at most `epochs` trees more, share of unseen pairs in order before, after).
+
+    New trees learn what the old ones leave over on this machine; as many are kept as order most unseen pairs, perhaps
+    none. `examples` hold sketches and codes.
+    """
+    old = Trees.of(tensors, examples[0].pattern.size)
+    unseen = [one for one in examples if one.validates] or list(examples)
+    seen = [one for one in examples if not one.validates] or list(examples)
+    x = np.vstack([features_of(one.pattern, one.programs) for one in seen])
+    left_over = np.concatenate([targets(one.ratios) - _on(old, one) for one in seen])
+    settings = BoostSettings(n_trees=epochs, leaves=15, fewest=20, seed=seed)
+    fitted = fit(x, left_over, n_sketch=old.n_sketch, settings=settings)
+    base = [_on(old, one) for one in unseen]
+    before = best = _pairs_in_order(base, unseen)
+    n_kept = 0
+    stages = [fitted.staged(features_of(one.pattern, one.programs), every=1) for one in unseen]
+    for stage in zip(*stages, strict=True):
+        now = _pairs_in_order([costs + more for costs, (_, more) in zip(base, stage, strict=True)], unseen)
+        if now > best:
+            best, n_kept = now, stage[0][0]
+    if n_kept:
+        old = old.joined(_first(fitted.trees, n_kept))
+    return {**tensors, **old.tensors()}, before, best
+
+
+def _first(trees: Trees, n: int) -> Trees:
+    end = int(trees.roots[n]) if n < trees.roots.size else len(trees.nodes)
+    return Trees(trees.nodes[:end], trees.roots[:n], trees.base, trees.n_sketch)
+
+
+def _on(trees: Trees, one: Example) -> NDArray[np.float64]:
+    return trees.on(one.pattern).predict(one.programs).astype(np.float64)
+
+
+def _pairs_in_order(costs: Sequence[NDArray[np.floating[Any]]], examples: Sequence[Example]) -> float:
+    return pooled_pairs((mine, one.ratios, one.censored) for mine, one in zip(costs, examples, strict=True))
+
+
+def _regressor() -> Any:  # Any: the optional class
+    try:
+        from sklearn.ensemble import HistGradientBoostingRegressor
+    except ModuleNotFoundError:
+        raise MissingExtraError.needed("scikit-learn", extra="train", purpose="fitting boosted trees") from None
+    return HistGradientBoostingRegressor

@@ -1,0 +1,137 @@
+"""Embeddings of programs and patterns by trained weights, in NumPy: `tuner.networks` says what they are.
+
+The convolutions of WACONet come in as a function (the runtime's); all that is left are small dense layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.features.panels import panel_spans
+from autosparse.tuner.features.pattern_vector import matrix_vector, tensor_vector
+from autosparse.tuner.learned.tensors import tensor_cells
+from autosparse.tuner.learned.weights import LearnedWeights, Weights, linear, rectified
+from autosparse.tuner.space.template import Categorical, Code, Parameter, Permutation
+from numpy.typing import NDArray
+
+from autosparse.pattern import Pattern, TensorPattern
+
+Floats = NDArray[np.float32]
+Convolve = Callable[[Sequence[NDArray[np.int32]], Weights], Floats]
+"""Pooled results of all layers, (448,), for cells that are distinct and in lexicographic order."""
+
+
+# -- programs -------------------------------------------------------------------------------------------------------
+
+
+def code_rows(codes: Sequence[Code], parameters: Sequence[Parameter]) -> NDArray[np.int16]:
+    """Codes as rows of integers: one per categorical parameter, one per place of a permutation."""
+    rows = [[n for one in code for n in (one if isinstance(one, tuple) else (one,))] for code in codes]
+    return np.array(rows, np.int16).reshape(len(rows), sum(map(_width, parameters)))
+
+
+def code_of(row: NDArray[np.int16], parameters: Sequence[Parameter]) -> Code:
+    """Inverse of `code_rows`, for one row."""
+    parts: list[int | tuple[int, ...]] = []
+    at = 0
+    for parameter in parameters:
+        values = row[at : at + _width(parameter)].tolist()
+        parts.append(values[0] if isinstance(parameter, Categorical) else tuple(values))
+        at += _width(parameter)
+    return tuple(parts)
+
+
+def _width(parameter: Parameter) -> int:
+    return 1 if isinstance(parameter, Categorical) else len(parameter.items)
+
+
+def embed_programs(rows: NDArray[np.int16], weights: LearnedWeights) -> Floats:
+    """Embeddings of programs, (n, 128), from `code_rows`."""
+    parts, at = [], 0
+    for parameter in weights.space.parameters:
+        columns = rows[:, at : at + _width(parameter)].astype(np.int64)
+        at += _width(parameter)
+        if isinstance(parameter, Permutation):
+            parts.append(_permutations(columns, parameter, weights.tensors))
+        else:
+            parts.append(weights.tensors[f"{parameter.name}.weight"][columns[:, 0]])
+    hidden = rectified(linear(weights.tensors, "schedule_embedding.0", np.concatenate(parts, axis=1)))
+    return linear(weights.tensors, "schedule_embedding.2", hidden)
+
+
+def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: Weights) -> Floats:
+    """Permutation matrices (row p has its 1 at the item of place p; -1: none) through their layers."""
+    n_items = len(parameter.items)
+    matrices = (columns[:, :, None] == np.arange(n_items)).reshape(len(columns), n_items * n_items).astype(np.float32)
+    if f"{parameter.name}.weight" in tensors:  # a single layer, as in the weights that the authors published
+        return linear(tensors, parameter.name, matrices)
+    hidden = rectified(linear(tensors, f"{parameter.name}.0", matrices))
+    return rectified(linear(tensors, f"{parameter.name}.2", hidden))
+
+
+# -- patterns -------------------------------------------------------------------------------------------------------
+
+
+def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Rows and columns of the entries that `panels` picks: distinct and in order, O(limit + rows / panels)."""
+    spans = panel_spans(pattern.indptr, limit)
+    places = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
+    columns = pattern.indices[places].astype(np.int64)
+    rows = np.searchsorted(pattern.indptr, places, side="right") - 1
+    keys = rows * (pattern.n_cols + 1) + columns
+    if np.any(keys[1:] <= keys[:-1]):  # unsorted or repeated columns
+        keys = np.unique(keys)
+        rows, columns = np.divmod(keys, pattern.n_cols + 1)
+    return rows.astype(np.int32), columns.astype(np.int32)
+
+
+def shape_facts(numbers: Sequence[int]) -> Floats:
+    """log2(1 + x) / 8 - 2 of the extents and the number of nonzeros."""
+    return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], np.float32)
+
+
+Structure = Pattern | TensorPattern
+
+
+def _waconet(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+    limit = weights.limit
+    cells = tensor_cells(pattern, limit) if isinstance(pattern, TensorPattern) else looked_at_cells(pattern, limit)
+    return convolve(cells, weights.tensors)
+
+
+def _statistics(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+    if isinstance(pattern, TensorPattern):
+        vector = tensor_vector(pattern.shape, list(pattern.coords))
+    else:
+        vector = matrix_vector(pattern)
+    hidden = rectified(linear(weights.tensors, "statistics.0", vector))
+    return rectified(linear(weights.tensors, "statistics.2", hidden))
+
+
+def _nothing(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+    return np.zeros(0, np.float32)
+
+
+DESCRIBERS: Final[Mapping[str, Callable[[Structure, LearnedWeights, Convolve], Floats]]] = {
+    "waconet": _waconet,
+    "statistics": _statistics,
+    "human": _nothing,
+}
+"""Extractors that work without torch: what they see of a pattern."""
+
+
+def embed_pattern(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+    """The embedding of a matrix, or of a tensor whose first mode is that of the rows, (128,).
+
+    KeyError for an extractor that needs torch; ValueError for another order than the model's.
+    """
+    if len(pattern.shape) != weights.dimension:
+        raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {weights.dimension}")
+    seen = DESCRIBERS[weights.extractor](pattern, weights, convolve)
+    facts = shape_facts((*pattern.shape, pattern.nnz))
+    hidden = rectified(linear(weights.tensors, "feature.0", facts))
+    both = np.concatenate([seen, linear(weights.tensors, "feature.2", hidden)])
+    return linear(weights.tensors, "matrix_embedding.2", rectified(linear(weights.tensors, "matrix_embedding.0", both)))

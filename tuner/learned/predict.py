@@ -1,0 +1,209 @@
+"""The learned tier: features of a pattern, best-first search among programs, predicted ratios to the default kernel.
+
+A network ranks; its costs are no seconds and their zero differs from pattern to pattern (WACO §4.1.3). A *scale* fitted
+on measurements makes ratios of them: relative to an *anchor*, a schedule close to the default kernel whose ratio is
+known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees are log ratios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
+from autosparse.tuner.features.statistics import seems_symmetric
+from autosparse.tuner.graph import ProgramGraph, best_first
+from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
+from autosparse.tuner.learned.names import GRAPH_SUFFIX, MODEL_SUFFIX
+from autosparse.tuner.learned.scorers import Programs, Scorer, costs_of, programs_of
+from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.space.families import MAX_NARROW
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError, ScheduleError
+from autosparse.forking import computed_once
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+Floats = NDArray[np.float32]
+
+N_PROPOSED: Final = 10
+"""WACO measures the ten best predicted (§5.1)."""
+PER_FORMAT: Final = 4
+"""Of those, at most so many of one format: errors of a model are shared by schedules that are nearly the same."""
+DEAR_ORDER: Final = "rcm"
+"""At most half of those have rows in this order: it takes as long as many products, and is not taken unmeasured."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scale:
+    """From costs to ratios to the default kernel; without an anchor costs are logarithms of ratios by themselves."""
+
+    slope: float = 1.0
+    anchor: SuperSchedule | None = None
+    anchor_log_ratio: float = 0.0
+
+    def to_data(self) -> dict[str, Any]:
+        """JSON-ready; `from_data` inverts it."""
+        anchor = self.anchor.to_json() if self.anchor is not None else None
+        return {"slope": self.slope, "anchor": anchor, "anchor_log_ratio": self.anchor_log_ratio}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> Scale:
+        """Read `to_data`; RecordError when it is something else."""
+        try:
+            slope, log_ratio = float(data["slope"]), float(data["anchor_log_ratio"])
+            anchor = SuperSchedule.from_json(data["anchor"]) if data["anchor"] is not None else None
+        except (KeyError, TypeError, ValueError) as error:
+            raise RecordError.broken("cost model", reason=f"its scale cannot be read: {error!r}") from error
+        if not (np.isfinite(slope) and slope > 0 and np.isfinite(log_ratio)):
+            raise RecordError.broken("cost model", reason=f"a scale of slope {slope} and anchor {log_ratio}")
+        return cls(slope=slope, anchor=anchor, anchor_log_ratio=log_ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedModel:
+    """One operation's cost model with its graph of programs, ready to be asked."""
+
+    weights: LearnedWeights
+    graph: ProgramGraph
+    scale: Scale
+    scorer: Scorer = field(repr=False)
+    _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def read(cls, folder: Path, op: str, *, make_scorer: Callable[[LearnedWeights], Scorer]) -> LearnedModel:
+        """The model of `op` in `folder`; FileNotFoundError, or RecordError when files are broken or do not fit."""
+        weights = LearnedWeights.read(folder / f"{op}{MODEL_SUFFIX}")
+        graph = ProgramGraph.load(folder / f"{op}{GRAPH_SUFFIX}")
+        if graph.model != weights.name:
+            raise RecordError.broken(
+                f"{op}{GRAPH_SUFFIX}", reason=f"belongs to model {graph.model}, not {weights.name}"
+            )
+        return cls(weights, graph, Scale.from_data(weights.about.get("scale", {})), make_scorer(weights))
+
+    def features(self, pattern: Structure) -> Floats:
+        """What the model keeps of `pattern`, (scorer.n_features,): the part that costs time.
+
+        The same for the same structure. A tensor's first mode is that of the rows (`rows_first`).
+        """
+        return self.scorer.features(pattern)
+
+    @computed_once
+    def programs(self) -> Programs:
+        """What the scorer reads of each node."""
+        return programs_of(self.scorer, self.graph)
+
+    @computed_once
+    def _anchor(self) -> Programs | None:
+        """The schedule whose ratio is known; None where costs need none."""
+        return self.scorer.programs(self._rows([self.scale.anchor])) if self.scale.anchor is not None else None
+
+    def _anchor_cost(self, costs: Callable[[Programs, NDArray[np.int32] | None], Floats]) -> float:
+        """The anchor's cost by the function that `scorer.on` gave for a pattern."""
+        return float(costs(self._anchor, None)[0]) if self._anchor is not None else 0.0
+
+    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
+        space = self.weights.space
+        return code_rows([space.encode(one) for one in schedules], space.parameters)
+
+    def ratios(self, features: Floats, schedules: Sequence[SuperSchedule]) -> list[float]:
+        """Predicted ratios of any schedules of the space; ScheduleError for others."""
+        costs = costs_of(self.scorer, features, self._rows(schedules))
+        return [self.ratio_of_cost(features, float(cost)) for cost in costs]
+
+    def ratio_of_cost(self, features: Floats, cost: float) -> float:
+        """Predicted time over the default kernel's, of a schedule with this predicted cost."""
+        return self._ratio(cost, self._anchor_cost(self.scorer.on(features)))
+
+    def _ratio(self, cost: float, anchor: float) -> float:
+        log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
+        return float(np.exp(np.clip(log_ratio, -5.0, 5.0)))
+
+    def propose(
+        self,
+        problem: Problem,
+        features: Floats,
+        supports: Callable[[str, SuperSchedule], str | None],
+        n: int = N_PROPOSED,
+        *,
+        per_format: int = PER_FORMAT,
+    ) -> list[Proposal]:
+        """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first.
+
+        At most `per_format` of one format, and half of them with rows in DEAR_ORDER.
+        """
+        costs = self.scorer.on(features)
+        anchor, behind = self._anchor_cost(costs), self._behind(problem)
+
+        def score(ids: NDArray[np.int32]) -> Floats:
+            return costs(self.programs, ids)
+
+        found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=16 * n, beam=16 * n)
+        chosen: list[Proposal] = []
+        of_format: dict[object, int] = {}
+        n_dear = 0
+        for node, cost in zip(found.ids.tolist(), found.costs.tolist(), strict=True):
+            if len(chosen) == n:
+                break
+            schedule = self.schedule(node)
+            if schedule is None or not suits(problem, schedule) or supports(problem.operation, schedule) is not None:
+                continue
+            is_dear = schedule.format.rows == DEAR_ORDER
+            if of_format.get(schedule.format, 0) < per_format and n_dear + is_dear <= max(1, n // 2):
+                of_format[schedule.format] = of_format.get(schedule.format, 0) + 1
+                n_dear += is_dear
+                chosen.append(Proposal(schedule, behind * self._ratio(cost, anchor)))
+        return chosen
+
+    def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
+        """Predictions of those schedules that the model has a code for."""
+        space = self.weights.space
+        known = [one for one in schedules if space.contains(one)]
+        ratios = self.ratios(features, known) if known else []
+        return [Proposal(one, self._behind(problem) * ratio) for one, ratio in zip(known, ratios, strict=True)]
+
+    def _behind(self, problem: Problem) -> float:
+        """How far generated kernels are behind the default one for what it alone does.
+
+        Costs that were learned over the default kernel's know that, those with an anchor do not.
+        """
+        is_wide = problem.operation == "matmul" and problem.n_dense_cols > 1
+        return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
+
+    def schedule(self, node: int) -> SuperSchedule | None:
+        """The schedule of a node, always the same object; None when its code means nothing to this version."""
+        if node not in self._decoded:
+            space = self.weights.space
+            try:
+                self._decoded[node] = space.decode(code_of(self.graph.codes[node], space.parameters))
+            except ScheduleError:
+                self._decoded[node] = None
+        return self._decoded[node]
+
+
+def suits(problem: Problem, one: SuperSchedule) -> bool:
+    """Whether `one` fits the problem.
+
+    Splits are no larger than extents, indices wide enough, tiles no wider than the result; symmetric storage is for
+    what seems symmetric, the runtime's own loops are for a dense operand that is far.
+    """
+    shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
+    by_rows = (shape[problem.mode], *shape[: problem.mode], *shape[problem.mode + 1 :])
+    extents = dict(zip("ikl", by_rows, strict=False))
+    if any(size > max(1, extents.get(index, size)) for index, size in one.format.splits):
+        return False
+    if max(by_rows) > MAX_NARROW and one.format.index_bits == 16 and one.format.too_long(extents, MAX_NARROW):
+        return False
+    if one.format.symmetric and not seems_symmetric(problem.matrix):
+        return False
+    tile = one.dense_split("j")
+    if problem.n_dense_cols == 1:
+        return tile == 0 and not one.is_precompiled
+    if one.is_precompiled:  # of a B or Y within a core's own cache the default kernel makes as much
+        dense_bytes = problem.matrix.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+        return problem.pattern.index_dtype == "int32" and dense_bytes > problem.target.l2_bytes
+    return 0 < tile < 2 * problem.n_dense_cols

@@ -1,0 +1,76 @@
+"""Weights in the safetensors format, by NumPy alone: 8 bytes of header length, a JSON header, the tensors' bytes.
+
+Only what our weights need: little-endian float32, float16, int64, int32, int16 and uint8 arrays, and texts as metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError
+
+DTYPES: Final[Mapping[str, str]] = {"F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "U8": "u1"}
+MAX_HEADER: Final = 100_000_000
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Write beside and rename: a reader never sees half a file."""
+    names = {np.dtype(text): name for name, text in DTYPES.items()}
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name, value in tensors.items():
+        start, end = end, end + value.nbytes
+        header[name] = {"dtype": names[value.dtype], "shape": list(value.shape), "data_offsets": [start, end]}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little"))
+        file.write(text)
+        for value in tensors.values():
+            file.write(np.ascontiguousarray(value).tobytes())
+    beside.replace(path)
+
+
+def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
+    """(tensors, metadata) of a file; RecordError when it is none of ours or was cut short."""
+    content = path.read_bytes()
+    try:
+        n_header = int.from_bytes(content[:8], "little")
+        if len(content) < 8 or n_header > MAX_HEADER:
+            raise ValueError(f"{len(content)} bytes with a header of {n_header}")
+        header = json.loads(content[8 : 8 + n_header])
+        metadata = {str(name): str(text) for name, text in header.pop("__metadata__", {}).items()}
+        return {name: _tensor(content, 8 + n_header, row) for name, row in header.items()}, metadata
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise RecordError.broken(path.name, reason=f"no safetensors file: {error}") from error
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The metadata alone; RecordError as of `read_safetensors`."""
+    try:
+        with path.open("rb") as file:
+            n_header = int.from_bytes(file.read(8), "little")
+            if n_header > MAX_HEADER:
+                raise ValueError(f"a header of {n_header} bytes")
+            header = json.loads(file.read(n_header))
+        return {str(name): str(text) for name, text in header.get("__metadata__", {}).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise RecordError.broken(path.name, reason=f"no safetensors file: {error}") from error
+
+
+def _tensor(content: bytes, base: int, row: Mapping[str, Any]) -> NDArray[Any]:
+    start, end = row["data_offsets"]
+    shape, dtype = row["shape"], np.dtype(DTYPES[row["dtype"]])
+    if start < 0 or base + end > len(content) or end - start != int(np.prod(shape, dtype=np.int64)) * dtype.itemsize:
+        raise ValueError(f"a tensor of shape {shape} at {start} .. {end} of {len(content) - base} bytes")
+    tensor: NDArray[Any] = np.frombuffer(content[base + start : base + end], dtype).reshape(shape)
+    return tensor

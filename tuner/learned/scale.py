@@ -1,0 +1,82 @@
+"""Fit the scale of a learned model on measurements: what a difference of costs means in time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.collect.files import MEASURED, REFUSED, Measurements
+from autosparse.tuner.learned.predict import Scale
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError
+from autosparse.schedule import SuperSchedule
+
+Floats = NDArray[np.float64]
+Costs = Callable[[Measurements, list[SuperSchedule]], NDArray[np.floating]]
+"""Costs that a model gives to schedules on the pattern of some measurements; nan: of another space."""
+
+FEWEST_PATTERNS: Final = 3
+DEFAULT_LIKE: Final = ("i1:U,k1:C", "i1:U,k1:C,l1:C", "i1:U,k1:C,l1:C | bits=16")
+"""Formats that the default kernel of an operation walks: CSR, and CSF of a tensor, of either index width."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Case:
+    """A pattern: costs and log ratios of what was measured to the end, costs of its schedules of a default format."""
+
+    costs: Floats
+    logs: Floats
+    anchors: Mapping[SuperSchedule, float]
+
+
+def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
+    """The scale that explains `found` best, for costs that only rank.
+
+    slope: least squares of log ratio on cost with an intercept per pattern, positive. anchor: the schedule of a
+    format of DEFAULT_LIKE that ran on most patterns, to the end or not; its log ratio: the mean over patterns of what
+    the line says at its cost.
+    RecordError when there are fewer than FEWEST_PATTERNS patterns, or costs and times do not rise together.
+    """
+    cases = [case for one in found if (case := _case(one, costs)) is not None]
+    if len(cases) < FEWEST_PATTERNS:
+        raise RecordError.broken("measurements", reason=f"a scale needs {FEWEST_PATTERNS} patterns, got {len(cases)}")
+    x = np.concatenate([case.costs - case.costs.mean() for case in cases])
+    y = np.concatenate([case.logs - case.logs.mean() for case in cases])
+    slope = float(x @ y / max(1e-12, float(x @ x)))
+    if slope <= 0:
+        raise RecordError.broken("cost model", reason="its costs fall where times rise: it has learned nothing")
+    counts = Counter(one for case in cases for one in case.anchors)
+    if not counts:
+        raise RecordError.broken("measurements", reason=f"none of a schedule of format {' or '.join(DEFAULT_LIKE)}")
+    anchor = max(counts, key=lambda one: (counts[one], one.to_json()))
+    at_anchor = [
+        float(case.logs.mean() + slope * (case.anchors[anchor] - case.costs.mean()))
+        for case in cases
+        if anchor in case.anchors
+    ]
+    return Scale(slope=slope, anchor=anchor, anchor_log_ratio=float(np.mean(at_anchor)))
+
+
+def _case(one: Measurements, costs: Costs) -> _Case | None:
+    kept = np.flatnonzero((one["status"] != REFUSED) & (one["ratio"] > 0))
+    schedules = [SuperSchedule.from_json(one.schedules[at]) for at in kept.tolist()]
+    if not schedules:
+        return None
+    try:
+        found = np.asarray(costs(one, schedules), np.float64)
+    except FileNotFoundError:  # a real pattern that is not here
+        return None
+    is_known = np.isfinite(found)
+    measured = np.flatnonzero(is_known & (one["status"][kept] == MEASURED))
+    if measured.size < 2:
+        return None
+    anchors = {
+        schedule: float(cost)
+        for schedule, cost, known in zip(schedules, found, is_known, strict=True)
+        if known and str(schedule.format) in DEFAULT_LIKE
+    }
+    return _Case(found[measured], np.log(one["ratio"][kept[measured]].astype(np.float64)), anchors)

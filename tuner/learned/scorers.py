@@ -1,0 +1,209 @@
+"""Cost models as search sees them: what they keep of a pattern and of programs, and costs from both.
+
+`NetworkScorer` is WACO's (a pattern's embedding, programs' embeddings, the last layers), `TreesScorer` boosted trees
+over statistics. Both need NumPy and functions of the runtime, which come in from above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+import numpy as np
+from autosparse.tuner.features.counts import NUMPY, Counter
+from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
+from autosparse.tuner.graph import ProgramGraph
+from autosparse.tuner.learned.embeddings import Convolve, Structure, embed_pattern, embed_programs
+from autosparse.tuner.learned.trees import Trees
+from autosparse.tuner.learned.weights import LearnedWeights, Weights
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError
+from autosparse.target import Target
+
+Floats = NDArray[np.float32]
+Codes = NDArray[np.int16]
+Ids = NDArray[np.int32]
+Programs = NDArray[np.float32] | NDArray[np.int16]
+
+BOOSTED: Final = "boosted"
+"""Name of trees among the extractors."""
+REFERENCES: Final = "references"
+"""Tensor of sketches, (m, width): programs that cost alike on these patterns are neighbours."""
+
+
+class Scorer(Protocol):
+    """A cost model of one operation; lower costs are faster, they are no seconds."""
+
+    @property
+    def n_features(self) -> int:
+        """Length of `features`."""
+
+    @property
+    def reads_embeddings(self) -> bool:
+        """Whether `programs` is quicker with embeddings: then a graph keeps them."""
+
+    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
+        """What the model keeps of a pattern (n_features,): the part that costs time, the same for one structure.
+
+        `target`: the machine that products run on; None: this one.
+        """
+
+    def embeddings(self, rows: Codes) -> Floats:
+        """Programs as points, (n, width), near each other where the model finds them alike."""
+
+    def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Programs:
+        """What `on` reads of programs, computed once; from their embeddings where those are known."""
+
+    def on(self, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
+        """Costs on one pattern of all programs, or of those with some numbers."""
+
+
+class Predictor(Protocol):
+    """The last layers of a network (`autosparse._native.inference.waconet.PredictorWeights`)."""
+
+    def share_of_programs(self, embeddings: Floats) -> Floats:
+        """What can be computed of each program alone."""
+
+    def predict(self, pattern: Floats, programs: Floats, ids: Ids | None = None, *, threads: int = 1) -> Floats:
+        """Costs of programs on a pattern."""
+
+
+Walk = Callable[[Trees, Codes, Ids | None], Floats]
+"""Sums of trees for codes (`autosparse._native.inference.trees.predicted`)."""
+Decide = Callable[[Trees, Floats], Trees]
+"""`Trees.on` (`autosparse._native.inference.trees.decided`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkScorer:
+    """WACO's cost model and its relatives."""
+
+    weights: LearnedWeights
+    convolve: Convolve = field(repr=False)
+    predictor: Predictor = field(repr=False)
+    n_features: int = 128
+    reads_embeddings: bool = True
+
+    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
+        """The pattern's embedding, whatever the machine."""
+        return embed_pattern(pattern, self.weights, self.convolve)
+
+    def embeddings(self, rows: Codes) -> Floats:
+        """Of programs."""
+        return embed_programs(rows, self.weights)
+
+    def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Floats:
+        """Their share in the predictor's first layer."""
+        if embeddings is None:
+            embeddings = self.embeddings(rows)
+        return self.predictor.share_of_programs(np.asarray(embeddings, np.float32))
+
+    def on(self, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
+        """The predictor with this pattern."""
+
+        def costs(programs: Programs, ids: Ids | None = None) -> Floats:
+            return self.predictor.predict(features, np.asarray(programs, np.float32), ids)
+
+        return costs
+
+
+@dataclass(frozen=True, eq=False)
+class TreesScorer:
+    """Boosted trees: costs are logarithms of ratios to the default kernel."""
+
+    trees: Trees
+    references: Floats = field(repr=False)
+    dimension: int
+    walk: Walk = field(repr=False)
+    counter: Counter = field(default=NUMPY, repr=False)
+    decide: Decide = field(default=Trees.on, repr=False)
+    is_wide: bool = True
+    reads_embeddings: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        tensors: Weights,
+        dimension: int,
+        walk: Walk,
+        counter: Counter = NUMPY,
+        decide: Decide = Trees.on,
+        *,
+        is_wide: bool = True,
+    ) -> TreesScorer:
+        """From a model's tensors; ValueError or KeyError when they hold no trees over sketches."""
+        width = SKETCH_WIDTHS[dimension]
+        references = np.asarray(tensors[REFERENCES], np.float32)
+        if references.ndim != 2 or references.shape[1] != width:
+            raise ValueError(f"reference patterns of shape {references.shape}, sketches have {width} numbers")
+        return cls(Trees.of(tensors, width), references, dimension, walk, counter, decide, is_wide)
+
+    @property
+    def n_features(self) -> int:
+        """Numbers in a sketch."""
+        return SKETCH_WIDTHS[self.dimension]
+
+    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
+        """The pattern's sketch."""
+        if len(pattern.shape) != self.dimension:
+            raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
+        return sketch(pattern, self.counter, target, is_wide=self.is_wide)
+
+    def embeddings(self, rows: Codes) -> Floats:
+        """Costs on the reference patterns."""
+        columns = [self.on(one)(rows, None) for one in self.references]
+        return np.stack(columns, axis=1) if columns else np.zeros((len(rows), 1), np.float32)
+
+    def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Codes:
+        """Their codes."""
+        return np.ascontiguousarray(rows, np.int16)
+
+    def on(self, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
+        """What is left of the trees for this pattern."""
+        trees = self.decide(self.trees, np.asarray(features, np.float32))
+
+        def costs(programs: Programs, ids: Ids | None = None) -> Floats:
+            return self.walk(trees, np.asarray(programs, np.int16), ids)
+
+        return costs
+
+
+@dataclass(frozen=True, slots=True)
+class ScorerFactory:
+    """Makes the scorer of a model from functions of the runtime."""
+
+    convolve: Convolve
+    make_predictor: Callable[[Weights], Predictor]
+    walk: Walk
+    counter: Counter = NUMPY
+    decide: Decide = Trees.on
+
+    def __call__(self, weights: LearnedWeights) -> Scorer:
+        """The scorer of `weights`; RecordError when they cannot be used."""
+        try:
+            if weights.extractor == BOOSTED:
+                functions = self.walk, self.counter, self.decide
+                return TreesScorer.of(weights.tensors, weights.dimension, *functions, is_wide=weights.op != "spmv")
+            return NetworkScorer(weights, self.convolve, self.make_predictor(weights.tensors))
+        except (ValueError, KeyError, TypeError) as error:
+            raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error
+
+
+def programs_of(scorer: Scorer, graph: ProgramGraph) -> Programs:
+    """What `scorer` reads of the programs of a graph."""
+    return scorer.programs(graph.codes, graph.embeddings)
+
+
+def costs_of(scorer: Scorer, features: Floats, rows: Codes) -> Floats:
+    """Costs of programs that may be in no graph."""
+    return scorer.on(features)(scorer.programs(rows), None)
+
+
+def pick_references(sketches: Sequence[Floats], most: int) -> Floats:
+    """At most `most` of the sketches, evenly spread in the given order."""
+    if not len(sketches):
+        raise ValueError("no sketch to refer to: 0 given, at least 1 needed")
+    picked = np.unique(np.linspace(0, len(sketches) - 1, min(most, len(sketches))).astype(np.int64))
+    return np.stack([sketches[at] for at in picked.tolist()]).astype(np.float32)

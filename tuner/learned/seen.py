@@ -1,0 +1,85 @@
+"""Which problems a cost model has seen: of others its word is not taken unmeasured (ADR 33)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final
+
+from autosparse.problem import Problem, columns_bucket
+
+COLLECTED: Final = "float32"
+"""Of measurements whose model does not say: what `collect` measures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """Dtypes, instruction sets, numbers of dense columns and of threads that a model was shown."""
+
+    dtypes: frozenset[str] = frozenset()
+    isas: frozenset[str] = frozenset()
+    columns: frozenset[int] = frozenset()
+    threads: frozenset[int] = frozenset()
+
+    def doubt(self, problem: Problem) -> str | None:
+        """What of `problem` the model has not seen; None: nothing.
+
+        A width is known where plans of it are shared with one that was seen.
+        """
+        widths = {columns_bucket(n) for n in self.columns}
+        is_new = {
+            problem.dtype: problem.dtype not in self.dtypes,
+            problem.target.isa: problem.target.isa not in self.isas,
+            f"{problem.n_dense_cols} columns": columns_bucket(problem.n_dense_cols) not in widths,
+            f"{problem.threads} threads": problem.threads not in self.threads,
+        }
+        new = [what for what, is_so in is_new.items() if is_so]
+        return f"the model was not trained on {', '.join(new)}" if new else None
+
+    def __or__(self, other: Seen) -> Seen:
+        """What either has seen."""
+        return Seen(**{one.name: getattr(self, one.name) | getattr(other, one.name) for one in fields(self)})
+
+    def to_data(self) -> dict[str, list[Any]]:
+        """JSON-ready; `of_model` reads it."""
+        return {one.name: sorted(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def of_measurements(cls, facts: Iterable[Mapping[str, Any]]) -> Seen:
+        """What a model is shown that is trained on measurements with these facts, as far as they say."""
+        rows = [
+            (one["dtype"], one["machine"]["isa"], int(one["n_dense_cols"]), int(one["threads"]))
+            for one in facts
+            if {"dtype", "machine", "n_dense_cols", "threads"} <= one.keys() and "isa" in one["machine"]
+        ]
+        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
+        dtypes, isas, widths, threads = map(frozenset, columns)
+        return cls(dtypes=dtypes, isas=isas, columns=widths, threads=threads)
+
+    @classmethod
+    def of_model(cls, op: str, about: Mapping[str, Any]) -> Seen:
+        """What the metadata of a model of `op` (spmv, spmm32, ...) say, else what its name and machines do.
+
+        Nothing where they say nothing that can be read.
+        """
+        try:
+            if (said := about.get("seen")) is not None:
+                return cls(**{one.name: frozenset(said[one.name]) for one in fields(cls)})
+            digits = re.search(r"\d+$", op)
+            machines = about.get("machines", ())
+            return cls(
+                dtypes=frozenset({COLLECTED}),
+                isas=frozenset(str(one["isa"]) for one in machines),
+                columns=frozenset({int(digits.group()) if digits else 1}),
+                threads=frozenset(int(one["n_cores"]) for one in machines),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls()
+
+
+STATISTICS: Final = Seen(
+    dtypes=frozenset({"float32"}), isas=frozenset({"avx512"}), columns=frozenset({1, 16, 32, 256}),
+    threads=frozenset({2}),
+)  # fmt: skip
+"""What the margins of the statistics model were found on (`belief`, ADR 25)."""

@@ -1,0 +1,57 @@
+"""What learned models read of a tensor as the user has it: entries in any order, repeated, any mode as rows.
+
+The same as training reads of `Coordinates`, which are sorted and distinct; without sorting what is not looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from autosparse.tuner.features.panels import panel_spans
+from numpy.typing import NDArray
+
+from autosparse.pattern import TensorPattern
+
+Cells = tuple[NDArray[np.int32], ...]
+
+
+def rows_first(pattern: TensorPattern, mode: int) -> TensorPattern:
+    """`pattern` with `mode` before the other modes; itself for mode 0."""
+    if mode == 0:
+        return pattern
+    order = [mode, *(n for n in range(pattern.ndim) if n != mode)]
+    return TensorPattern(tuple(pattern.shape[n] for n in order), pattern.coords[order])
+
+
+def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
+    """The entries that `panels.looked_at` picks, distinct and in lexicographic order: one array per mode.
+
+    O(nnz) to find the rows that panels have, a sort of their entries alone.
+    """
+    rows, n_rows = pattern.coords[0], pattern.shape[0]
+    per_row = np.bincount(rows, minlength=n_rows)
+    indptr = np.concatenate([[0], np.cumsum(per_row)])
+    spans = panel_spans(indptr, limit)
+    # Rows of the panels; of one that is cut, the rows down to the cut.
+    first = np.searchsorted(indptr, spans[:, 0], side="right") - 1
+    last = np.searchsorted(indptr, spans[:, 1], side="left")
+    is_seen = np.zeros(n_rows + 1, np.int64)
+    np.add.at(is_seen, first, 1)
+    np.add.at(is_seen, last, -1)
+    kept = np.flatnonzero(np.cumsum(is_seen)[:n_rows][rows] > 0)
+    cells = pattern.coords[:, kept]
+    cells = cells[:, np.lexsort(cells[::-1])]
+    places = _places(np.bincount(cells[0], minlength=n_rows), indptr, spans)
+    cells = cells[:, places]
+    if cells.shape[1] > 1:
+        cells = cells[:, np.concatenate([[True], np.any(cells[:, 1:] != cells[:, :-1], axis=0)])]
+    return tuple(np.ascontiguousarray(column, np.int32) for column in cells)
+
+
+def _places(kept_per_row: NDArray[np.int64], indptr: NDArray[np.int64], spans: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where the entries of `spans`, numbered as in the whole tensor, lie among those of the rows that were kept."""
+    kept_before = np.concatenate([[0], np.cumsum(kept_per_row)])
+    first = np.minimum(np.searchsorted(indptr, spans[:, 0], side="right") - 1, kept_per_row.size)
+    shift = kept_before[first] - indptr[first]
+    return np.concatenate(
+        [np.arange(start, stop) + by for (start, stop), by in zip(spans.tolist(), shift.tolist(), strict=True)]
+    )

@@ -1,0 +1,126 @@
+"""Sums of regression trees (Friedman, Ann. Statist. 29, 2001) over a pattern's sketch and a program's code, in NumPy.
+
+A pattern is fixed while thousands of programs are scored on it: `Trees.on` decides all splits on the sketch at once,
+and what is left are small trees over codes, which the runtime walks (`autosparse._native.inference.trees`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Codes = NDArray[np.int16]
+
+NODE: Final = np.dtype([("at", "<f4"), ("left", "<i4"), ("right", "<i4"), ("feature", "<i4")])
+"""A split sends ``x[feature] <= at`` to the left; a leaf has the feature -1 and adds `at`."""
+NAMES: Final = ("trees.at", "trees.left", "trees.right", "trees.feature", "trees.roots", "trees.base")
+
+
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """``base`` plus one leaf of each tree. Features: `n_sketch` numbers of the pattern, then the columns of codes."""
+
+    nodes: NDArray[Any] = field(repr=False)  # of NODE, all trees behind each other
+    roots: NDArray[np.int32] = field(repr=False)
+    base: float
+    n_sketch: int
+
+    def __post_init__(self) -> None:
+        reason = self._reason_broken()
+        if reason:
+            raise ValueError(f"no regression trees: {reason}")
+
+    def _reason_broken(self) -> str | None:
+        n = len(self.nodes)
+        for name in ("left", "right"):
+            children = self.nodes[name]
+            is_split = self.nodes["feature"] >= 0
+            if np.any(is_split & ((children <= np.arange(n)) | (children >= n))):
+                return f"a {name} child outside the {n} nodes behind its parent"  # a child comes later: walks end
+        if self.roots.size and (self.roots.min() < 0 or self.roots.max() >= n):
+            return f"roots {self.roots.min()} .. {self.roots.max()} of {n} nodes"
+        return None
+
+    @classmethod
+    def of(cls, tensors: Mapping[str, NDArray[Any]], n_sketch: int) -> Trees:
+        """From `tensors`; ValueError or KeyError when they are none."""
+        at, left, right, feature, roots, base = (tensors[name] for name in NAMES)
+        if not at.shape == left.shape == right.shape == feature.shape or base.shape != (1,):
+            raise ValueError(f"no regression trees: arrays of {at.shape}, {left.shape}, {right.shape}, {feature.shape}")
+        nodes = np.empty(at.shape, NODE)
+        for name, values in (("at", at), ("left", left), ("right", right), ("feature", feature)):
+            nodes[name] = values
+        return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
+
+    def tensors(self) -> dict[str, NDArray[Any]]:
+        """Arrays for a file of weights; `of` inverts it."""
+        nodes = self.nodes
+        parts = (nodes["at"], nodes["left"], nodes["right"], nodes["feature"].astype(np.int16), self.roots)
+        return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], np.float32)), strict=True))
+
+    def joined(self, other: Trees) -> Trees:
+        """The sum of both."""
+        shifted = other.nodes.copy()
+        is_split = shifted["feature"] >= 0
+        for name in ("left", "right"):
+            shifted[name][is_split] += len(self.nodes)
+        roots = np.concatenate([self.roots, other.roots + len(self.nodes)]).astype(np.int32)
+        return Trees(np.concatenate([self.nodes, shifted]), roots, self.base + other.base, self.n_sketch)
+
+    def on(self, sketch: Floats) -> Trees:
+        """The same sum for one pattern, as trees over codes alone (`n_sketch` 0)."""
+        nodes = self.nodes
+        feature = nodes["feature"]
+        is_decided = (feature >= 0) & (feature < self.n_sketch)
+        at_split = feature[is_decided]
+        goes_left = sketch[at_split] <= nodes["at"][is_decided]
+        target = np.arange(len(nodes), dtype=np.int32)
+        target[is_decided] = np.where(goes_left, nodes["left"][is_decided], nodes["right"][is_decided])
+        while not np.array_equal(further := target[target], target):
+            target = further
+        # What is reached, in order: children still come after their parents.
+        kept = np.zeros(len(nodes), np.bool_)
+        kept[target] = True
+        number = np.cumsum(kept, dtype=np.int32) - 1
+        left = nodes[kept]
+        is_split = left["feature"] >= 0
+        for name in ("left", "right"):
+            left[name][is_split] = number[target[left[name][is_split]]]
+        left["feature"][is_split] -= self.n_sketch
+        return Trees(left, number[target[self.roots]], self.base, 0)
+
+    def checked(self, nodes: NDArray[Any], roots: NDArray[np.int32]) -> Trees:
+        """Trees over codes of these nodes, made of ours and thereby sound: nothing is looked at again."""
+        made = object.__new__(Trees)
+        for name, value in (("nodes", nodes), ("roots", roots), ("base", self.base), ("n_sketch", 0)):
+            object.__setattr__(made, name, value)
+        return made
+
+    def predict(self, x: NDArray[np.floating[Any]] | Codes) -> Floats:
+        """The sum for each row of features, (n, n_sketch + columns): the reference of what the runtime computes."""
+        total = np.full(len(x), self.base, np.float64)
+        places = np.arange(len(x))
+        for root in self.roots.tolist():
+            at = np.full(len(x), root)
+            while np.any((split := self.nodes["feature"][at]) >= 0):
+                goes_left = x[places, np.maximum(split, 0)] <= self.nodes["at"][at]
+                further = np.where(goes_left, self.nodes["left"][at], self.nodes["right"][at])
+                at = np.where(split >= 0, further, at)
+            total += self.nodes["at"][at]
+        return total.astype(np.float32)
+
+
+def trees_of(tables: Sequence[Sequence[tuple[int, float, int, int]]], base: float, n_sketch: int) -> Trees:
+    """From one table per tree, of rows (feature or -1, threshold or value, left, right) numbered within the tree."""
+    roots = np.cumsum([0, *(len(table) for table in tables)])[:-1].astype(np.int32)
+    rows = [
+        (at, left + root if feature >= 0 else 0, right + root if feature >= 0 else 0, feature)
+        for root, table in zip(roots.tolist(), tables, strict=True)
+        for feature, at, left, right in table
+    ]
+    return Trees(np.array(rows, NODE), roots, base, n_sketch)

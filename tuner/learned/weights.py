@@ -1,0 +1,98 @@
+"""A trained cost model's file as NumPy arrays: what the learned tier needs at run time, without torch.
+
+`tuner.training.weights` writes these files; docs/training.md describes them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.learned.safetensors import read_safetensors
+from autosparse.tuner.space.joint import ABSENT, JointSpace
+from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.template import Categorical, Parameter, Permutation, TemplateSpace
+from autosparse.tuner.space.waco import waco_space
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError
+
+FORMAT: Final = "autosparse-cost-model"
+FORMAT_VERSION: Final = "1"
+Weights = Mapping[str, NDArray[np.float32]]
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedWeights:
+    """The tensors of a cost model and what they mean."""
+
+    name: str  # 16 hex digits over the file: graphs and features refer to it
+    op: str
+    extractor: str
+    dimension: int
+    limit: int  # entries looked at
+    space: JointSpace = field(repr=False)
+    about: Mapping[str, Any] = field(repr=False)
+    tensors: Weights = field(repr=False)
+
+    @classmethod
+    def read(cls, path: Path) -> LearnedWeights:
+        """The model in a file; RecordError when it is none, or of other spaces of schedules than this version has."""
+        tensors, metadata = read_safetensors(path)
+        said = (metadata.get("format"), metadata.get("version"))
+        if said != (FORMAT, FORMAT_VERSION):
+            raise RecordError.broken(path.name, reason=f"holds {said}, not a cost model of version {FORMAT_VERSION}")
+        try:
+            parameters = [_parameter(row) for row in json.loads(metadata["parameters"])]
+            facts = (metadata["op"], metadata["extractor"], int(metadata["dimension"]), int(metadata["limit"]))
+            about = json.loads(metadata.get("about", "{}"))
+        except (KeyError, ValueError, TypeError) as error:
+            raise RecordError.broken(path.name, reason=f"its metadata say too little: {error!r}") from error
+        space = _space(path.name, algorithm_of(facts[0]), parameters)
+        name = hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+        return cls(name, *facts, space, about, tensors)
+
+
+def algorithm_of(op: str) -> str:
+    """The algorithm of an operation as `collect` names it: "spmm" of "spmm32"."""
+    return re.sub(r"\d+$", "", op)
+
+
+def _parameter(row: Mapping[str, Any]) -> Parameter:
+    if row.get("items") is not None:
+        return Permutation(row["name"], tuple(row["items"]))
+    return Categorical(row["name"], tuple(row["values"]), row["is_ladder"])
+
+
+def _space(name: str, algorithm: str, parameters: Sequence[Parameter]) -> JointSpace:
+    """The joint space that `parameters` are of; RecordError when this version's spaces have others."""
+    values = {one.name: one.values for one in parameters if isinstance(one, Categorical)}
+    members: list[TemplateSpace] = []
+    for member in values.get("space", ()):
+        threads = tuple(int(n) for n in values.get(f"{member}.parnum", ()) if n != ABSENT)
+        if member == f"own-{algorithm}":
+            members.append(own_space(algorithm, threads=threads))
+        elif member == f"waco-{algorithm}" and len(threads) == 2:
+            members.append(waco_space(algorithm, threads=(threads[0], threads[1])))
+    found = JointSpace(tuple(members))
+    if not members or tuple(parameters) != found.parameters:
+        raise RecordError.broken(name, reason="was trained for other spaces of schedules: train again")
+    return found
+
+
+def linear(weights: Weights, layer: str, x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """``x @ W' + b`` of one layer; x is (n, in) or (in,)."""
+    result: NDArray[np.float32] = x @ weights[f"{layer}.weight"].T + weights[f"{layer}.bias"]
+    return result
+
+
+def rectified(x: NDArray[np.float32]) -> NDArray[np.float32]:
+    """max(0, x)."""
+    result: NDArray[np.float32] = np.maximum(x, np.float32(0.0))
+    return result

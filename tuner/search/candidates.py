@@ -1,0 +1,100 @@
+"""The candidates of one search, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from autosparse.tuner.analytic.matmul import CostModel, Proposal
+from autosparse.tuner.search.style import diverse
+from autosparse.tuner.space import spaces
+from autosparse.tuner.space.template import Supports
+
+from autosparse.formats import Format
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+BUILT_TOLERANCE: Final = 0.05
+"""A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""
+MOST_ASKED: Final = 6
+"""Candidates whose kernels are looked for."""
+
+
+@dataclass(slots=True)
+class Queue:
+    """Schedules with their predicted times over the default kernel's, best first; iterates over them in order."""
+
+    _proposed: set[int] = field(default_factory=set)  # id(schedule) of those that the learned model named
+    _schedules: list[SuperSchedule] = field(default_factory=list)
+    _ratios: dict[int, float] = field(default_factory=dict)  # id(schedule) -> predicted ratio to the default kernel
+    _start: SuperSchedule | None = None
+
+    def __iter__(self) -> Iterator[SuperSchedule]:
+        return iter(self._schedules)
+
+    @property
+    def n_proposed(self) -> int:
+        """How many the learned model named."""
+        return len(self._proposed)
+
+    def is_proposed(self, schedule: SuperSchedule) -> bool:
+        """Whether the learned model named it."""
+        return id(schedule) in self._proposed
+
+    @property
+    def is_ranked(self) -> bool:
+        """Whether a model was asked."""
+        return bool(self._ratios)
+
+    def ratio_of(self, schedule: SuperSchedule | None) -> float | None:
+        """Predicted time over the default kernel's (None as schedule: 1); None when the model was not asked."""
+        return 1.0 if schedule is None else self._ratios.get(id(schedule))
+
+    def best_ratio(self) -> float | None:
+        """The smallest predicted ratio; None before the model was asked."""
+        return min(self._ratios.values(), default=None)
+
+    def rank(self, problem: Problem, model: CostModel, supports: Supports, *, start: SuperSchedule | None) -> None:
+        """Order the space by predicted time behind `start`, and keep the best of every format near the front."""
+        entrants = spaces.entrants(problem, supports)
+        default_s, *times = model.rank(problem, entrants.schedules)
+        schedules = [one for one in entrants.schedules if one is not None]
+        ratios = [time_s / default_s if default_s > 0 else 1.0 for time_s in times]
+        order = sorted(range(len(schedules)), key=ratios.__getitem__)
+        self._ratios = {id(schedules[at]): ratios[at] for at in order}  # the space keeps them alive
+        self._schedules = [schedules[at] for at in diverse(order, entrants.format_of, n_per_format=2)]
+        self._start = start
+        if start is not None:
+            self._schedules = [start, *(one for one in self._schedules if one != start)]
+
+    def take_proposals(self, proposals: Sequence[Proposal]) -> None:
+        """Put the learned model's proposals before those of the statistics, of which formats now come one by one."""
+        proposed = [one.schedule for one in proposals]
+        self._proposed = set(map(id, proposed))
+        self._ratios |= {id(one.schedule): one.ratio for one in proposals}
+        start = self._schedules[:1] if self._start is not None else []
+        rest = [one for one in self._schedules[len(start) :] if one not in proposed]
+        numbers: dict[Format, int] = {}
+        formats = [numbers.setdefault(one.format, len(numbers)) for one in rest]
+        self._schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]
+
+    def note(self, predicted: Sequence[Proposal]) -> None:
+        """Remember predictions of schedules that are not in the queue, whose objects the model keeps."""
+        self._ratios |= {id(one.schedule): one.ratio for one in predicted}
+
+    def prefer_built(self, is_built: Callable[[SuperSchedule], bool], *, hopeless: float) -> None:
+        """To the front: a kernel that needs no compiler and is nearly as good as the best predicted one.
+
+        Unless the first one comes from a record, or is predicted to take more than `hopeless` of the default's time.
+        """
+        if not self._schedules or self._schedules[0] is self._start:
+            return
+        best = self.ratio_of(self._schedules[0]) or 1.0
+        if best > hopeless:
+            return
+        limit = (1.0 + BUILT_TOLERANCE) * best
+        near = [one for one in self._schedules if (self.ratio_of(one) or 1.0) <= limit][:MOST_ASKED]
+        if (ready := next((one for one in near if is_built(one)), None)) is not None:
+            self._schedules.remove(ready)
+            self._schedules.insert(0, ready)

@@ -1,0 +1,96 @@
+"""Schedules one step away from another: the moves of a search.
+
+A step changes one axis: how iterations are handed out, unrolling, prefetching, the column tile, or (of operations
+whose space is listed whole) the format. Axes take turns, so that the first few steps try them all.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from autosparse.tuner.space import families as space
+from autosparse.tuner.space import spaces
+from autosparse.tuner.space.template import Supports
+
+from autosparse.formats import Format
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+FIRST_CHUNK: Final = 32
+"""Iterations handed out at once where they were not before: larger ones are one more step away."""
+FIELDS: Final = ("unroll", "prefetch", "dense_splits", "loop_order", "format")
+"""Of listed schedules: those that differ in one of these alone are neighbours."""
+
+
+def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
+    """Schedules one step away from `one` that can be lowered, an axis after the other."""
+    if one.is_precompiled:  # code of the runtime: it has one axis, and generated kernels beside it
+        axes = [_fetched(one, space.READY_AHEAD), _generated(problem, one, supports)]
+    elif problem.operation in spaces.MODULES:
+        axes = [_handed_out(one), *_listed(problem, one, supports)]
+    else:
+        prefetch = space.SLOT_PREFETCH if one.format.is_sliced else space.PREFETCH
+        unroll = [dataclasses.replace(one, unroll=value) for value in _adjacent(space.UNROLL, one.unroll)]
+        axes = [_handed_out(one), unroll, _fetched(one, prefetch), _tiled(problem, one)]
+    for found in _in_turn(axes):
+        if supports(problem.operation, found) is None:
+            yield found
+
+
+def _in_turn(axes: Iterable[Sequence[SuperSchedule]]) -> Iterator[SuperSchedule]:
+    """The first of each, then the second of each, ..."""
+    for turn in itertools.zip_longest(*axes):
+        yield from (one for one in turn if one is not None)
+
+
+def _handed_out(one: SuperSchedule) -> list[SuperSchedule]:
+    """Equal shares of the entries, or chunks of iterations: the chunk counts for these alone."""
+    if one.partition == "nnz":
+        return [dataclasses.replace(one, partition="dynamic", chunk=FIRST_CHUNK)]
+    chunks = [dataclasses.replace(one, chunk=value) for value in _adjacent(space.CHUNKS, one.chunk)[::-1]]
+    return [*chunks, dataclasses.replace(one, partition="nnz", chunk=FIRST_CHUNK)]
+
+
+def _fetched(one: SuperSchedule, ladder: Sequence[int]) -> list[SuperSchedule]:
+    return [dataclasses.replace(one, prefetch=value) for value in _adjacent(ladder, one.prefetch)]
+
+
+def _tiled(problem: Problem, one: SuperSchedule) -> list[SuperSchedule]:
+    tile, ladder = one.dense_split("j"), tuple(reversed(space.tiles(problem)))
+    return [dataclasses.replace(one, dense_splits=(("j", value),)) for value in _adjacent(ladder, tile)] if tile else []
+
+
+def _generated(problem: Problem, one: SuperSchedule, supports: Supports) -> list[SuperSchedule]:
+    """Kernels of the same levels that are generated, whatever the width of their indices, and in chunks."""
+    levels = _any_width(one.format)
+    found = [
+        other
+        for other in spaces.candidates(problem, supports)
+        if not other.is_precompiled and _any_width(other.format) == levels
+    ]
+    return list(_in_turn([found, [handed for other in found for handed in _handed_out(other)]]))
+
+
+def _any_width(fmt: Format) -> Format:
+    return dataclasses.replace(fmt, index_bits=32)
+
+
+def _listed(problem: Problem, one: SuperSchedule, supports: Supports) -> list[list[SuperSchedule]]:
+    """By axis: members of the space that differ from `one` in that axis."""
+    found: dict[str, list[SuperSchedule]] = {name: [] for name in FIELDS}
+    for other in spaces.everything(problem, supports):
+        different = [name for name in FIELDS if getattr(one, name) != getattr(other, name)]
+        if len(different) == 1 and not other.is_precompiled:
+            found[different[0]].append(dataclasses.replace(other, partition=one.partition, chunk=one.chunk))
+    return list(found.values())
+
+
+def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
+    """The rungs next to `value`."""
+    if value not in ladder:
+        return [min(ladder, key=lambda rung: abs(rung - value))]
+    at = ladder.index(value)
+    return [ladder[i] for i in (at - 1, at + 1) if 0 <= i < len(ladder)]

@@ -1,0 +1,109 @@
+"""What a search came to: everything that it tried or would have, and the plan."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from typing import TYPE_CHECKING, Final
+
+from autosparse.tuner.search.trial import Trial
+
+from autosparse.config import Effort
+from autosparse.plan import Candidate, Plan
+from autosparse.schedule import SuperSchedule
+
+if TYPE_CHECKING:
+    from autosparse.tuner.search.search import Search
+
+N_NAMED: Final = 10
+"""Of the candidates, the best predicted ones, tried or not, are named in the plan."""
+
+
+def candidates_of(search: Search) -> tuple[Candidate, ...]:
+    """Everything tried, fastest first."""
+    found = [_candidate(search, trial) for trial in (search.default, *search.trials)]
+    n_left = max(search.queue.n_proposed, N_NAMED - len(search.trials))
+    untried = itertools.islice((one for one in search.queue if not search.tried(one)), n_left)
+    found += [
+        Candidate(schedule=one, predicted_s=_predicted_s(search, one), predicted_ratio=search.predicted_ratio(one))
+        for one in untried
+    ]
+    return tuple(sorted(found, key=_by_time))
+
+
+def _predicted_s(search: Search, schedule: SuperSchedule | None) -> float | None:
+    ratio = search.predicted_ratio(schedule)
+    return ratio * search.default_s if ratio is not None and search.default_s else None
+
+
+def _candidate(search: Search, trial: Trial) -> Candidate:
+    return Candidate(
+        schedule=trial.schedule,
+        predicted_s=_predicted_s(search, trial.schedule),
+        measured_s=search.default_s if trial is search.default else search.measured_s.get(id(trial)),
+        build_s=trial.build_s,
+        pack_s=trial.pack_s,
+        packed_bytes=trial.packed_bytes,
+        failed=trial.failed,
+        predicted_ratio=search.predicted_ratio(trial.schedule) if search.queue.is_ranked else None,
+    )
+
+
+def plan_of(search: Search, *, tune_s: float) -> Plan:
+    """What is known now, finished or not."""
+    best = _candidate(search, search.champion)
+    n_raced = sum(1 for trial in search.trials if id(trial) in search.measured_s)
+    return Plan(
+        schedule=best.schedule,
+        why=_why(search, best, n_raced),
+        effort=_effort_made(search).value,
+        predicted_s=best.predicted_s,
+        measured_s=best.measured_s,
+        default_s=search.default_s,
+        tune_s=tune_s,
+        pack_s=best.pack_s,
+        packed_bytes=best.packed_bytes,
+        candidates=candidates_of(search),
+        predicted_ratio=best.predicted_ratio,
+    )
+
+
+def _effort_made(search: Search) -> Effort:
+    """What the result is worth: as asked once something was measured, or nothing was worth measuring.
+
+    Where all that was worth it failed, or had no room, it is the model's word only: the next search tries again.
+    """
+    if search.measured_s or (search.finished and not search.trials):
+        return search.effort
+    return min(search.effort, Effort.ESTIMATE, key=lambda one: one.rank) if search.finished else Effort.OFF
+
+
+def _why(search: Search, best: Candidate, n_raced: int) -> str:
+    unfinished = "" if search.finished else " (search not finished)"
+    if best.schedule is None:
+        if n_raced:
+            return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
+        if search.doubted is not None:
+            return f"{search.doubted}: nothing is chosen unmeasured"
+        return f"{_why_none_raced(search)}{unfinished}"
+    if best.measured_s is None or not search.default_s:
+        return f"the model expects it to be the fastest{unfinished}"
+    return f"fastest of {n_raced} measured, {search.default_s / best.measured_s:.2f}x the default kernel{unfinished}"
+
+
+def _why_none_raced(search: Search) -> str:
+    """Why the default kernel stays though nothing was measured beside it."""
+    failures = Counter(trial.failed for trial in search.trials if trial.failed)
+    if search.trials and failures.total() == len(search.trials):
+        (reason, n_times), *_ = failures.most_common(1)
+        others = f" ({n_times} of them)" if n_times < len(search.trials) else ""
+        return f"none of {len(search.trials)} candidates could be used: {(reason or '').rstrip('.')}{others}"
+    if search.effort is Effort.ESTIMATE:
+        return "the model is not sure enough that another kernel is faster than the default one"
+    return "no candidate was worth measuring"
+
+
+def _by_time(one: Candidate) -> tuple[bool, float]:
+    """Measured ones by time, then the others as predicted."""
+    predicted = one.predicted_s if one.predicted_s is not None else one.predicted_ratio
+    return one.measured_s is None, one.measured_s or predicted or 0.0

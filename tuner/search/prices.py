@@ -1,0 +1,116 @@
+"""Prices of tuning steps on this machine, learned from every step done, and the gains that tuning brought.
+
+Prices are rates (seconds per unit), so that one observation serves all matrices. They start from conservative values
+and move towards what is observed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+DEFAULT_RATES_S: Final[Mapping[str, float]] = {
+    "hash": 1.5e-10,  # per byte of index arrays
+    "recall": 2e-4,  # per look into the cache on disk
+    "import": 0.05,  # once per process: what tuning needs and products do not
+    "rank": 1e-3,  # per pattern: statistics by sampling, model
+    "features": 3e-7,  # per entry that a learned featuriser looks at
+    "model": 0.05,  # per learned model that is not loaded yet
+    "compile": 0.35,  # per kernel
+    "load": 3e-3,  # per kernel that is in the cache already
+    "pack": 6e-9,  # per stored value written
+    "compare": 2e-9,  # per entry of the operands of a product whose result is compared with the default kernel's
+    "refresh": 2e-9,  # per stored value
+    "save": 2e-4,  # per record: it is written later
+}
+"""Kind of step -> seconds per unit, before anything was observed on this machine."""
+
+MEMORY: Final = 8
+"""Number of observations that a rate remembers (weight of a new one never falls below 1/MEMORY)."""
+SETTLED: Final = 3
+MOST_JUMP: Final = 10.0
+"""After SETTLED observations a single one counts as at most so many times the mean: a process that was stopped for a
+minute while it compiled must not believe that compiling takes minutes. What stays that slow is believed soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """Mean of the observations so far, recent ones weighing more once there are `MEMORY`."""
+
+    value: float
+    n_seen: int = 0
+
+    def observed(self, value: float) -> Mean:
+        """With one more observation."""
+        n_seen = self.n_seen + 1
+        return Mean(self.value + (value - self.value) / min(n_seen, MEMORY), n_seen)
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Rates by kind of step, and mean gains (share of the default time saved) by operation and columns bucket."""
+
+    rates_s: Mapping[str, Mean] = field(default_factory=dict)
+    gains: Mapping[str, Mean] = field(default_factory=dict)
+
+    def price_s(self, kind: str, units: float = 1.0) -> float:
+        """Expected seconds of a step of `units`."""
+        seen = self.rates_s.get(kind)
+        return (seen.value if seen else DEFAULT_RATES_S[kind]) * units
+
+    def observed(self, kind: str, seconds: float, units: float = 1.0) -> Prices:
+        """With one more measured step; nonsense (no units, no time) is ignored."""
+        if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
+            return self
+        old = self.rates_s.get(kind, Mean(DEFAULT_RATES_S[kind]))
+        rate_s = seconds / units
+        if old.n_seen >= SETTLED:
+            rate_s = min(rate_s, MOST_JUMP * old.value)
+        return Prices({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
+
+    def gained(self, kind: str, gain: float) -> Prices:
+        """With the outcome of one finished tuning: `gain` in [0, 1), 0 when the default kernel won."""
+        old = self.gains.get(kind, Mean(0.0))
+        return Prices(self.rates_s, {**self.gains, kind: old.observed(min(max(gain, 0.0), 0.99))})
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready; `from_record` inverts it."""
+        return {
+            "rates_s": {kind: [mean.value, mean.n_seen] for kind, mean in sorted(self.rates_s.items())},
+            "gains": {kind: [mean.value, mean.n_seen] for kind, mean in sorted(self.gains.items())},
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any] | None) -> Prices:
+        """What `to_record` wrote; parts that make no sense are left out (prices are guesses, never reasons to fail)."""
+        record = record if isinstance(record, Mapping) else {}
+        rates_s, gains = _means(record.get("rates_s")), _means(record.get("gains"))
+        return cls(
+            {kind: mean for kind, mean in rates_s.items() if _is_likely(kind, mean)},
+            {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
+        )
+
+
+MOST_RATE_S: Final = 1e9
+MOST_SEEN: Final = 2**53
+
+
+def _is_likely(kind: str, mean: Mean) -> bool:
+    """Whether such a rate can be that of a machine: one of 0 would stay 0 for ever."""
+    return kind in DEFAULT_RATES_S and 0 < mean.value <= MOST_RATE_S
+
+
+def _means(table: Any) -> dict[str, Mean]:
+    """Read {name: [value, count]}, skipping what is not that (a record may come from anywhere)."""
+    means: dict[str, Mean] = {}
+    if not isinstance(table, Mapping):
+        return means
+    for name, pair in table.items():
+        match pair:
+            case [int() | float() as value, int() as n_seen] if 0 <= value <= MOST_SEEN and 0 <= n_seen <= MOST_SEEN:
+                means[str(name)] = Mean(float(value), n_seen)
+            case _:
+                continue
+    return means

@@ -1,0 +1,203 @@
+"""Timing that survives noise: entrants run interleaved in rounds and are compared round by round.
+
+Every round times each entrant still in the race once, so slow drift (frequency, neighbours, page cache) hits all of
+them alike; entrants are compared by the median of the *ratios* to the holder of the same round. A winner must beat
+the holder by a margin and in three of four rounds: with a busy machine ratios scatter, no challenger passes, and the
+default kernel stays.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+MIN_SAMPLE_S: Final = 500e-6
+"""A sample shorter than this is dominated by the clock and the call: it is made of several runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaceRule:
+    """When entrants leave and when the race ends; counts are rounds."""
+
+    margin: float = 0.03  # a challenger must be this much faster than the holder
+    min_rounds: int = 7
+    max_rounds: int = 21
+    first_cut: int = 3  # first round after which hopeless entrants leave
+    cut: float = 1.5  # ... those slower than this times the best
+    final_cut: float = 1.05  # the cut tightens to this as rounds go by
+    majority: float = 0.75  # share of the rounds a winner must win
+
+    def cut_after(self, n_rounds: int) -> float:
+        """Ratio to the best beyond which an entrant leaves after `n_rounds` (successive halving's ladder)."""
+        if n_rounds < self.first_cut:
+            return float("inf")
+        share = min(1.0, (n_rounds - self.first_cut) / max(1, self.min_rounds - self.first_cut))
+        return self.cut + (self.final_cut - self.cut) * share
+
+
+@dataclass(slots=True)
+class Race:
+    """Interleaved comparison of entrant 0 (the holder) with entrants 1, 2, ...
+
+    Ask `next_entrant`, time it, `add` the seconds; until `next_entrant` says None. Then `winner`.
+    """
+
+    n_entrants: int
+    rule: RaceRule = field(default_factory=RaceRule)
+    n_kept: int = 1  # the first entrants never leave early: the holder, and a champion that won before
+    samples_s: list[list[float]] = field(init=False)
+    alive: list[int] = field(init=False)  # challengers still running
+    _turn: list[int] = field(init=False)  # entrants still to run in this round
+    n_rounds: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        self.samples_s = [[] for _ in range(self.n_entrants)]
+        self.alive = list(range(1, self.n_entrants))
+        self._turn = self._new_round()
+
+    def _new_round(self) -> list[int]:
+        """Order of the next round: reversed every second time, so that no entrant always follows the same one."""
+        order = [0, *self.alive]
+        return order if self.n_rounds % 2 == 0 else order[::-1]
+
+    def next_entrant(self) -> int | None:
+        """Whose turn it is; None when the race is over."""
+        return self._turn[0] if self._turn else None
+
+    def add(self, seconds: float) -> None:
+        """The time of the entrant whose turn it was."""
+        self.samples_s[self._turn.pop(0)].append(max(seconds, 1e-9))
+        if not self._turn:
+            self.n_rounds += 1
+            self._cut()
+            if not self._is_over():
+                self._turn = self._new_round()
+
+    def disqualify(self, entrant: int) -> None:
+        """Take an entrant that failed out of the race."""
+        if entrant in self.alive:
+            self.alive.remove(entrant)
+        self._turn = [one for one in self._turn if one != entrant]
+        if not self.alive:
+            self._turn = []
+
+    def _cut(self) -> None:
+        # The fastest of few samples, not their median: of two samples an outlier is the median, and a round is cheap.
+        limit = self.rule.cut_after(self.n_rounds)
+        fastest = {one: min(self.samples_s[one]) for one in (0, *self.alive)}
+        best_s = min(fastest.values())
+        self.alive = [one for one in self.alive if one < self.n_kept or fastest[one] <= limit * best_s]
+
+    def _is_over(self) -> bool:
+        if not self.alive or self.n_rounds >= self.rule.max_rounds:
+            return True
+        if self.n_rounds < self.rule.min_rounds or len(self.alive) > 1:
+            return False
+        # Enough is known once the only challenger left won every round clearly: looking again and again at a weaker
+        # criterion would crown a lucky one (7 of 7 by luck: 1 in 128).
+        return self._wins(self.alive[0], n_margins=2.0, majority=1.0)
+
+    def ratio(self, entrant: int) -> float:
+        """Median over rounds of (time of `entrant`) / (time of the holder); below 1: faster."""
+        pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
+        return statistics.median(mine / holder for mine, holder in pairs) if pairs else 1.0
+
+    def _wins(self, entrant: int, *, n_margins: float = 1.0, majority: float | None = None) -> bool:
+        limit = 1.0 - self.rule.margin * n_margins
+        pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
+        n_won = sum(mine < holder for mine, holder in pairs)
+        enough = len(pairs) >= min(self.rule.min_rounds, self.rule.max_rounds)
+        return enough and self.ratio(entrant) <= limit and n_won >= (majority or self.rule.majority) * len(pairs)
+
+    def winner(self) -> int:
+        """The fastest entrant that beats the holder by the margin, else 0."""
+        winners = [one for one in self.alive if self._wins(one)]
+        return min(winners, key=self.ratio, default=0)
+
+    def typical_s(self, entrant: int) -> float | None:
+        """Median time of an entrant; None before its first sample."""
+        samples = self.samples_s[entrant]
+        return statistics.median(samples) if samples else None
+
+
+LAST_ROUNDS: Final = (5, 11)
+"""Fewest and most of the last race."""
+LAST_WORST: Final = 1.0
+"""Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
+LAST_MEAN: Final = 0.96
+"""... and in the mean."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRace:
+    """Medians of the ratios of a champion's times to the default kernel's, of each way in which products are run."""
+
+    ratios: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Their geometric mean."""
+        return statistics.geometric_mean(self.ratios) if self.ratios else 1.0
+
+    @property
+    def is_won(self) -> bool:
+        """Whether the champion stays."""
+        return bool(self.ratios) and max(self.ratios) <= LAST_WORST and self.ratio <= LAST_MEAN
+
+
+def last_race(
+    ways: Sequence[tuple[Callable[[], object], Callable[[], object]]], *, clock: Callable[[], float], limit_s: float
+) -> LastRace:
+    """Race (default kernel, champion) in each of the ways, interleaved; `limit_s` cuts rounds, but for the fewest."""
+    ratios: list[list[float]] = [[] for _ in ways]
+    start_s, (fewest, most) = clock(), LAST_ROUNDS
+    for turn in range(most):
+        for found, (default, champion) in zip(ratios, ways, strict=True):
+            order = (default, champion) if turn % 2 == 0 else (champion, default)
+            taken_s: dict[Callable[[], object], float] = {}
+            for run in order:
+                run()  # users run one kernel only: it finds in the caches what it left there
+                taken_s[run] = timed_s(run, clock=clock)
+            found.append(taken_s[champion] / max(taken_s[default], 1e-9))
+        if turn + 1 >= fewest and clock() - start_s > limit_s:
+            break
+    return LastRace(tuple(statistics.median(found) for found in ratios if found))
+
+
+def spread(samples_s: Sequence[float]) -> float:
+    """Interquartile range over median: how busy the machine was (quiet: a few percent)."""
+    if len(samples_s) < 4:
+        return 0.0
+    low, middle, high = statistics.quantiles(samples_s, n=4)
+    return (high - low) / middle if middle > 0 else 0.0
+
+
+DISTURBED: Final = 3.0
+"""A run that takes so many times the usual one was stopped in the middle: a thread waited for its core."""
+
+
+def timed_s(
+    run: Callable[[], object],
+    *,
+    clock: Callable[[], float],
+    min_sample_s: float = MIN_SAMPLE_S,
+    usual_s: float = math.inf,
+) -> float:
+    """Seconds of one `run`: warmed up and repeated when short, so that the clock does not decide.
+
+    The warm-up run brings this entrant's operands back into the caches that the one before it filled with its own. A
+    long run needs none and counts at once, unless it is disturbed, judged by `usual_s`, the least seen so far.
+    """
+    start = clock()
+    run()
+    first_s = clock() - start
+    if first_s >= 10 * min_sample_s and first_s < DISTURBED * usual_s:
+        return first_s
+    n_runs = max(1, min(100, int(min_sample_s / max(min(first_s, usual_s), 1e-7))))
+    start = clock()
+    for _ in range(n_runs):
+        run()
+    return (clock() - start) / n_runs

@@ -1,0 +1,74 @@
+"""What times of some schedules say about others: where schedules are alike, a model's errors are.
+
+Kriging: log(time / predicted time) of schedules s, t on one pattern has covariance
+
+    c(s, t) = COMMON + sum of VARIANCES[f] over the features f that s and t share  (+ OWN if s = t),
+
+so that after times r of the schedules S the errors of others T are expected to be
+c(T, S) c(S, S)^-1 log(r / predicted).
+
+Variances are about half of what least squares of squared differences of errors on the differing features give, over the
+errors of the boosted model of SpMV on patterns that no training saw (docs/adr/0027-asked-again.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.analytic.matmul import Proposal
+from numpy.typing import NDArray
+
+from autosparse.schedule import SuperSchedule
+
+VARIANCES: Final[Sequence[tuple[float, Callable[[SuperSchedule], Any]]]] = (
+    (0.0020, lambda one: one.format.levels),
+    (0.0017, lambda one: one.format.splits),
+    (0.0020, lambda one: one.format.rows),
+    (0.0024, lambda one: one.format.index_bits),
+    (0.0016, lambda one: one.format.sigma),
+    (0.0020, lambda one: one.format),
+    (0.0030, lambda one: one.loop_order),
+    (0.0015, lambda one: one.dense_splits),
+    (0.0007, lambda one: one.partition),
+    (0.0015, lambda one: one.chunk),
+    (0.0030, lambda one: one.threads),
+    (0.0005, lambda one: one.prefetch),
+    (0.0003, lambda one: one.unroll),
+)
+"""Of squared logarithms, and the feature."""
+OWN: Final = 0.003
+"""Of each schedule by itself, noise of its time included."""
+COMMON: Final = 0.02
+"""Of all schedules of a pattern: that the model is wrong about the pattern says nothing about their order."""
+
+
+def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], n: int) -> list[SuperSchedule]:
+    """The `n` schedules of `named` without a time that are expected to be the fastest after the times of the others.
+
+    `ratios`: times over the default kernel's, as the predicted ones.
+    """
+    timed = [one for one in named if one.schedule in ratios]
+    fresh = [one for one in named if one.schedule not in ratios]
+    costs = np.log([one.ratio for one in fresh]) + _errors(fresh, timed, ratios)
+    return [fresh[at].schedule for at in np.argsort(costs, kind="stable")[:n].tolist()]
+
+
+def _errors(
+    fresh: Sequence[Proposal], timed: Sequence[Proposal], ratios: Mapping[SuperSchedule, float]
+) -> NDArray[np.float64]:
+    """Expected log errors of the predictions of `fresh`."""
+    if not timed or not fresh:
+        return np.zeros(len(fresh))
+    seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])
+    among = np.full((len(fresh) + len(timed), len(timed)), COMMON)
+    schedules = [one.schedule for one in (*fresh, *timed)]
+    for variance, feature in VARIANCES:
+        numbers: dict[Any, int] = {}
+        values = np.array([numbers.setdefault(feature(one), len(numbers)) for one in schedules])
+        among += variance * (values[:, None] == values[None, len(fresh) :])
+    expected: NDArray[np.float64] = among[: len(fresh)] @ np.linalg.solve(
+        among[len(fresh) :] + OWN * np.eye(len(timed)), seen
+    )
+    return expected

@@ -1,0 +1,367 @@
+"""Search: from candidates to a winner, as a series of steps that can be done at once or one by one over many calls.
+
+`Search.steps` is a generator of `Work` (rank, build, pack) and `Sample` (time one product with one kernel). One driver
+does them in a row within a budget (`autosparse.tuner.tune`); another buys them one at a time out of what products have
+cost so far and takes its samples from the user's own calls (`autosparse.executor`). The search itself knows no clock.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from autosparse.tuner.analytic.matmul import CostModel, Proposer
+from autosparse.tuner.search.acceptance import believable_ratio, is_believed
+from autosparse.tuner.search.candidates import Queue
+from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.search.outcome import plan_of
+from autosparse.tuner.search.prices import Prices
+from autosparse.tuner.search.race import Race
+from autosparse.tuner.search.residual_model import next_best
+from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
+from autosparse.tuner.search.trial import Sample, Trial, TrialFactory, Work
+from autosparse.tuner.space import spaces
+from autosparse.tuner.space.template import Supports
+
+from autosparse.config import Effort
+from autosparse.plan import Plan
+from autosparse.problem import Problem
+from autosparse.schedule import SuperSchedule
+
+__all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle", "Steps"]
+
+Steps = Generator["Work | Sample", "float | None", None]
+
+N_BESIDE_LEARNED: Final = 4
+"""Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
+MOST_TRIED: Final = 2
+"""Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
+MOST_REFUSED: Final = 4
+"""Formats that may turn out not to hold the operand before an estimate keeps the default kernel."""
+CLOSE: Final = 1.05
+"""Times the champion's time: who is not slower may have been unlucky."""
+UNKNOWN_EXCESS: Final = 0.5
+"""Expected excess, relative to the default kernel, of a candidate never run before."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Search:
+    """Search for a schedule of `problem`. `default` is the trial of the default kernel, always in the race."""
+
+    problem: Problem
+    effort: Effort
+    make_trial: TrialFactory
+    model: Callable[[], CostModel]  # called inside the step "rank": gathering facts takes time
+    supports: Supports
+    prices: Prices
+    style: SearchStyle = BLOCKING
+    start: SuperSchedule | None = None  # from a weaker record: tried first
+    propose: Proposer | None = None  # the learned tier, where there is one
+    build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
+    is_built: Callable[[SuperSchedule], bool] | None = None  # whether a kernel needs no compiler
+    doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
+    first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
+    default: Trial = field(init=False)
+    champion: Trial = field(init=False)
+    trials: list[Trial] = field(init=False, default_factory=list)
+    measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
+    default_s: float | None = None
+    finished: bool = field(init=False, default=False)
+    doubted: str | None = field(init=False, default=None)  # why an estimate kept the default kernel
+    queue: Queue = field(init=False, default_factory=Queue)
+    _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
+
+    def __post_init__(self) -> None:
+        self.default = self.make_trial(None)
+        self.champion = self.default
+
+    # -- the steps ----------------------------------------------------------------------------------------------
+
+    def steps(self) -> Steps:
+        """Everything to be done, cheapest and most promising first; may be closed at any yield."""
+        price_s = self.prices.price_s("rank")
+        yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
+        yield from self._ask_learned()
+        if self.is_built is not None:
+            hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
+            self.queue.prefer_built(self.is_built, hopeless=hopeless)
+        if self.effort is Effort.ESTIMATE:
+            yield from self._take_estimate()
+        else:
+            for heat in self._heats():
+                yield from self._run_heat(heat)
+        self.finished = True
+
+    def _work(
+        self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
+        on_credit: bool = False, is_optional: bool = False,
+    ) -> Work:  # fmt: skip
+        path_s = max(price_s, path_s)
+        return Work(
+            kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, on_credit=on_credit,
+            is_optional=is_optional, may_hang=kind == "build",
+        )  # fmt: skip
+
+    def _rank(self) -> None:
+        self.queue.rank(self.problem, self.model(), self.supports, start=self.start)
+
+    def _ask_learned(self) -> Steps:
+        """Proposals of the learned model, before those of the statistics; skipped when they cost too much."""
+        if (propose := self.propose) is not None:
+            yield Work(
+                kind="features", price_s=propose.price_s, path_price_s=propose.price_s,
+                do=lambda: self.queue.take_proposals(propose()), is_optional=True,
+            )  # fmt: skip
+
+    def predicted_ratio(self, schedule: SuperSchedule | None) -> float | None:
+        """Predicted time over the default kernel's; None when the model was not asked."""
+        return self.queue.ratio_of(schedule)
+
+    def best_predicted_ratio(self) -> float | None:
+        """The smallest predicted ratio to the default kernel; None before the model was asked."""
+        return self.queue.best_ratio()
+
+    def _take_estimate(self) -> Steps:
+        """The best predicted schedule that fits, unmeasured, when the model knows such problems and is sure enough."""
+        self.doubted = self.doubt(self.queue.n_proposed > 0)
+        if self.doubted is not None:
+            return
+        for schedule in filter(self._is_believed, self.queue):
+            refused = {trial.schedule.format for trial in self.trials if trial.schedule is not None}
+            if len(refused) == MOST_REFUSED:
+                return
+            if schedule.format in refused:
+                continue
+            trial = self._enter(schedule)
+            self._unbuilt = [trial]
+            yield from self._prepare([trial])
+            if trial.ready:
+                self.champion = trial
+                return
+
+    def _believable(self) -> float:
+        """The predicted ratio from which a schedule is taken unmeasured."""
+        return believable_ratio(self.problem, is_learned=self.queue.n_proposed > 0)
+
+    def _is_believed(self, schedule: SuperSchedule) -> bool:
+        """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
+        ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
+        if is_learned and not self.queue.is_proposed(schedule):
+            return False
+        return is_believed(self.problem, schedule, ratio, is_learned=is_learned)
+
+    def _heats(self) -> Iterator[list[Trial]]:
+        """Groups of candidates: the best predicted, then as the corrected model says, the champion's neighbours, close
+        losers once more, and (effort "full") the rest.
+        """
+        hopeful = [one for one in self.queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
+        n_taken = self.style.n_candidates
+        if self.style.takes_all_proposals:
+            n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
+        waiting = iter(hopeful[: MOST_TRIED * n_taken])
+        while fresh := list(itertools.islice(waiting, n_taken - self._n_able())):  # again for those that had to pass
+            yield from self._groups(iter(fresh))
+        corrected = self._corrected()
+        yield from self._groups(iter(corrected))
+        # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
+        nearest = [one for one in self._around_champion() if not self.tried(one)]
+        yield from self._groups(iter(nearest[: self.style.n_neighbours - len(corrected)]))
+        yield from ([one] for one in self._runners_up())
+        if self.effort is not Effort.FULL:
+            return
+        rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
+        while True:
+            fresh = [one for one in self._around_champion() if not self.tried(one)]
+            fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.heat))
+            if not fresh:
+                return
+            yield from self._groups(iter(fresh))
+
+    def _corrected(self) -> list[SuperSchedule]:
+        """The learned model's favourites after what was measured has shown where it errs."""
+        if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
+            return []
+        timed = [one for one in self.trials if one.schedule is not None and id(one) in self.measured_s]
+        ratios = {one.schedule: self.measured_s[id(one)] / self.default_s for one in timed if one.schedule is not None}
+        unfit = {one.schedule.format for one in self.trials if one.schedule is not None and one.failed}
+        named = [one for one in self.propose.more(list(ratios)) if one.schedule.format not in unfit]
+        self.queue.note([one for one in named if one.schedule not in ratios])
+        return next_best(named, ratios, self.style.n_corrected)
+
+    def _runners_up(self) -> list[Trial]:
+        """Those that lost to the champion by little: each meets it again, for of many races some are unlucky."""
+        title_s = self.measured_s.get(id(self.champion), self.default_s or 0.0)
+        others = [one for one in self.trials if one is not self.champion and one.failed is None]
+        near = [one for one in others if self.measured_s.get(id(one), math.inf) <= CLOSE * title_s]
+        return sorted(near, key=lambda one: self.measured_s[id(one)])[: self.style.n_rematches]
+
+    def _n_able(self) -> int:
+        """Candidates entered whose formats hold the operand and whose kernels were made, as far as is known."""
+        return sum(trial.failed is None for trial in self.trials)
+
+    def _around_champion(self) -> list[SuperSchedule]:
+        if self.champion.schedule is None:
+            return []
+        return list(neighbours(self.problem, self.champion.schedule, self.supports))
+
+    def tried(self, schedule: SuperSchedule) -> bool:
+        """Whether it was entered."""
+        return any(trial.schedule == schedule for trial in self.trials)
+
+    def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
+        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's.
+
+        As many candidates are compiled together, on all cores, before the first of them runs.
+        """
+        group: list[Trial] = []
+        while batch := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.heat)]:
+            self._unbuilt += batch
+            for trial in batch:
+                if self.problem.transposed or trial.schedule is None or not trial.schedule.format.is_csr:
+                    yield [trial]
+                    continue
+                group.append(trial)
+                if len(group) == self.style.heat:
+                    yield group
+                    group = []
+        if group:
+            yield group
+
+    def _enter(self, schedule: SuperSchedule) -> Trial:
+        trial = self.make_trial(schedule)
+        self.trials.append(trial)
+        return trial
+
+    def _run_heat(self, heat: Sequence[Trial]) -> Steps:
+        try:
+            yield from self._prepare(heat)
+            ready = [trial for trial in heat if trial.ready]
+            if ready:
+                yield from self._race(ready)
+            if self.champion.schedule is not None and not self.champion.ready:
+                for trial in heat:
+                    trial.drop()
+                yield self._work("pack", self.champion.pack_price_s(), self.champion.pack, what=_name(self.champion))
+        finally:  # also when the driver closes us in the middle: nothing but the champion keeps memory
+            for trial in heat:
+                if trial is not self.champion:
+                    trial.drop()
+
+    def _prepare(self, heat: Sequence[Trial]) -> Steps:
+        """Build, then pack."""
+        asked = {id(trial): trial for trial in (*heat, *self._unbuilt)}
+        build_s = {at: trial.build_price_s() for at, trial in asked.items()}
+        path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in heat)
+        wanted, self._unbuilt = self._unbuilt, []
+        if self.build_all is not None and len(wanted) > 1:
+            price_s, together = sum(build_s[id(trial)] for trial in wanted), list(wanted)
+
+            def build_all(build: Callable[[Sequence[Trial]], None] = self.build_all) -> None:
+                wanted.clear()
+                build(together)
+
+            yield self._work(
+                "build", price_s, build_all, path_s=path_s, what=f"{len(wanted)} kernels", is_optional=True
+            )
+        if wanted:  # alone, or what there is does not pay for all of them: then for these
+            self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in heat}]
+            for trial in heat:
+                what = _name(trial)
+                price_s = build_s[id(trial)]
+                is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
+                on_credit = is_cheap and self._is_first(trial)
+                yield self._work("build", price_s, trial.build, path_s=path_s, what=what, on_credit=on_credit)
+        for trial in heat:
+            if trial.failed is None:
+                price_s, on_credit = trial.pack_price_s(), self._is_first(trial)
+                yield self._work("pack", price_s, trial.pack, what=_name(trial), on_credit=on_credit)
+            if trial.crowded and self.champion.packed_bytes:
+                # Its time is known: it can make room, and is packed again if it stays champion.
+                self.champion.drop()
+                yield self._work("pack", trial.pack_price_s(), trial.pack, what=_name(trial))
+
+    def _is_first(self, trial: Trial) -> bool:
+        return self.trials[:1] == [trial]
+
+    # -- the race -----------------------------------------------------------------------------------------------
+
+    def _race(self, challengers: Sequence[Trial]) -> Steps:
+        """Default kernel, champion and challengers interleaved; the winner becomes the champion."""
+        entrants = [self.default]
+        if self.champion is not self.default and self.champion.ready:
+            entrants.append(self.champion)
+        entrants += challengers
+        race = Race(len(entrants), self.style.rule, n_kept=len(entrants) - len(challengers))
+        try:
+            if self.style.warm_up:
+                yield from self._warm_up(entrants, race)
+            while (turn := race.next_entrant()) is not None:
+                seconds = yield self._sample(race, entrants, turn)
+                if seconds is not None:
+                    race.add(seconds)
+                elif turn == 0:
+                    return
+                else:
+                    race.disqualify(turn)
+        finally:
+            self._settle(race, entrants)
+
+    def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
+        for at, trial in enumerate(entrants):
+            if trial is not self.champion and trial is not self.default:
+                seconds = yield self._sample(race, entrants, at)
+                if seconds is None:
+                    race.disqualify(at)
+
+    def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
+        on_credit = len(entrants) == 2 and self._is_first(entrants[1])
+        return Sample(trial=entrants[turn], price_s=self._excess_s(race, entrants, turn), on_credit=on_credit)
+
+    def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
+        """Expected seconds that a sample of this entrant takes beyond the best known kernel's."""
+        known = [time_s for time_s in (race.typical_s(at) for at in range(len(entrants))) if time_s is not None]
+        best_s = min(known, default=self.default_s or 0.0)
+        mine_s = race.typical_s(turn)
+        if mine_s is None:
+            is_known = entrants[turn] is self.default or entrants[turn] is self.champion
+            mine_s = best_s if is_known else best_s * (1.0 + UNKNOWN_EXCESS)
+        return max(0.0, mine_s - best_s)
+
+    def _settle(self, race: Race, entrants: Sequence[Trial]) -> None:
+        """Note times and crown the winner; an unfinished race counts once it has enough rounds."""
+        holder_s = race.typical_s(0)
+        if holder_s is None:
+            return
+        self.default_s = self.default_s or holder_s
+        for at, trial in enumerate(entrants):
+            if at and race.samples_s[at]:
+                # Ratios survive drift between heats, absolute times do not: anchor them to one default time.
+                self.measured_s[id(trial)] = race.ratio(at) * self.default_s
+        at = race.winner()
+        if at == 0 and self.champion in entrants[1:] and race.ratio(1) < 1.0:
+            at = 1  # a title won by the margin is lost only to a faster one: of many heats one is always unlucky
+        winner = entrants[at]
+        if winner is self.champion or race.n_rounds < race.rule.min_rounds:
+            return
+        if self.champion not in entrants and not self._beats_champion(winner):
+            return
+        self.champion.drop()
+        self.champion = winner
+
+    def _beats_champion(self, winner: Trial) -> bool:
+        """Whether `winner` is faster than a champion that had to make room and could not race."""
+        mine_s = self.measured_s.get(id(winner), self.default_s or 0.0)
+        return mine_s < self.measured_s.get(id(self.champion), 0.0) * (1.0 - self.style.rule.margin)
+
+    # -- the outcome --------------------------------------------------------------------------------------------
+
+    def plan(self, *, tune_s: float) -> Plan:
+        """What is known now, finished or not."""
+        return plan_of(self, tune_s=tune_s)
+
+
+def _name(trial: Trial) -> str:
+    return str(trial.schedule.format) if trial.schedule else "default kernel"

@@ -1,0 +1,53 @@
+"""How drivers like their searches, and the order in which candidates come."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from autosparse.tuner.search.race import RaceRule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchStyle:
+    """How a driver likes its steps."""
+
+    n_candidates: int = 8
+    hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
+    heat: int = 4  # candidates raced at once
+    n_neighbours: int = 8  # tried at the end: of the champion, or
+    n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
+    n_rematches: int = 5  # of the fastest with the champion, at last
+    takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
+    warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
+    rule: RaceRule = field(default_factory=RaceRule)
+
+
+BLOCKING: Final = SearchStyle()
+LIVE: Final = SearchStyle(
+    n_candidates=5,
+    hopeless=1.1,
+    n_neighbours=2,
+    n_corrected=0,
+    n_rematches=0,
+    takes_all_proposals=False,
+    heat=1,
+    warm_up=True,
+    rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
+)
+
+
+def diverse(order: Sequence[int], format_of: Sequence[int], *, n_per_format: int) -> list[int]:
+    """The given order, but at most `n_per_format` of one format before all formats had their turn.
+
+    Within one format the model knows little (tiles, prefetch); between formats it errs in common ways.
+    """
+    rounds: dict[int, list[int]] = {}
+    seen: dict[int, int] = {}
+    for at in order:
+        n_before = seen.get(format_of[at], 0)
+        seen[format_of[at]] = n_before + 1
+        rounds.setdefault(n_before // n_per_format, []).append(at)
+    return list(itertools.chain.from_iterable(rounds[at] for at in sorted(rounds)))

@@ -1,0 +1,277 @@
+"""The schedules that a search may choose from, as data: families of formats times axes of the compute schedule.
+
+A family is a row of `FAMILIES`: its format for given parameters and its loop order. To widen the space, add a row or a
+value to an axis; what a backend cannot lower is filtered by the `supports` function passed in.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.features.statistics import seems_symmetric
+from autosparse.tuner.space.template import Supports
+
+from autosparse.formats import Format
+from autosparse.problem import Problem
+from autosparse.schedule import FAR_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """Formats of one shape: ``{r}``, ``{c}`` and ``{k}`` in `levels` are replaced; loops without the dense index."""
+
+    name: str
+    levels: str
+    splits: tuple[str, ...]  # settings of the format after "|", with the same placeholders
+    loops: tuple[str, ...]  # of coordinates, outermost first; "j1" stands where the column tiles go
+    parallel: str
+    sizes: tuple[Mapping[str, Any], ...]  # Any: numbers, and names of orders
+
+
+_BLOCKS: Final = (
+    *({"r": r, "c": c} for r, c in itertools.product((2, 4, 8), repeat=2)),
+    {"r": 3, "c": 3},  # elasticity in three dimensions: the strongest blocks among finite elements
+)
+
+_SLICES: Final = tuple({"r": r, "sigma": sigma} for r, sigma in itertools.product((4, 8, 16, 32), (1, 512, 8192)))
+
+FAMILIES: Final[Mapping[str, Family]] = {
+    row.name: row
+    for row in (
+        Family("csr", "i1:U,k1:C", (), ("i1", "j1", "k1"), "i1", ({},)),
+        Family(
+            "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "j1", "k1", "i0"), "i1",
+            ({"r": 2}, {"r": 3}, {"r": 4}, {"r": 8}, {"r": 16}),  # 3: elasticity, three rows of one pattern per node
+        ),
+        Family(
+            "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "j1", "k1", "i0", "k0"), "i1", _BLOCKS,
+        ),
+        # Rows as vector lanes, slot by slot; sorted by length within windows; along diagonals where they are filled.
+        Family("slices", "i1:U,k1:S,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
+        Family("diagonals", "i1:U,k1:D,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
+        Family(
+            "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "j1", "k0"), "i1",
+            ({"k": 1024}, {"k": 2048}, {"k": 4096}, {"k": 16384}, {"k": 32768}),
+        ),
+    )
+}  # fmt: skip
+
+_ROW_ORDERS: Final = ({"order": "first"}, {"order": "rcm"})
+
+ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
+    row.name: row
+    for row in (
+        Family("csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "j1", "k1"), "i1", _ROW_ORDERS),
+        Family(
+            "ucu-ordered", "i1:U,k1:C,i0:U", ("i={r}", "rows={order}"), ("i1", "j1", "k1", "i0"), "i1",
+            tuple({"r": r, "order": order} for r, order in itertools.product((2, 3, 4), ("first", "rcm"))),
+        ),
+    )
+}  # fmt: skip
+"""Rows in an order in which they share columns: for a B that no core's own cache holds."""
+
+SYMMETRIC_FAMILY: Final = Family(
+    "symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},)
+)  # fmt: skip
+"""The lower triangle alone: for vectors, and a symmetric A that no core's own cache holds."""
+
+PREFETCH: Final = (0, 4, 8, 16)
+SLOT_PREFETCH: Final = (0, 16, 32, 64)
+"""Slots of a slice ahead, one or two cache lines each: short enough to need a longer way than rows of B."""
+UNROLL: Final = (1, 2, 4, 8, 16, 32)
+TILES: Final = (8, 16, 32, 64, 128, 256)
+CHUNKS: Final = (8, 32, 128, 512)
+MAX_TILE_VECTORS: Final = 16
+"""Vector registers that one row of a column tile may take: more would spill."""
+MAX_BLOCK_VECTORS: Final = 24
+"""The same of a block's rows together where there are 32 registers (AVX-512): three rows of 128 columns."""
+FAR_CACHES: Final = 8
+"""Second-level caches that an operand fills: of a larger symmetric A half is worth reading even if rows that are not at
+hand are added to; rows of a larger B are worth fetching long before."""
+READY_AHEAD: Final = (0, 4, 8, FAR_AHEAD, 64)
+"""The same for the runtime's own kernels; 0: as the default kernel does."""
+MAX_NARROW: Final = 1 << 16
+"""Coordinates that 16 bits can tell apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What the space depends on: problems with the same outline choose from the same schedules."""
+
+    operation: str
+    lanes: int  # values in a vector register
+    tiles: tuple[int, ...]  # column tiles, widest first; empty for vectors
+    n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
+    is_far: bool  # B is larger than a core's own cache
+    is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
+    is_ready: bool = False  # the runtime has kernels for a B that is far: 32-bit indices
+    has_many_registers: bool = False  # 32 instead of 16
+    ahead: int = 4  # rows of B fetched ahead at first; more where B is so large that it does not stay in any cache
+
+    @classmethod
+    def of(cls, problem: Problem) -> Outline:
+        """The outline of `problem`."""
+        n_inner = problem.matrix.n_rows if problem.transposed else problem.matrix.n_cols
+        steps = sorted({size["k"] for size in FAMILIES["k-panels"].sizes} | {MAX_NARROW * c for c in (1, 2, 4, 8)})
+        above = [step for step in steps if n_inner <= step]
+        item = np.dtype(problem.dtype).itemsize
+        B_bytes = n_inner * problem.n_dense_cols * item
+        is_far = B_bytes > problem.target.l2_bytes and not problem.transposed
+        lanes = max(1, problem.target.vector_bytes // item)
+        is_symmetric = (
+            problem.n_dense_cols == 1
+            and problem.operand_bytes > FAR_CACHES * problem.target.l2_bytes
+            and seems_symmetric(problem.matrix)
+        )
+        most = above[0] if above else 2 * steps[-1]
+        is_ready = is_far and problem.pattern.index_dtype == "int32"
+        return cls(
+            problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready,
+            has_many_registers=problem.target.isa == "avx512",
+            ahead=FAR_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
+        )  # fmt: skip
+
+
+def tiles(problem: Problem) -> tuple[int, ...]:
+    """Column tiles worth trying for this width, widest first; empty for a vector."""
+    if problem.n_dense_cols == 1:
+        return ()
+    lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
+    # A tile wider than the result is all tail; one above the next power of two never runs at all.
+    limit = min(MAX_TILE_VECTORS * lanes, 1 << max(0, problem.n_dense_cols - 1).bit_length())
+    fitting = [tile for tile in TILES if tile <= limit and tile % min(lanes, limit) == 0]
+    return tuple(sorted(fitting, reverse=True)) or (max(1, limit),)
+
+
+def schedule(
+    operation: str, family: str, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
+) -> SuperSchedule:
+    """The member of `family` with these sizes, column tile (0: a vector) and axes (fields of SuperSchedule)."""
+    return member(operation, FAMILIES[family], size, tile=tile, index_bits=index_bits, **axes)
+
+
+def format_of(row: Family, size: Mapping[str, Any], index_bits: int = 32) -> Format:
+    """The format of the member of `row` with these sizes."""
+    settings = [setting.format(**size) for setting in row.splits]
+    if index_bits != 32:
+        settings.append(f"bits={index_bits}")
+    return Format.parse(" | ".join([row.levels, *settings]))
+
+
+def member(
+    operation: str, row: Family, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
+) -> SuperSchedule:
+    """The member of `row` with these sizes, column tile (0: no dense index) and axes (fields of SuperSchedule)."""
+    has_columns = tile > 0
+    loops = tuple(name for name in row.loops if has_columns or name != "j1") + (("j0",) if has_columns else ())
+    return SuperSchedule(
+        operation=operation,
+        format=format_of(row, size, index_bits),
+        loop_order=loops,
+        dense_splits=(("j", tile),) if has_columns else (),
+        parallel=row.parallel,
+        **axes,
+    )
+
+
+def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
+    """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
+    return _space(Outline.of(problem), supports, False)
+
+
+def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
+    """The whole space of this problem: all axes of all formats."""
+    return _space(Outline.of(problem), supports, True)
+
+
+@functools.lru_cache(maxsize=64)
+def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
+    found = dict.fromkeys(_members(outline, is_whole=is_whole))
+    return tuple(one for one in found if supports(outline.operation, one) is None)
+
+
+def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
+    ordered: Mapping[str, Family] = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
+    if outline.is_symmetric:
+        for bits in _index_bits(SYMMETRIC_FAMILY, {}, 0, outline.n_inner):
+            for unroll in (1, 2, 4) if is_whole else (1, 4):
+                yield member(outline.operation, SYMMETRIC_FAMILY, {}, index_bits=bits, unroll=unroll)
+    if ordered and outline.is_ready:
+        yield from _ready(outline, is_whole=is_whole)
+    for family, row in (*FAMILIES.items(), *ordered.items()):
+        for size, tile in itertools.product(row.sizes, outline.tiles or (0,)):
+            if not _makes_sense(row, size, tile, outline, is_whole=is_whole):
+                continue
+            for bits in _index_bits(row, size, tile, outline.n_inner):
+                for unroll, prefetch in _inner_axes(family, outline, tile, is_whole=is_whole):
+                    yield member(
+                        outline.operation, row, size, tile=tile, index_bits=bits, unroll=unroll, prefetch=prefetch
+                    )
+
+
+def _ready(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
+    """What the runtime computes by itself: CSR as it is, rows of B fetched ahead, and rows in an order."""
+    is_narrow = max(outline.tiles) < 8 * outline.lanes
+    ahead = 64 if is_narrow and outline.ahead == FAR_AHEAD else outline.ahead
+    for row in (ORDERED_FAMILIES["csr-ordered"], FAMILIES["csr"]):
+        for size, prefetch in itertools.product(row.sizes, READY_AHEAD if is_whole else (0, ahead)):
+            if size or prefetch:  # without both it is the default kernel
+                yield member(outline.operation, row, size, implementation=RUNTIME, prefetch=prefetch)
+
+
+def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
+    """Whether these sizes fit the problem's: no rule of any backend, but a waste of time to try otherwise."""
+    if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
+        return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
+    n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
+    most = MAX_BLOCK_VECTORS if outline.has_many_registers else MAX_TILE_VECTORS
+    return bool(size.get("k", 0) < outline.n_inner and n_registers <= most)
+
+
+def _index_bits(family: Family, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
+    """Index widths to try: 16 bits where every stored coordinate fits into them."""
+    if "sigma" in size:
+        return (16,)  # counted from the slice's smallest column, and wide where that does not do
+    extent = size["k"] if "k" in size else -(-n_inner // size.get("c", 1))
+    narrow = (16,) if extent <= MAX_NARROW else ()
+    if family.name == "csr":
+        # Plain CSR needs no packing; a wide product reads its indices once per tile, too seldom to gain by a copy.
+        return (32, *narrow) if tile == 0 else (32,)
+    # What is packed anyway takes the narrow indices: as fast or faster, and smaller.
+    return narrow or (32,)
+
+
+def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
+    """(unroll, prefetch) pairs. A vector product gathers as many entries as it unrolls; a wide one prefetches B."""
+    is_sparse_inside = family in ("csr", "csr-ordered", "k-panels")
+    if family in ("slices", "diagonals"):
+        # Diagonals hold what slices hold, and where there are none they are slices: one of the two is enough at first.
+        if is_whole:
+            yield from itertools.product((1, 2, 4), SLOT_PREFETCH)
+        elif family == "diagonals":
+            yield 2, 32
+    elif is_whole:
+        yield from itertools.product(UNROLL if tile == 0 and is_sparse_inside else (1, 2, 4), PREFETCH)
+    elif tile == 0:
+        wide = (outline.lanes, 2 * outline.lanes) if is_sparse_inside else (4,)
+        yield from ((unroll, 0) for unroll in (1, *wide))
+    else:
+        # Fetching ahead pays beyond the second cache level and costs within it.
+        yield from ((1, 0), (1, max(8, outline.ahead) if is_sparse_inside else outline.ahead))
+
+
+def space_signature() -> str:
+    """8 hex digits that change whenever a plan could come out differently because the space did."""
+    axes = (
+        PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, MAX_BLOCK_VECTORS, FAR_CACHES, READY_AHEAD,
+    )  # fmt: skip
+    text = repr(
+        (SCHEDULE_VERSION, sorted(map(str, (*FAMILIES.values(), *ORDERED_FAMILIES.values(), SYMMETRIC_FAMILY))), *axes)
+    )
+    return hashlib.blake2b(text.encode(), digest_size=4).hexdigest()

@@ -1,0 +1,68 @@
+"""Several spaces of one operation as one: every schedule gets a code, whichever space it belongs to.
+
+The parameters are which space it is, and those of all spaces under ``<space>.<name>``. A schedule has the value
+"absent" (of a permutation: -1 at every place) in the parameters of the spaces that it does not belong to. Of several
+spaces that contain a schedule the first has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse.tuner.space.template import Categorical, Code, Parameter, TemplateSpace
+
+from autosparse.errors import ScheduleError
+from autosparse.schedule import SuperSchedule
+
+ABSENT: Final = "absent"
+SPACE: Final = "space"
+
+
+@dataclass(frozen=True, eq=False)
+class JointSpace:
+    """`spaces` in order of precedence."""
+
+    spaces: tuple[TemplateSpace, ...]
+
+    @property
+    def parameters(self) -> tuple[Parameter, ...]:
+        """What a code is made of."""
+        which = Categorical(SPACE, tuple(space.name for space in self.spaces), is_ladder=False)
+        return (which, *(_widened(space, one) for space in self.spaces for one in space.parameters))
+
+    def encode(self, schedule: SuperSchedule) -> Code:
+        """Code of `schedule`; ScheduleError when it belongs to no space."""
+        for at, space in enumerate(self.spaces):
+            try:
+                code = space.encode(schedule)
+            except ScheduleError:
+                continue
+            return (at, *(part for other in self.spaces for part in (code if other is space else _absent(other))))
+        names = tuple(space.name for space in self.spaces)
+        raise ScheduleError.not_in_space("schedule", schedule.to_json(), names)
+
+    def contains(self, schedule: SuperSchedule) -> bool:
+        """Whether `schedule` has a code."""
+        return any(space.contains(schedule) for space in self.spaces)
+
+    def decode(self, code: Code) -> SuperSchedule:
+        """The schedule of a code; ScheduleError when it has none."""
+        which = code[0]
+        if not isinstance(which, int) or not 0 <= which < len(self.spaces):
+            raise ScheduleError.not_in_space(SPACE, which, tuple(space.name for space in self.spaces))
+        start = 1 + sum(len(space.parameters) for space in self.spaces[:which])
+        space = self.spaces[which]
+        return space.decode(code[start : start + len(space.parameters)])
+
+
+def _widened(space: TemplateSpace, one: Parameter) -> Parameter:
+    name = f"{space.name}.{one.name}"
+    if isinstance(one, Categorical):
+        return Categorical(name, (*one.values, ABSENT), one.is_ladder)
+    return type(one)(name, one.items)
+
+
+def _absent(space: TemplateSpace) -> Sequence[int | tuple[int, ...]]:
+    return [one.size if isinstance(one, Categorical) else (-1,) * len(one.items) for one in space.parameters]

@@ -1,0 +1,262 @@
+"""Our own space as a template: ``own_space("spmv" | "spmm" | "sddmm" | "mttkrp")``, families of formats times axes.
+
+The families are rows of data (`tuner.space`, and here for operations beside matmul); a schedule's parameters are its
+family, the sizes that the family has, the column tile, the index width, and the axes of the compute schedule. A size
+that a family does not have is 0 in its code. The runtime's own loops, over CSR or rows in an order, have the code of a
+tile of RUNTIME_TILE: models were trained with it. They fetch rows ahead as `READY_AHEAD` says.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from autosparse.tuner.space import families as space
+from autosparse.tuner.space.families import Family
+from autosparse.tuner.space.template import Categorical, Code, Parameter, TemplateSpace, Values
+
+from autosparse.errors import ScheduleError
+from autosparse.formats import Format
+from autosparse.schedule import GENERATED, RUNTIME, RUNTIME_TILE, SuperSchedule
+from autosparse.target import Target
+
+SIZE_NAMES: Final = {"r": "rows", "c": "columns", "k": "panel", "sigma": "sigma", "order": "row_order"}
+"""Parameters of the sizes of families."""
+ABSENT: Final = 0
+"""Value of a size that a family does not have."""
+NORMAL_CHUNK: Final = 32
+"""Of schedules that hand out no chunks."""
+READY_FAMILIES: Final = ("csr", "csr-ordered")
+"""Families that the runtime's own loops compute."""
+READY_SHARE: Final = 0.1
+"""Of the draws: those loops."""
+
+SDDMM_FAMILIES: Final = (
+    Family("csr", "i1:U,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    Family("dcsr", "i1:C,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    Family(
+        "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "k1", "i0", "j1"), "i1", tuple({"r": r} for r in (2, 4, 8)),
+    ),
+    Family(
+        "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "k1", "i0", "k0", "j1"), "i1",
+        tuple({"r": r, "c": c} for r in (2, 4) for c in (2, 4)),
+    ),
+    Family(
+        "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "k0", "j1"), "i1",
+        tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
+    ),
+    Family(
+        "csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "k1", "j1"), "i1", ({"order": "first"}, {"order": "rcm"}),
+    ),
+)  # fmt: skip
+"""Formats for O[i,k] = A[i,k] * X[i,j] Y[k,j]."""
+
+MTTKRP_FAMILIES: Final = (
+    Family("csf", "i1:U,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("dcsf", "i1:C,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("csf-ilk", "i1:U,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    Family("dcsf-ilk", "i1:C,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    # Entry by entry, with all coordinates at hand: where few entries share a node above the leaves.
+    Family("flat", "i1:U,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("dflat", "i1:C,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    Family("flat-ilk", "i1:U,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    Family("dflat-ilk", "i1:C,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    Family(
+        "csf-blocks", "i1:U,k1:C,l1:C,l0:U", ("l={c}",), ("i1", "j1", "k1", "l1", "l0"), "i1", ({"c": 2}, {"c": 4}),
+    ),
+    Family(
+        "l-panels", "l1:U,i1:C,k1:C,l0:C", ("l={k}",), ("l1", "i1", "j1", "k1", "l0"), "i1",
+        tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
+    ),
+)  # fmt: skip
+"""Formats for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
+
+TABLES: Final[Mapping[str, tuple[str, Sequence[Family], tuple[int, ...]]]] = {
+    "spmv": ("matmul", (*space.FAMILIES.values(), space.SYMMETRIC_FAMILY), (0,)),
+    "spmm": (
+        "matmul",
+        tuple(row for row in (*space.FAMILIES.values(), *space.ORDERED_FAMILIES.values()) if "j1" in row.loops),
+        (*space.TILES, RUNTIME_TILE),
+    ),
+    "sddmm": ("sddmm", SDDMM_FAMILIES, (*space.TILES, RUNTIME_TILE)),
+    "mttkrp": ("mttkrp", MTTKRP_FAMILIES, (4, *space.TILES)),
+}
+"""Per algorithm: the operation, its families, the tiles of the dense index (0: there is none)."""
+
+
+class Axes(NamedTuple):
+    """Values of the compute schedule's axes: entries unrolled or jammed, entries or slots of a slice fetched ahead."""
+
+    unroll: tuple[int, ...]
+    prefetch: tuple[int, ...]
+    slot_prefetch: tuple[int, ...] = ()
+
+
+AXES: Final[Mapping[str, Axes]] = {
+    "spmv": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
+    "spmm": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
+    "sddmm": Axes((1, 2, 4, 8), (0, 2, 4, 8, 16)),
+    "mttkrp": Axes((1, 2, 4), (0, 4, 8, 16)),
+}
+"""Per algorithm, as the search of each operation has them."""
+
+
+class OwnSpace(TemplateSpace):
+    """Every member of the families of one algorithm."""
+
+    def __init__(self, algorithm: str, *, threads: tuple[int, ...]) -> None:
+        if algorithm not in TABLES:
+            raise ScheduleError.not_in_space("algorithm", algorithm, tuple(TABLES))
+        self.operation, families, tiles = TABLES[algorithm]
+        # The runtime's own loops take the threads that the caller allows.
+        self._tiles = tuple(tile for tile in tiles if tile != RUNTIME_TILE or 0 in threads)
+        self.name = f"own-{algorithm}"
+        self._axes = AXES[algorithm]
+        self._families = {row.name: row for row in families}
+        sizes = {
+            name: (ABSENT, *sorted({size[key] for row in families for size in row.sizes if key in size}))
+            for key, name in SIZE_NAMES.items()
+        }
+        self.parameters: tuple[Parameter, ...] = (
+            Categorical("family", tuple(self._families), is_ladder=False),
+            *(
+                Categorical(name, values, is_ladder=name != "row_order")
+                for name, values in sizes.items()
+                if len(values) > 1
+            ),
+            Categorical("tile", self._tiles),
+            Categorical("bits", (16, 32)),
+            Categorical("unroll", self._axes.unroll),
+            Categorical("prefetch", self._prefetches()),
+            Categorical("partition", ("nnz", "dynamic"), is_ladder=False),
+            Categorical("parchunk", space.CHUNKS),
+            Categorical("parnum", threads),
+        )
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether the runtime's own loops are members."""
+        return RUNTIME_TILE in self._tiles
+
+    def _prefetches(self) -> tuple[int, ...]:
+        ready = space.READY_AHEAD if self.has_ready else ()
+        return tuple(sorted({*self._axes.prefetch, *self._axes.slot_prefetch, *ready}))
+
+    def draw(self, rng: np.random.Generator) -> Values:
+        """Families alike, then their sizes alike, then the axes; sliced families take the values that suit them."""
+        values: dict[str, Any] = {parameter.name: parameter.draw(rng) for parameter in self.parameters}
+        if self.has_ready:
+            if rng.random() < READY_SHARE:
+                return self._drawn_ready(values, rng)
+            values["tile"] = self._tiles[int(rng.integers(len(self._tiles) - 1))]  # the last one is RUNTIME_TILE
+        row = self._families[values["family"]]
+        size = row.sizes[int(rng.integers(len(row.sizes)))]
+        values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
+        if "sigma" in size:
+            values["bits"] = 16
+            values["unroll"] = int(rng.choice(space.UNROLL[:3]))
+            values["prefetch"] = int(rng.choice(space.SLOT_PREFETCH))
+        else:
+            values["prefetch"] = int(rng.choice(self._axes.prefetch))
+        return values
+
+    def _drawn_ready(self, values: dict[str, Any], rng: np.random.Generator) -> Values:
+        """One of the runtime's own loops: they know an order of rows and how far they fetch ahead."""
+        row = self._families[str(rng.choice(READY_FAMILIES))]
+        size = row.sizes[int(rng.integers(len(row.sizes)))]
+        ahead = [n for n in space.READY_AHEAD if size or n]  # neither of them is the default kernel
+        values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
+        fixed = {"tile": RUNTIME_TILE, "bits": 32, "unroll": 1, "partition": "nnz", "parnum": 0}
+        return {**values, **fixed, "family": row.name, "prefetch": int(rng.choice(ahead))}
+
+    def steps(self, code: Code) -> Iterator[Code]:
+        """Of the runtime's own loops also all the others of them: they differ from each other in little."""
+        yield from super().steps(code)
+        at = {parameter.name: place for place, parameter in enumerate(self.parameters)}
+        if not self.has_ready or self._tiles[int(str(code[at["tile"]]))] != RUNTIME_TILE:
+            return
+        rows = [self._families[name] for name in READY_FAMILIES]
+        for row, ahead in itertools.product(rows, space.READY_AHEAD):
+            for size in row.sizes:
+                changed = {"family": row.name, "row_order": size.get("order", ABSENT), "prefetch": ahead}
+                other = list(code)
+                for name, value in changed.items():
+                    other[at[name]] = self.parameters[at[name]].code(value)
+                yield tuple(other)
+
+    def with_run_time(self, schedule: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
+        """The runtime's own loops have no run-time parameters."""
+        return schedule if schedule.is_precompiled else super().with_run_time(schedule, rng)
+
+    def schedule_of(self, values: Values) -> SuperSchedule:
+        """The member of the family; ScheduleError when the family has no such sizes, or the runtime no such loop."""
+        row = self._families[values["family"]]
+        size = {key: values[name] for key, name in SIZE_NAMES.items() if values.get(name)}
+        if size not in row.sizes:
+            raise ScheduleError.not_in_space(f"sizes of {row.name}", size, row.sizes)
+        is_ready = values["tile"] == RUNTIME_TILE
+        if is_ready and not _is_ready(values):
+            raise ScheduleError.not_in_space("loop of the runtime", dict(values), READY_FAMILIES)
+        is_dynamic = values["partition"] == "dynamic"
+        return space.member(
+            self.operation,
+            row,
+            size,
+            tile=0 if is_ready else values["tile"],
+            index_bits=values["bits"],
+            unroll=values["unroll"],
+            prefetch=values["prefetch"],
+            partition=values["partition"],
+            chunk=values["parchunk"] if is_dynamic else NORMAL_CHUNK,
+            threads=values["parnum"],
+            implementation=RUNTIME if is_ready else GENERATED,
+        )
+
+    def values_of(self, schedule: SuperSchedule) -> Values:
+        """The family is known by its levels."""
+        fmt = schedule.format
+        row, found = self._member(fmt)
+        return {
+            "family": row.name,
+            **{name: found.get(key, ABSENT) for key, name in SIZE_NAMES.items()},
+            "tile": RUNTIME_TILE if schedule.is_precompiled else schedule.dense_split("j"),
+            "bits": fmt.index_bits,
+            "unroll": schedule.unroll,
+            "prefetch": schedule.prefetch,
+            "partition": schedule.partition,
+            "parchunk": schedule.chunk,
+            "parnum": schedule.threads,
+        }
+
+    def _member(self, fmt: Format) -> tuple[Family, Mapping[str, Any]]:
+        """The family and sizes that give `fmt`."""
+        levels = ",".join(map(str, fmt.levels))
+        for row in self._families.values():
+            if row.levels == levels:
+                for size in row.sizes:
+                    if space.format_of(row, size, fmt.index_bits) == fmt:
+                        return row, size
+        raise ScheduleError.not_in_space("format", str(fmt), tuple(self._families))
+
+
+def _is_ready(values: Values) -> bool:
+    """Whether the runtime has these loops, and they are another thing than the default kernel."""
+    return (
+        values["family"] in READY_FAMILIES
+        and (values["bits"], values["unroll"], values["partition"], values["parnum"]) == (32, 1, "nnz", 0)
+        and values["prefetch"] in space.READY_AHEAD
+        and bool(values["prefetch"] or values.get("row_order"))
+    )
+
+
+def own_space(algorithm: str, *, threads: tuple[int, ...] | None = None) -> OwnSpace:
+    """Our space of "spmv", "spmm", "sddmm" or "mttkrp". `threads`: default 0 (what the caller allows), then 1, 2, 4 ...
+
+    up to this machine's cores.
+    """
+    if threads is None:
+        n_cores = Target.host().n_cores
+        threads = (0, *(1 << bit for bit in range(n_cores.bit_length()) if 1 << bit < n_cores))
+    return OwnSpace(algorithm, threads=threads)

@@ -1,0 +1,65 @@
+"""Samples that share kernels: compiling takes longer than measuring, so many (pattern, schedule) pairs use one kernel.
+
+Two schedules share a kernel when they differ in what is given at run time only: partition, chunk, threads, and the
+windows of sorted slices (`SuperSchedule.as_compiled`). WACO compiled each of its 100 samples per matrix (§4.1.3); here
+the samples of all matrices come from one pool of kernels, each with fresh run-time parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.space.template import Supports, TemplateSpace
+
+from autosparse.errors import ScheduleError
+from autosparse.schedule import SuperSchedule
+
+MAX_REPEATS: Final = 200
+"""Samples in a row that bring no new kernel, after which the space is taken to have no more."""
+
+
+class KernelPool:
+    """At most `n_kernels` kernels of `space` (fewer where it has fewer); the same ones for the same `seed`."""
+
+    def __init__(
+        self, space: TemplateSpace, n_kernels: int, *, seed: int = 0, supports: Supports | None = None
+    ) -> None:
+        self.space = space
+        self._members = tuple(_distinct(space, n_kernels, np.random.default_rng(seed), supports))
+
+    def __len__(self) -> int:
+        """Number of kernels."""
+        return len(self._members)
+
+    @property
+    def members(self) -> tuple[SuperSchedule, ...]:
+        """One schedule of each kernel."""
+        return self._members
+
+    def sample(self, rng: np.random.Generator) -> SuperSchedule:
+        """One of the kernels, with run-time parameters drawn anew."""
+        return self.space.with_run_time(self._members[int(rng.integers(len(self._members)))], rng)
+
+
+def _distinct(
+    space: TemplateSpace, n_kernels: int, rng: np.random.Generator, supports: Supports | None
+) -> Iterator[SuperSchedule]:
+    """Samples of different kernels."""
+    seen: set[SuperSchedule] = set()
+    n_repeats = 0
+    while len(seen) < n_kernels and n_repeats < MAX_REPEATS:
+        try:
+            made = space.sample(rng, supports)
+        except ScheduleError:
+            if not seen:
+                raise
+            return
+        compiled = made.as_compiled()
+        if compiled in seen:
+            n_repeats += 1
+            continue
+        n_repeats = 0
+        seen.add(compiled)
+        yield made
