@@ -10,10 +10,9 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, fields, replace
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from autosparse.errors import OptionError
 
@@ -35,8 +34,10 @@ class Effort(str, Enum):
         return self.value
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+EffortName = Literal["off", "estimate", "measure", "full"]
+
+
+class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond of every first product
     """The settings in force for one call; see `SETTINGS` for domains and meanings."""
 
     effort: Effort = Effort.MEASURE
@@ -58,8 +59,34 @@ class Options:
     isa: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+if TYPE_CHECKING:
+    from typing import TypedDict
+
+    from typing_extensions import Unpack  # of typing from Python 3.11 on
+
+    class OptionValues(TypedDict, total=False):
+        """Keyword arguments of `options` and `set_options`, for type checkers; each is checked when it is set."""
+
+        effort: Effort | EffortName
+        runs: int | None
+        threads: int | None
+        budget_s: float
+        background: bool
+        deterministic: bool
+        extra_memory: float
+        storage: Literal["bfloat16", "float16"] | None
+        overhead: float
+        cache: bool
+        cache_dir: str | os.PathLike[str] | None
+        cache_max_bytes: int
+        output_pool_bytes: int | None
+        dump_dir: str | os.PathLike[str] | None
+        models: str | os.PathLike[str] | None
+        compiler: str | None
+        isa: Literal["baseline", "avx2", "avx512"] | None
+
+
+class Setting(NamedTuple):
     """One row: how a value of the field `name` is read, what it may be, and what it means."""
 
     name: str
@@ -69,12 +96,20 @@ class Setting:
     help: str
 
 
-def _integer(low: int) -> Callable[[Any], int]:
+MOST_THREADS: Final = 4096
+"""More than any machine has: kernels cut their work in a few parts for each."""
+MOST_BYTES: Final = 2**63 - 1
+MOST_RUNS: Final = 2**63 - 1
+MOST_RATIO: Final = 1e6
+"""Of memory: more than any machine has, and finite."""
+
+
+def _integer(low: int, high: int) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         if isinstance(value, bool):
             raise ValueError
         number = int(value)
-        if number < low or (isinstance(value, float) and value != number):
+        if not low <= number <= high or (isinstance(value, float) and value != number):
             raise ValueError
         return number
 
@@ -84,7 +119,7 @@ def _integer(low: int) -> Callable[[Any], int]:
 def _real(low: float, high: float = float("inf")) -> Callable[[Any], float]:
     def parse(value: Any) -> float:
         number = float(value)
-        if not low <= number <= high:
+        if not low <= number <= high:  # nan neither
             raise ValueError
         return number
 
@@ -107,9 +142,12 @@ def _one_of(*words: str) -> Callable[[Any], str]:
 
 def _path(value: Any) -> Path:
     text = os.fspath(value)
-    if not text:
+    if not text or "\0" in text:
         raise ValueError
-    return Path(text).expanduser()
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # ~somebody, who has no home
+        raise ValueError from None
 
 
 STORAGE_NAMES: Final = ("bfloat16", "float16")
@@ -119,16 +157,28 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
     for row in (
         Setting("effort", "AUTOSPARSE_EFFORT", Effort, "off, estimate, measure or full", "Most that tuning may do."),
-        Setting("runs", "AUTOSPARSE_RUNS", _integer(1), "an integer >= 1", "How often each product will be run."),
-        Setting("threads", "AUTOSPARSE_THREADS", _integer(1), "an integer >= 1", "Most threads a kernel may use."),
+        Setting(
+            "runs",
+            "AUTOSPARSE_RUNS",
+            _integer(1, MOST_RUNS),
+            "an integer from 1 to 2**63 - 1",
+            "How often each product will be run.",
+        ),
+        Setting(
+            "threads",
+            "AUTOSPARSE_THREADS",
+            _integer(1, MOST_THREADS),
+            f"an integer from 1 to {MOST_THREADS}",
+            "Most threads a kernel may use.",
+        ),
         Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0", "Most seconds one tuning may take."),
         Setting("background", "AUTOSPARSE_BACKGROUND", _flag, "true or false", "Tune in a background thread."),
         Setting("deterministic", "AUTOSPARSE_DETERMINISTIC", _flag, "true or false", "One summation order, always."),
         Setting(
             "extra_memory",
             "AUTOSPARSE_EXTRA_MEMORY",
-            _real(0.0),
-            "a ratio >= 0",
+            _real(0.0, MOST_RATIO),
+            "a ratio in [0, 1e6]",
             "Most bytes of packed copies, relative to the bytes of the CSR matrix itself.",
         ),
         Setting(
@@ -151,15 +201,15 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting(
             "cache_max_bytes",
             "AUTOSPARSE_CACHE_MAX_BYTES",
-            _integer(0),
-            "bytes >= 0",
+            _integer(0, MOST_BYTES),
+            "bytes from 0 to 2**63 - 1",
             "Size limit of the cache; the entries unused for longest go first.",
         ),
         Setting(
             "output_pool_bytes",
             "AUTOSPARSE_OUTPUT_POOL_BYTES",
-            _integer(0),
-            "bytes >= 0",
+            _integer(0, MOST_BYTES),
+            "bytes from 0 to 2**63 - 1",
             "Most bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0 turns it off).",
         ),
         Setting(
@@ -193,7 +243,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     )
 }  # fmt: skip
 
-_NONE_ALLOWED: Final = {field.name for field in fields(Options) if field.default is None}
+_NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
 _overrides: dict[str, Any] = {}  # set_options(): for the whole process
 _from_environment: Options | None = None
@@ -209,7 +259,7 @@ def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
     row = SETTINGS[name]
     try:
         return row.parse(value)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError):
         label = row.env if source == "environment variable" else name
         raise OptionError.bad_value(label, value, domain=row.domain, source=source) from None
 
@@ -223,7 +273,7 @@ def _base_options() -> Options:
             for row in SETTINGS.values()
             if os.environ.get(row.env)
         }
-        _from_environment = replace(Options(), **(given | _overrides))
+        _from_environment = Options()._replace(**(given | _overrides))
     return _from_environment
 
 
@@ -232,7 +282,7 @@ def get_options() -> Options:
     return _current.get() or _base_options()
 
 
-def set_options(**given: Any) -> None:
+def set_options(**given: Unpack[OptionValues]) -> None:
     """Change options for the whole process (all threads), below any `options(...)` context."""
     global _from_environment
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
@@ -248,14 +298,14 @@ def reload_options() -> None:
 
 
 @contextmanager
-def options(**given: Any) -> Iterator[Options]:
+def options(**given: Unpack[OptionValues]) -> Iterator[Options]:
     """Options for the calls inside the ``with`` block, in this thread or task; blocks nest, the inner one wins.
 
     >>> with options(effort="off", threads=1):
     ...     y = A @ x
     """
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
-    token = _current.set(replace(get_options(), **parsed))
+    token = _current.set(get_options()._replace(**parsed))
     try:
         yield get_options()
     finally:

@@ -1,4 +1,4 @@
-"""Every message autosparse shows: exception types, warnings and their templates.
+"""Every error autosparse raises: exception types and their templates (warnings: notices.py).
 
 An error says what happened, the two facts that disagree, and the cure. Where SciPy raises for the same mistake,
 the type derives from SciPy's and SciPy's first line is kept, so that ``except ValueError`` in existing code still
@@ -7,14 +7,35 @@ works.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+
+def shown(value: object) -> str:
+    """The beginning of `repr`; the type's name where there is none (Python refuses to write out very long integers)."""
+    try:
+        return f"{value!r:.100}"
+    except (ValueError, RecursionError):
+        return f"<{type(value).__name__}>"
 
 
 class AutosparseError(Exception):
     """Base of every exception that autosparse raises itself."""
+
+
+class EinsumError(AutosparseError, ValueError):
+    """Subscripts, operands or programs of an einsum that do not fit together; first lines are NumPy's."""
+
+    @classmethod
+    def refused(cls, first_line: str, *facts: str) -> EinsumError:
+        """What is wrong, and the two facts that disagree."""
+        return cls("\n  ".join((first_line, *facts)))
+
+    @classmethod
+    def unreadable(cls, text: str, *, at: str) -> EinsumError:
+        """A program's text that the parser does not understand."""
+        return cls(f"this is no program in concrete index notation: {text!r}\n  It cannot be read from {at!r} on.")
 
 
 class ShapeError(AutosparseError, ValueError):
@@ -25,9 +46,10 @@ class ShapeError(AutosparseError, ValueError):
         """``A @ B`` where the columns of A are not the rows of B; the first line is SciPy's own."""
         n, k = a_shape
         rest = f",{'m' if len(b_shape) > 1 else '1?'}"
+        n_rows = b_shape[0] if b_shape else 0
         return cls(
-            f"matmul: dimension mismatch with signature (n,k={k}),(k={b_shape[0]}{rest})->(n{rest})\n"
-            f"  A has {k} columns (shape {n} x {k}); B has {b_shape[0]} rows (shape {'x'.join(map(str, b_shape))}).\n"
+            f"matmul: dimension mismatch with signature (n,k={k}),(k={n_rows}{rest})->(n{rest})\n"
+            f"  A has {k} columns (shape {n} x {k}); B has {n_rows} rows (shape {'x'.join(map(str, b_shape))}).\n"
             f"  Cure: pass B with {k} rows, or transpose one of the operands."
         )
 
@@ -145,6 +167,15 @@ class StructureError(AutosparseError, ValueError):
             "  Cure: count indices from 0 (negative indices do not wrap around here)."
         )
 
+    @classmethod
+    def unsound(cls, fault: str, *, shape: Sequence[int], n_stored: int) -> StructureError:
+        """Compressed rows that a kernel must not follow; `fault` is what a look at them found."""
+        return cls(
+            f"a sparse tensor's structure is not valid: {fault}\n"
+            f"  It has {shape[0]} rows (compressed), {shape[1]} columns and {n_stored} stored entries.\n"
+            f"  Cure: starts of rows that rise from 0 to {n_stored}, and columns from 0 to {shape[1] - 1}."
+        )
+
 
 class InputError(AutosparseError, ValueError):
     """Something that a sparse matrix cannot be made from."""
@@ -195,7 +226,9 @@ class OptionError(AutosparseError, ValueError):
     @classmethod
     def bad_value(cls, name: str, value: object, *, domain: str, source: str = "option") -> OptionError:
         """A value that the setting `name` cannot take; `source` says where it came from."""
-        return cls(f"{source} {name}={value!r} is not valid: it must be {domain}.\n  Cure: set {name} to {domain}.")
+        return cls(
+            f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Cure: set {name} to {domain}."
+        )
 
     @classmethod
     def other_run(cls, path: Path | str, differences: str) -> OptionError:
@@ -245,13 +278,21 @@ class InputFileError(AutosparseError, ValueError):
         )
 
 
+_CPU_BUILDS: dict[str, str] = {
+    "torch": "; without a GPU, before it: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+}
+"""Package -> how to have it without gigabytes for GPUs."""
+
+
 class MissingExtraError(AutosparseError, ImportError):
     """An optional package that this call needs is not installed."""
 
     @classmethod
     def needed(cls, package: str, *, extra: str, purpose: str) -> MissingExtraError:
         """`purpose` needs `package`, which the extra `extra` installs."""
-        return cls(f"{purpose} needs {package}, which is not installed.\n  Cure: pip install 'autosparse[{extra}]'")
+        first = _CPU_BUILDS.get(package, "")
+        cure = f"  Cure: pip install 'autosparse[{extra}]'{first}"
+        return cls(f"{purpose} needs {package}, which is not installed.\n{cure}")
 
     @classmethod
     def by_hand(cls, package: str, *, purpose: str, how: str) -> MissingExtraError:
@@ -262,10 +303,11 @@ class MissingExtraError(AutosparseError, ImportError):
 class BuildError(AutosparseError, RuntimeError):
     """A kernel could not be compiled or loaded. Products never raise this: they fall back (see FallbackWarning)."""
 
-    def __init__(self, message: str, *, key: str = "", log: str = "") -> None:
+    def __init__(self, message: str, *, key: str = "", log: str = "", is_cancelled: bool = False) -> None:
         super().__init__(message)
         self.key = key
         self.log = log
+        self.is_cancelled = is_cancelled  # which says nothing about the kernel
 
 
 class PackError(AutosparseError, MemoryError):
@@ -305,42 +347,11 @@ class RecordError(AutosparseError, ValueError):
     @classmethod
     def bad_field(cls, kind: str, field: str, value: object, *, expected: str) -> RecordError:
         """A field with a value that its record type cannot have."""
-        return cls(f"{kind} record: {field}={value!r:.100} must be {expected}")
+        return cls(f"{kind} record: {field}={shown(value)} must be {expected}")
 
 
-class FallbackWarning(RuntimeWarning):
-    """The tuned path failed and the product was computed by the default kernel or SciPy instead."""
-
-
-class CacheWarning(RuntimeWarning):
-    """The on-disk cache is unusable; results are unaffected, but nothing is remembered after this process."""
-
-    @staticmethod
-    def unusable(folder: Path | str, *, reason: str, readable: bool) -> str:
-        """Message for a folder that is no longer written (`readable`: what it holds is still used)."""
-        kept = "What it holds is still used, n" if readable else "N"
-        return (
-            f"the autosparse cache in {str(folder)!r} cannot be {'written' if readable else 'used'}: {reason}\n"
-            f"  Results are unaffected. {kept}othing new is remembered after this process.\n"
-            f"  Cure: set AUTOSPARSE_CACHE_DIR to a folder that only you can write, or options(cache=False)."
-        )
-
-    @staticmethod
-    def unserialisable(kind: str, *, reason: str) -> str:
-        """Message for a record that is not JSON: a bug of ours, reported without costing the user a product."""
-        return f"a {kind} record could not be remembered: {reason}. Please report this as a bug of autosparse."
-
-
-_warned: set[tuple[type[Warning], str]] = set()
-
-
-def warn_once(category: type[Warning], key: str, message: str) -> None:
-    """Warn once per process for each (category, key): a failing cache must not fill a user's log."""
-    if (category, key) not in _warned:
-        _warned.add((category, key))
-        warnings.warn(message, category, stacklevel=3)
-
-
-def forget_warnings() -> None:
-    """Let every warning be shown again (used by tests)."""
-    _warned.clear()
+TUNING_FAILURES: Final = (
+    AutosparseError, ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError,
+    MemoryError, OSError, RuntimeError, StopIteration, SyntaxError, TypeError, ValueError, Warning,
+)  # fmt: skip
+"""What tuning may die of without taking the user's product with it: everything but exits and interrupts."""

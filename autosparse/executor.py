@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,14 +14,15 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.engine.calls import Call, MatmulCall, SampledCall, TensorCall
-from autosparse.engine.slot import Slot, slot_for
-from autosparse.operand import NativeRows, Operand
-from autosparse.ops.dense import by_rows, row_step
+from autosparse.engine.slot import FOREVER_NS, Slot, slot_for
+from autosparse.errors import TUNING_FAILURES, StructureError
+from autosparse.native_rows import NativeRows
+from autosparse.operand import Operand
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from autosparse.engine.calls import Call, MatmulCall
     from autosparse.engine.trials import KernelTrial
     from autosparse.plan import Plan
     from autosparse.report import Report
@@ -28,11 +30,12 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
-LARGE_OUTPUT_BYTES: Final = 1 << 20
-"""Results from here on take recycled pages: fresh ones cost as much as the product."""
+MOST_ROWS: Final = 1 << 14
+"""Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
+_empty = memory.empty_result
 _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # without the runtime nothing gets here
 
 
@@ -60,6 +63,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     slot = engine.hot.get((n_vecs, transposed)) if engine is not None else None
     if slot is None or slot.options is not get_options() or slot.dtype is not rows.dtype:
         slot = slot_for(operand, rows, n_vecs, transposed)
+        slot.take_few(operand)
     trial = slot.turn
     start_ns = perf_counter_ns()
     if trial is None or not trial.run(operand, _call(rows, B, out, transposed)):
@@ -82,14 +86,34 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     return out
 
 
+def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
+    """C = M @ B, or Mᵀ @ B when `transposed`, where that is over before its problem was thought of; else None.
+
+    For the first milliseconds of small products: no slot, no entry, no native rows are made for what may be the only
+    one. B may be any array. StructureError is left to `matmul`.
+    """
+    options, n = get_options(), operand.n_minor if transposed else operand.n_major
+    if n > MOST_ROWS or not 0 < B.ndim < 3 or options.runs is not None:
+        return None
+    runtime_api.hold_isa(options.isa)
+    out = np.empty((n, *B.shape[1:]), B.dtype)
+    flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
+    return out if operand.multiply_few(B, out, transposed, flags) else None
+
+
 def open_entry(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
     """Let the next product like this one go past Python."""
     engine = operand.engine
     slot = engine.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if engine is not None else None
     if slot is not None and slot.n_calls >= slot.entry_due and slot.product_ns < slot.next_look_ns:
-        from autosparse.engine import entry  # not before it is of use
+        if sys.is_finalizing():  # a product in `__del__` at exit: nothing can be imported any more
+            return
+        try:
+            from autosparse.engine import entry  # not before it is of use
 
-        entry.arm(operand, slot, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
+            entry.arm(operand, slot, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
+        except TUNING_FAILURES as err:
+            slot.give_up(err)
 
 
 def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = None) -> AnyArray:
@@ -104,6 +128,9 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
     slot = engine.hot.get((n_vecs, "sddmm")) if engine is not None else None
     if slot is None or slot.options is not get_options() or slot.dtype is not rows.dtype:
         slot = slot_for(operand, rows, n_vecs, False, operation="sddmm")
+    from autosparse.engine.calls import SampledCall
+    from autosparse.ops.dense import by_rows, row_step
+
     X, Y = by_rows(X, threads=slot.threads), by_rows(Y, threads=slot.threads)
     if out is None:
         out = _empty((operand.nnz,), rows.dtype)
@@ -123,6 +150,9 @@ def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray |
     slot = engine.hot.get((n_vecs, "mttkrp")) if engine is not None else None
     if slot is None or slot.options is not get_options() or slot.dtype is not dtype:
         slot = slot_for(unfolding, factors[0], n_vecs, False, operation="mttkrp")
+    from autosparse.engine.calls import TensorCall
+    from autosparse.ops.dense import by_rows, row_step
+
     dense = [by_rows(factor, threads=slot.threads) for factor in factors]
     if out is None:
         out = _empty((unfolding.entries.shape[unfolding.mode], n_vecs), dtype)
@@ -150,6 +180,8 @@ def _serve(slot: Slot, operand: AnyOperand, call: Call) -> None:
 
 def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> MatmulCall:
     """The product as tuned kernels take it: vectors of adjacent elements, else row-major."""
+    from autosparse.engine.calls import MatmulCall  # of use to what tuning found only
+
     n_vecs = 1 if B.ndim == 1 else B.shape[1]
     if n_vecs == 1 and B.strides[0] != B.itemsize:
         B = np.ascontiguousarray(B)
@@ -157,11 +189,6 @@ def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> Mat
     if n_vecs > 1:
         ldb, ldc = ldb // B.itemsize, ldc // out.itemsize
     return MatmulCall(rows, _address_of(B), ldb, _address_of(out), ldc, n_vecs, transposed, B)
-
-
-def _empty(shape: tuple[int, ...], dtype: Any) -> AnyArray:
-    n_bytes = dtype.itemsize * shape[0] * (shape[1] if len(shape) == 2 else 1)
-    return np.empty(shape, dtype) if n_bytes < LARGE_OUTPUT_BYTES else memory.empty_output(shape, dtype)
 
 
 def _void(array: AnyArray) -> Any:
@@ -181,13 +208,21 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
 
 def _look(slot: Slot, operand: AnyOperand, n_vecs: int, trial: KernelTrial | None, took_ns: int) -> None:
     """Off the hot path: tuning may want to begin or to go on. What it needs is imported no earlier than this."""
-    from autosparse.engine.setup import driver_of
+    if sys.is_finalizing():
+        slot.next_look_ns = FOREVER_NS
+        return
+    try:
+        from autosparse.engine.setup import driver_of
 
-    driver = driver_of(slot, operand)
-    driver.look(n_vecs, trial, took_ns)
-    slot.settle()
-    if driver.is_stale:
-        operand.engine = None
+        driver = driver_of(slot, operand)
+        driver.look(n_vecs, trial, took_ns)
+        slot.settle()
+        if driver.is_stale:
+            operand.engine = None
+    except StructureError:
+        raise  # as the next product would
+    except TUNING_FAILURES as err:
+        slot.give_up(err)
 
 
 def _without(trial: KernelTrial | None, operand: AnyOperand) -> KernelTrial | None:

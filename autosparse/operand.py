@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import guard
-from autosparse._native import runtime_api
-from autosparse.errors import StructureError
+from autosparse._native import python_objects, runtime_api
+from autosparse.native_rows import NativeRows, check_bounds, plain_codes
 from autosparse.pattern import Pattern
 
 AnyArray = NDArray[Any]  # value arrays may have any dtype
@@ -23,20 +23,13 @@ INDPTR: Final = 0
 INDICES: Final = 1
 DATA: Final = 2
 
+NOT_FEW_NS: Final = 1_000_000
+"""Time in products from which on their problem is thought about (`executor.few`)."""
 
-class NativeRows:
-    """What a C kernel is told about the operand. `dtype` None: not for our kernels, SciPy computes."""
-
-    __slots__ = ("data", "dtype", "dtype_code", "index_code", "indices", "indptr", "n_major", "n_minor")
-
-    def __init__(self, n_major: int, n_minor: int) -> None:
-        self.n_major = n_major
-        self.n_minor = n_minor
-        self.dtype: np.dtype[Any] | None = None
-        self.dtype_code = self.index_code = -1
-        self.indptr: Any = None  # Any: cffi "void **": `rows.indptr[0]` is the address of the array's memory now
-        self.indices: Any = None
-        self.data: Any = None
+_BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
+_NEVER: Final = object()  # clean since: not yet
+_NONE_YET: Final = (None, None, None)
+_NATIVE: Final = frozenset("fdFD")  # dtypes of our kernels
 
 
 class _Lease:
@@ -56,34 +49,46 @@ class Operand:
 
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
-        "_flat", "_handed_out", "_leased", "_pattern", "_pointers", "_structure_print", "_touch_structure",
-        "_touch_values", "_values_print", "engine", "entry", "n_major", "n_minor", "rows", "shared",
-        "structure_version", "values_version",
+        "_flat", "_handed_out", "_known_rows", "_leased", "_pattern", "_structure_print",
+        "_touch_structure", "_touch_values", "_values_print", "engine", "entry", "few_ns", "fresh", "n_few", "n_major",
+        "n_minor", "rows", "shared", "structure_version", "values_version",
     )  # fmt: skip
 
+    rows: NativeRows | None  # None: look again, `validate`
+    engine: Any  # Any: the executor's state, not ours to know
+    entry: Any  # ... and its way past Python (`engine.entry`)
+    few_ns: int  # spent in products that nobody has thought about yet, n_few of them
+    shared: bool  # a transpose uses this operand too
+    fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
+    _arrays: list[Any]  # the user's own objects: indptr, indices, data
+    _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
+    _anchors: guard.Anchors | None
+    _flat: bool  # one-dimensional sparse array
+    _checked: bool  # structure is known to be within bounds
+    _handed_out: bool  # an array of the structure was fetched, and may still be held, since the last check
+    _aliases_before: int  # references to the arrays when that began
+    # A touch stores None; a look stores a token of its own and calls it clean only while it is still there.
+    _touch_values: object
+    _touch_structure: object
+    _clean_values: object
+    _clean_structure: object
+    _values_print: Any
+    _structure_print: guard.StructurePrint | None
+    _pattern: tuple[int, Pattern] | None
+
     def __init__(self) -> None:
-        self.n_major = self.n_minor = 0
-        self.rows: NativeRows | None = None  # None: look again, `validate`
-        self.engine: Any = None  # Any: the executor's state, not ours to know
-        self.entry: Any = None  # ... and its way past Python (`engine.entry`)
-        self.values_version = self.structure_version = 0
-        self.shared = False  # a transpose uses this operand too
-        self._arrays: list[Any] = [None, None, None]  # the user's own objects: indptr, indices, data
-        self._leased: list[AnyArray | None] = [None, None, None]
-        self._pointers: list[Any] = [None, None, None]  # Any: cffi pointers
-        self._anchors: guard.Anchors | None = None
-        self._flat = False  # one-dimensional sparse array
-        self._checked = False  # structure is known to be within bounds
-        self._handed_out = False  # an array of the structure was fetched, and may still be held, since the last check
-        self._aliases_before = 0  # references to the arrays when that began
-        # A touch stores None; a look stores a token of its own and calls it clean only while it is still there.
-        self._touch_values: object = None
-        self._touch_structure: object = None
-        self._clean_values: object = object()
-        self._clean_structure: object = object()
-        self._values_print: Any = None
-        self._structure_print: guard.StructurePrint | None = None
-        self._pattern: tuple[int, Pattern] | None = None
+        # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
+        self.n_major = self.n_minor = self.values_version = self.structure_version = 0
+        self.n_few = self._aliases_before = 0
+        self.few_ns = _BEGIN_NS
+        self.rows = self.engine = self.entry = None
+        self._known_rows = self._anchors = self._values_print = self._structure_print = self._pattern = None
+        self._touch_values = self._touch_structure = None
+        self._clean_values = self._clean_structure = _NEVER
+        self.shared = self._flat = self._checked = False
+        self.fresh = self._handed_out = True  # the constructor that fills it in may look at what it has put there
+        self._arrays = [None, None, None]
+        self._leased: Any = _NONE_YET  # Any: of three arrays of ours, from the first one on
 
     @classmethod
     def of_valid(cls, n_major: int, n_minor: int, arrays: tuple[AnyArray, AnyArray, AnyArray]) -> Operand:
@@ -92,6 +97,7 @@ class Operand:
         made._arrays = list(arrays)
         made.n_major, made.n_minor = n_major, n_minor
         made._checked = True
+        made.fresh = made._handed_out = False
         return made
 
     # -- the arrays, as the user's object hands them out and takes them
@@ -115,11 +121,16 @@ class Operand:
 
     def rebind(self, field: int, value: Any) -> None:
         """Put another array in place; a version rises unless it is the same memory."""
+        if self.fresh:
+            self._arrays[field] = value
+            return
         old = self.fetch(field)
         if value is old or _same_memory(value, old):
             return
         self._arrays[field] = value
-        self._leased[field] = self._pointers[field] = self._anchors = None
+        if self._leased is not _NONE_YET:
+            self._leased[field] = None
+        self._known_rows = self._anchors = None
         if field == DATA:
             self._values_print = None
             self.values_version += 1
@@ -140,9 +151,11 @@ class Operand:
         self.n_major, self.n_minor, self._flat = n_major, n_minor, flat
         self.rows = None
         self._handed_out = False
+        if flat:
+            self.few_ns = NOT_FEW_NS
 
     def _forget_structure(self) -> None:
-        self._structure_print = self._pattern = None
+        self._structure_print = self._pattern = self._known_rows = None
         self._checked = False
         self.rows = None
         self.structure_version += 1
@@ -185,8 +198,12 @@ class Operand:
         return self._pattern[1]
 
     def _lease(self, field: int) -> AnyArray:
-        leased, array = self._leased[field], self._arrays[field]
+        self.fresh = False
+        array = self._arrays[field]
+        leased: AnyArray | None = self._leased[field]
         if leased is None or _moved(leased, array):
+            if self._leased is _NONE_YET:
+                self._leased = [None, None, None]
             leased = self._leased[field] = np.asarray(_Lease(array))
             self._anchors = None  # the lease is one more reference that is ours
         return leased
@@ -285,31 +302,44 @@ class Operand:
     def _n_aliases(self) -> int:
         """References to the arrays beyond our own, up to a constant; meant to be called with no array in a local."""
         own = 0 if self._anchors is None else len(self._anchors.arrays)
-        return guard.count_references(self._arrays, own=own + self._n_leased())
+        own += self._n_leased()
+        if python_objects.references is None:
+            return guard.count_references(self._arrays, own=own)
+        n: int = python_objects.references(self._arrays)
+        return n - own
 
     def _n_leased(self) -> int:
-        return sum(leased is not None for leased in self._leased)
+        return 0 if self._leased is _NONE_YET else sum(leased is not None for leased in self._leased)
 
     # -- the C side
+
+    def multiply_few(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
+        """Out = M @ B (or Mᵀ @ B) at once when that is a small product, checked as by `validate`; else False."""
+        took_ns = python_objects.few(self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags)
+        if took_ns < 0:
+            return False
+        self.fresh = False
+        if not self._handed_out:
+            self._checked = True
+        self.n_few += 1
+        self.few_ns += took_ns
+        return True
 
     def validate(self) -> NativeRows:
         """Look at the arrays again after they were handed out: dtypes, layout, and bounds when those may have changed.
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
+        self.fresh = False
         is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
-        rows = NativeRows(self.n_major, self.n_minor)
-        indptr, indices, data = self._arrays
-        if self._flat or not (runtime_api.available and _is_plain(indptr, indices, data)):
-            self.rows = rows
-            return rows
-        rows.dtype = data.dtype
-        rows.dtype_code = _DTYPE_CODES[data.dtype.str]
-        rows.index_code = _INDEX_CODES[indices.dtype.str]
-        rows.indptr, rows.indices, rows.data = (
-            self._pointers[field] or self._point(field) for field in (INDPTR, INDICES, DATA)
-        )
-        self._check_bounds(rows)
+        codes = self._codes()
+        if codes is None:
+            self.few_ns = NOT_FEW_NS
+            return NativeRows(self.n_major, self.n_minor)
+        rows = self._known_rows
+        if rows is None or (rows.dtype_code, rows.index_code) != codes:
+            rows = self._known_rows = NativeRows(self.n_major, self.n_minor, self._arrays[DATA].dtype, codes)
+            rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.
         if self._checked or is_back:
             self._checked = True
@@ -317,53 +347,34 @@ class Operand:
             self.rows = rows
         return rows
 
+    def _codes(self) -> tuple[int, int] | None:
+        """Codes of the dtypes of arrays that our kernels take and that are within bounds; None: SciPy computes."""
+        indptr, indices, data = self._arrays
+        if self._flat or not isinstance(data, np.ndarray) or data.dtype.char not in _NATIVE:
+            return None
+        if not runtime_api.is_there():
+            return None
+        if python_objects.look is not None:
+            code = python_objects.look(self._arrays, self.n_major, self.n_minor, self._checked)
+            if code >= 0:
+                return code & 3, code >> 2
+        codes = plain_codes(indptr, indices, data)
+        if codes is not None:
+            check_bounds(indptr, indices, data, (self.n_major, self.n_minor), checked=self._checked)
+        return codes
+
     def _point(self, field: int) -> Any:
-        """Cffi pointer to a pointer to the array's memory, kept while it is good for the life of the array object."""
+        """Cffi pointer to a pointer to the array's memory."""
         array = self._arrays[field]
         fixed = runtime_api.pointer(array)
         # Where the array object keeps its data pointer: right even after the array was resized in place.
         live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
         if live[0] != fixed:
+            self._known_rows = None
             return (fixed,)
-        self._pointers[field] = live
         return live
 
-    def _check_bounds(self, rows: NativeRows) -> None:
-        indptr, indices, data = self._arrays
-        if indptr.size != self.n_major + 1:  # looked at even where the structure is known: the shape may be new
-            raise StructureError.indptr_size(indptr.size, wanted=self.n_major + 1)
-        if indptr[-1] > min(indices.size, data.size):
-            raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)
-        if not self._checked and runtime_api.lib.asp_csr_check(
-            rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], indices.size, 1
-        ):
-            check_structure(indptr, indices, (self.n_major, self.n_minor))  # finds what is wrong, and raises
 
-
-def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
-    """StructureError unless indptr rises from 0 and every stored index is in [0, shape[1]); first lines are SciPy's."""
-    n_rows, n_cols = shape
-    if indptr.size != n_rows + 1:
-        raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
-    is_plain = runtime_api.available and _is_plain(indptr, indices)
-    if is_plain and runtime_api.check_structure(shape, indptr, indices) is None:
-        return
-    if indptr[0] != 0:
-        raise StructureError.first_pointer(int(indptr[0]))
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if falls.size:
-        row = int(falls[0])
-        raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
-    stored = indices[: int(indptr[-1])]
-    if stored.size < indptr[-1]:
-        raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=indices.size)
-    if stored.size and stored.max() >= n_cols:
-        raise StructureError.index_too_large(int(stored.max()), extent=n_cols)
-    if stored.size and stored.min() < 0:
-        raise StructureError.index_negative(int(stored.min()))
-
-
-_CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 _OWNDATA: Final = 0x4
 
 
@@ -382,19 +393,3 @@ def _moved(one: AnyArray, other: AnyArray) -> bool:
     """Whether two array objects differ in address, shape or dtype."""
     address_of = runtime_api.address_of
     return bool(address_of(one) != address_of(other) or one.shape != other.shape or one.dtype != other.dtype)
-
-
-_DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DTYPE_CODES.items()}
-_INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
-
-
-def _is_plain(indptr: Any, indices: Any, data: Any = None) -> bool:
-    """Whether a C kernel takes the arrays as they are."""
-    arrays = (indptr, indices) if data is None else (indptr, indices, data)
-    for array in arrays:
-        if not isinstance(array, np.ndarray) or array.ndim != 1:
-            return False
-        if array.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
-            return False
-    index = indptr.dtype.str
-    return index in _INDEX_CODES and indices.dtype.str == index and (data is None or data.dtype.str in _DTYPE_CODES)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from autosparse.forking import computed_once
 
 IndexArray = NDArray[Any]  # int32 or int64
 _INDICES: Final = ("int32", "int64")
@@ -17,7 +17,6 @@ ORDER_SAMPLE: Final = 4096
 """Entries by which the order of a tensor's levels is chosen."""
 
 
-@dataclass(frozen=True, eq=False)
 class Pattern:
     """Compressed rows of an ``n_rows`` x ``n_cols`` matrix: row i holds columns ``indices[indptr[i]:indptr[i+1]]``.
 
@@ -25,15 +24,23 @@ class Pattern:
     valid (`indptr` nondecreasing from 0, `indices` within the shape). Two patterns are equal when their hashes are.
     """
 
-    n_rows: int
-    n_cols: int
-    indptr: IndexArray = field(repr=False)
-    indices: IndexArray = field(repr=False)
-    hashes: tuple[int, int] | None = field(default=None, repr=False)
-    """`runtime_api.hash128` of indptr and of the indices in use, where somebody has made them."""
-    counts: dict[Hashable, Any] = field(
-        default_factory=dict, init=False, repr=False
-    )  # kept by whoever counted (engine.facts)
+    def __init__(
+        self,
+        n_rows: int,
+        n_cols: int,
+        indptr: IndexArray,
+        indices: IndexArray,
+        hashes: tuple[int, int] | None = None,
+    ) -> None:
+        self.n_rows = n_rows
+        self.n_cols = n_cols
+        self.indptr = indptr
+        self.indices = indices
+        self.hashes = hashes  # `runtime_api.hash128` of indptr and of the indices in use, where somebody has made them
+        self.counts: dict[Hashable, Any] = {}  # kept by whoever counted (engine.facts)
+
+    def __repr__(self) -> str:
+        return f"Pattern(n_rows={self.n_rows}, n_cols={self.n_cols})"
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -45,7 +52,7 @@ class Pattern:
         """Stored entries, duplicates and explicit zeros included (``indptr[-1]``, not the capacity of `indices`)."""
         return int(self.indptr[-1])
 
-    @functools.cached_property
+    @computed_once
     def index_dtype(self) -> str:
         """Name of the index arrays' dtype: int32 or int64."""
         return str(self.indptr.dtype.name)
@@ -55,21 +62,21 @@ class Pattern:
         item = self.indptr.dtype.itemsize
         return (self.n_rows + 1) * item + self.nnz * (item + value_bytes)
 
-    @functools.cached_property
+    @computed_once
     def sparsity_hash(self) -> str:
         """32 hex digits over shape, index width, indptr and indices (xxh3 class, native; not over values)."""
         from autosparse._native import runtime_api
 
         return runtime_api.sparsity_hash(self.shape, self.indptr, self.indices[: self.nnz], self.hashes)
 
-    @functools.cached_property
+    @computed_once
     def has_twins(self) -> bool:
         """Whether three rows in turn have their entries in the same columns, as it seems from a few places."""
         from autosparse._native import runtime_api
 
         return runtime_api.available and runtime_api.has_twins(self.indptr, self.indices)
 
-    @functools.cached_property
+    @computed_once
     def row_lengths(self) -> NDArray[np.int64]:
         """Stored entries of each row, (n_rows,)."""
         return np.diff(self.indptr).astype(np.int64, copy=False)
@@ -83,7 +90,6 @@ class Pattern:
         return hash(self.sparsity_hash)
 
 
-@dataclass(frozen=True, eq=False)
 class TensorPattern:
     """Where the entries of a tensor lie: entry e at ``coords[0, e], coords[1, e], ...`` of an array of shape `shape`.
 
@@ -92,11 +98,10 @@ class TensorPattern:
     when their hashes are.
     """
 
-    shape: tuple[int, ...]
-    coords: IndexArray = field(repr=False)
-    _orders: dict[int, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False)
-
-    def __post_init__(self) -> None:
+    def __init__(self, shape: tuple[int, ...], coords: IndexArray) -> None:
+        self.shape = shape
+        self.coords = coords
+        self._orders: dict[int, tuple[int, ...]] = {}
         if self.coords.ndim != 2 or self.coords.shape[0] != len(self.shape) or self.coords.dtype.name not in _INDICES:
             found = f"coords {self.coords.dtype} {self.coords.shape} for shape {self.shape}"
             raise TypeError(f"coordinates must be int32 or int64 of shape (ndim, nnz): got {found}")
@@ -122,7 +127,7 @@ class TensorPattern:
         """Bytes of the coordinates with values of `value_bytes` each: the unit of the bound on extra memory."""
         return self.nnz * (self.ndim * self.coords.itemsize + value_bytes)
 
-    @functools.cached_property
+    @computed_once
     def sparsity_hash(self) -> str:
         """32 hex digits over shape, index width and coordinates (xxh3 class, native; not over values)."""
         from autosparse._native import runtime_api

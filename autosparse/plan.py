@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from autosparse.schedule import SuperSchedule
+
+MOST_WORDS: Final = 100
+"""Characters of a reason in a line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +30,9 @@ class Candidate:
             return self.predicted_s
         return self.predicted_ratio * default_s
 
+    def __repr__(self) -> str:
+        return f"Candidate({_facts(self, why=self.failed or '')})"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
@@ -42,7 +49,13 @@ class Plan:
     packed_bytes: int = 0
     candidates: tuple[Candidate, ...] = ()
     remembered: bool = False  # from the cache, not found in this process
+    not_remembered: str = ""  # why it had to be found: what differs from the nearest remembered plan
     predicted_ratio: float | None = None  # predicted time over the default kernel's
+    served_by: str | None = None  # library that computes what our kernels cannot; None: they do
+
+    def __repr__(self) -> str:
+        """One line; `candidates` has the rest, ``print(A.explain(B))`` tells it in words."""
+        return f"Plan({_facts(self, why=self.why)}; effort={self.effort!r}, {len(self.candidates)} candidates)"
 
     @property
     def is_default(self) -> bool:
@@ -63,3 +76,18 @@ class Plan:
         if tuned_s is None or not default_s or default_s <= tuned_s:
             return None
         return (self.tune_s + self.pack_s) / (default_s - tuned_s)
+
+
+def _facts(one: Candidate | Plan, *, why: str) -> str:
+    """What runs, its time against the default kernel's where they are known, and the beginning of a reason."""
+    served_by = one.served_by if isinstance(one, Plan) else None
+    parts = [str(one.schedule.format) if one.schedule is not None else served_by or "default kernel"]
+    if one.measured_s is not None:
+        parts.append(f"{one.measured_s * 1e3:.3g} ms")
+    elif one.predicted_ratio is not None:
+        parts.append(f"predicted {one.predicted_ratio:.2f} x default")
+    if isinstance(one, Plan) and one.default_s is not None and one.schedule is not None:
+        parts.append(f"default {one.default_s * 1e3:.3g} ms")
+    words = " ".join(why.split())
+    words = words if len(words) <= MOST_WORDS else f"{words[:MOST_WORDS]}..."
+    return f"{', '.join(parts)}: {words}" if words else ", ".join(parts)

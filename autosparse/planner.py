@@ -17,25 +17,23 @@ from autosparse import _native, payoff
 from autosparse.config import Effort
 from autosparse.engine.bench import Bench
 from autosparse.engine.facts import statistics_model
-from autosparse.engine.learned import asker_of
-from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember
+from autosparse.engine.learned import asker_of, seen_by
+from autosparse.engine.nearest import why_searched
+from autosparse.engine.recollection import expected_gain, gain_kind, recall, remember, remember_measured, supported
+from autosparse.engine.service import FINAL_SHARE, confirmed, given_up, watch
 from autosparse.engine.trials import KernelTrial
+from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.plan import Plan
 from autosparse.tuner import Progress, Search, tune
-from autosparse.tuner.measure import Race, RaceRule, timed_s
-from autosparse.tuner.model import CostModel
-from autosparse.tuner.search import BLOCKING, LIVE, Steps
-from autosparse.tuner.trial import Pause, Sample, Work
+from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.search.race import timed_s
+from autosparse.tuner.search.search import BLOCKING, LIVE, Steps
+from autosparse.tuner.search.trial import Trial, Work
 
-WATCH_CALLS: Final = 64
-"""Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
 FULL_LEAVES: Final = 0.97
 """Of the time that measuring the first candidates leaves, what a full search leaves: top-10 quality of the models."""
-WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
-WATCH_MARGIN: Final = 1.03
-"""A champion goes when it was slower than this times the default kernel in every round, not for one noisy moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,9 @@ class Decision:
     trial: KernelTrial | None = None
 
 
-def default_plan(why: str, *, default_s: float | None = None) -> Plan:
-    """The default kernel, and why."""
-    return Plan(schedule=None, why=why, default_s=default_s, measured_s=default_s)
+def default_plan(why: str, *, default_s: float | None = None, served_by: str | None = None) -> Plan:
+    """The default kernel, and why; or the library that computes instead of it."""
+    return Plan(schedule=None, why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
 
 
 # -- asked for ----------------------------------------------------------------------------------------------------
@@ -72,7 +70,7 @@ def plan(
     if effort is Effort.OFF or bench.problem.deterministic:
         why = "effort is off" if effort is Effort.OFF else "deterministic: one kernel, one summation order"
         return Decision(default_plan(why))
-    known = recall(bench)
+    known = supported(bench, recall(bench))
     if known is not None and _satisfies(known, effort, budget_s):
         return adopt(bench, known)
     best, budget_s, refusal = _worth(bench, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
@@ -82,17 +80,25 @@ def plan(
     if known is not None and _satisfies(known, effort, budget_s):
         return adopt(bench, known)
     search = _search(bench, effort=effort, start=known.schedule if known else None, live=False)
+    start_s, not_remembered = clock(), why_searched(bench, known)
     try:
-        found = tune(
-            search, runner=bench.runner, budget_s=budget_s, clock=clock, progress=progress, observe=_observer(bench)
-        )
-    except BaseException:  # Ctrl-C as well: nothing may stay packed; the exception goes on
+        steps = {"runner": bench.runner, "clock": clock, "progress": progress, "observe": _observer(bench)}
+        found = tune(search, budget_s=budget_s * (1.0 - FINAL_SHARE), **steps)  # type: ignore[arg-type]
+        found = confirmed(bench, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
+        found = dataclasses.replace(found, not_remembered=not_remembered)
+    except BaseException as err:  # Ctrl-C as well: nothing may stay packed; the exception goes on
+        if isinstance(err, KeyboardInterrupt):
+            remember_measured(bench, search, known, tune_s=clock() - start_s)
         search.champion.drop()
         raise
     finally:
         bench.release()
     _conclude(bench, search, found)
-    champion = search.champion
+    return _decision(found, search.champion)
+
+
+def _decision(found: Plan, champion: Trial) -> Decision:
+    """What was found, its champion ready to run."""
     if not isinstance(champion, KernelTrial) or champion.schedule is None:
         return Decision(found)
     if not champion.ready:  # it had made room for a challenger when the budget ended
@@ -106,9 +112,12 @@ def adopt(bench: Bench, known: Plan) -> Decision:
     if known.schedule is None:
         return Decision(known)
     trial = bench(known.schedule)
-    trial.build()
-    if trial.failed is None:
-        trial.pack()
+    try:
+        trial.build()
+        if trial.failed is None:
+            trial.pack()
+    except TUNING_FAILURES as err:
+        trial.failed = f"{type(err).__name__}: {err}"
     if not trial.ready:
         return Decision(_unusable(known, trial))
     trial.gain_s = _gain_s(known)
@@ -161,11 +170,13 @@ def tiers(bench: Bench, *, default_s: float, most: Effort, budget_s: float) -> l
     prices, problem = bench.experience.prices, bench.problem
     prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
     measured_gain = expected_gain(bench)
-    look_s = prices.price_s("rank") + prices.price_s("pack", problem.pattern.nnz) + prices.price_s("load")
+    pack_s = prices.price_s("pack", problem.pattern.nnz) + bench.compare_price_s()
+    look_s = prices.price_s("rank") + pack_s + prices.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
-    each_s = prices.price_s("compile") + prices.price_s("pack", problem.pattern.nnz) + 2 * rounds * default_s
+    each_s = prices.price_s("compile") + pack_s + 2 * rounds * default_s
+    doubt = seen_by(bench, is_learned=not problem.transposed).doubt(problem)
     found = {
-        Effort.ESTIMATE: payoff.Tier(name="estimate", price_s=look_s, gain=min(prior, measured_gain)),
+        Effort.ESTIMATE: payoff.Tier(name="estimate", price_s=look_s, gain=0.0 if doubt else min(prior, measured_gain)),
         Effort.MEASURE: payoff.Tier(name="measure", price_s=look_s + n * each_s, gain=measured_gain),
         Effort.FULL: payoff.Tier(
             name="full", price_s=max(budget_s, look_s + n * each_s), gain=1.0 - (1.0 - measured_gain) * FULL_LEAVES
@@ -188,7 +199,8 @@ def _search(bench: Bench, *, effort: Effort, live: bool, start: object = None) -
         style=LIVE if live else BLOCKING,
         propose=asker_of(bench, live=live),
         is_built=bench.is_built,
-        first_price_s=bench.experience.prices.price_s("pack", bench.problem.pattern.nnz),
+        doubt=lambda is_learned: seen_by(bench, is_learned=is_learned).doubt(bench.problem),
+        first_price_s=bench.experience.prices.price_s("pack", bench.problem.pattern.nnz) + bench.compare_price_s(),
         start=start,  # type: ignore[arg-type]  # a SuperSchedule or None
         build_all=None if live else bench.build,
     )
@@ -209,9 +221,8 @@ UNITS: Final[dict[str, Callable[[Bench], float]]] = {
     "rank": lambda bench: 1.0,
     "save": lambda bench: 1.0,
     "hash": lambda bench: bench.problem.operand_bytes,
-    "pack": lambda bench: bench.problem.pattern.nnz,
 }
-"""Kinds of work whose price is learnt from every one done, and what one unit is ("build" is observed by the bench)."""
+"""Kinds of work whose price is learnt from every one done, and what one unit is (trials observe "build" and "pack")."""
 
 
 def _conclude(bench: Bench, search: Search, found: Plan) -> None:
@@ -281,6 +292,10 @@ class Deliberation:
         yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, on_credit=True)
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, on_credit=True)
         assert self.bench is not None
+        if self._known is not None and self._known.schedule is not None:
+            self.plan = default_plan("a remembered plan waits until products have paid for using it")
+            yield from self._load()
+            self._known = supported(self.bench, self._known)
         known = self._known
         if known is not None and _satisfies(known, self.effort, 0.0):
             yield from self._adopt(self.bench, known)
@@ -294,6 +309,7 @@ class Deliberation:
 
     def _identify(self) -> None:
         self.bench = self.make_bench()
+        self.bench.patience_s = 0.0  # nobody asked: no compiler is waited for longer than its price explains
         self._known = recall(self.bench)
         self.gain = expected_gain(self.bench)
         if self._known is not None and self._known.measured_s and self._known.default_s:
@@ -301,7 +317,7 @@ class Deliberation:
 
     def _load(self) -> Steps:
         """What building kernels needs: imported once per process, and only when something is to be built."""
-        if "autosparse._native.backend" not in sys.modules:
+        if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=_import_backend)
 
@@ -310,12 +326,13 @@ class Deliberation:
         if known.schedule is None:
             self.plan = known
             return
-        self.plan = default_plan("a remembered plan waits until products have paid for using it")
-        yield from self._load()
         trial = bench(known.schedule)
         path_s = trial.build_price_s() + trial.pack_price_s()
         is_built = bench.is_built(known.schedule)
-        yield Work(kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build, on_credit=is_built)
+        yield Work(
+            kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build, on_credit=is_built,
+            may_hang=True,
+        )  # fmt: skip
         if trial.failed is None:
             pack_s = trial.pack_price_s()
             yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, on_credit=True)
@@ -362,25 +379,12 @@ class Deliberation:
         _conclude(self.bench, self.search, self.plan)
 
     def _watch(self) -> Steps:
-        """Compare the champion with the default kernel now and then: values, neighbours and plans change."""
-        if self.bench is None or self.champion is None:
+        """Compare the champion with the default kernel now and then, and give it up when it is no faster."""
+        bench, champion = self.bench, self.champion
+        if bench is None or champion is None:
             return
-        default, n_calls = self.bench(None), WATCH_CALLS
-        while (champion := self.champion) is not None:
-            yield Pause(n_calls=n_calls)  # type: ignore[misc]  # drivers of deliberations know pauses
-            race = Race(2, WATCH_RULE)
-            while (turn := race.next_entrant()) is not None:
-                price_s = (self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0) if turn == 0 else 0.0
-                seconds = yield Sample(trial=(default, champion)[turn], price_s=max(0.0, price_s))
-                if seconds is None:
-                    break
-                race.add(seconds)
-            # Dropped when it lost every round, or could not serve: a race this short shows no less.
-            pairs = list(zip(*race.samples_s, strict=False))
-            if not pairs or all(mine > WATCH_MARGIN * reference for reference, mine in pairs):
-                champion.drop()
-                self.champion = None
-                why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
-                self.plan = dataclasses.replace(self.plan, schedule=None, why=why)
-                event("plan", why)
-            n_calls *= 4
+        yield from watch(bench, champion, excess_s=(self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0))
+        champion.drop()
+        self.champion = None
+        self.plan = given_up(bench, self.plan)
+        event("plan", self.plan.why)

@@ -11,7 +11,7 @@ from autosparse.plan import Plan
 from autosparse.problem import Problem
 
 if TYPE_CHECKING:
-    from autosparse.tuner.statistics import PatternFacts
+    from autosparse.tuner.features.statistics import PatternFacts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +26,7 @@ class Report:
     runs_expected: float | None = None  # from a hint or from history; None: unknown
     packed_bytes: int = 0  # all packed copies of this operand
     packed_limit_bytes: int = 0  # options.extra_memory times the bytes of A
+    implementation: str = ""  # who computes: a key of `_native.IMPLEMENTATIONS`; "" where no kernel can be chosen
     verdict: str = ""  # what the next step of tuning waits for, or why there is none
     failures: tuple[str, ...] = ()  # what was given up, and why
     tuning_s: float = 0.0  # spent on tuning this problem by this object so far

@@ -12,10 +12,21 @@ from autosparse.errors import ScheduleError
 from autosparse.formats import CSR, MAX_SPLIT, Format
 
 PARTITIONS: Final = ("nnz", "dynamic")
+GENERATED: Final = "generated"
+RUNTIME: Final = "runtime"
+IMPLEMENTATIONS: Final = (GENERATED, RUNTIME)
+"""Who computes a schedule: a kernel emitted and compiled for it, or loops that were compiled at installation."""
+RUNTIME_TILE: Final = 32768
+"""Tile of the dense index by which texts before the field `implementation` named the runtime's loops."""
 RUN_TIME: Final = ("partition", "chunk", "threads")
 """Fields that no code depends on."""
 FAR_AHEAD: Final = 16
 """Nonzeros ahead from which rows are fetched into a core's second cache: the first one would lose them again."""
+MAX_CHUNK: Final = 1 << 20
+MAX_THREADS: Final = 1 << 16
+MAX_UNROLL: Final = 64
+MAX_PREFETCH: Final = 1 << 12
+"""Far above what any space holds: a schedule may come from a file, and kernels take it as it is."""
 SCHEDULE_VERSION: Final = 1
 """Raise when the meaning of a field changes: kernels and plans of other versions are not reused."""
 
@@ -39,6 +50,7 @@ class SuperSchedule:
     threads: int = 0  # most threads it is run on; 0: as many as the caller allows
     unroll: int = 1  # of the innermost loop over nonzeros
     prefetch: int = 0  # nonzeros ahead whose row of B is prefetched; 0: none
+    implementation: str = GENERATED  # of RUNTIME the loops over dense columns are its own: `loop_order` has none
 
     def __post_init__(self) -> None:
         reason = self.reason_illegal()
@@ -47,12 +59,15 @@ class SuperSchedule:
 
     def reason_illegal(self) -> str | None:
         """Why this is no schedule, or None. Whether a *backend* can lower it is the backend's `supports`."""
+        if self.implementation not in IMPLEMENTATIONS:
+            return f"implementation must be one of {IMPLEMENTATIONS}, not {self.implementation!r}"
         if self.partition not in PARTITIONS:
             return f"partition must be one of {PARTITIONS}, not {self.partition!r}"
-        if min(self.chunk, self.unroll) < 1 or self.prefetch < 0:
-            return f"chunk={self.chunk} and unroll={self.unroll} must be >= 1, prefetch={self.prefetch} >= 0"
-        if self.threads < 0:
-            return f"threads={self.threads} must be >= 0 (0: as many as the caller allows)"
+        if not (0 < self.chunk <= MAX_CHUNK and 0 < self.unroll <= MAX_UNROLL and 0 <= self.prefetch <= MAX_PREFETCH):
+            domain = f"chunk in 1..{MAX_CHUNK}, unroll in 1..{MAX_UNROLL}, prefetch in 0..{MAX_PREFETCH}"
+            return f"chunk={self.chunk}, unroll={self.unroll}, prefetch={self.prefetch} must be {domain}"
+        if not 0 <= self.threads <= MAX_THREADS:
+            return f"threads={self.threads} must lie in 0..{MAX_THREADS} (0: as many as the caller allows)"
         bad = [f"{index}={size}" for index, size in self.dense_splits if not 1 <= size <= MAX_SPLIT]
         if bad:
             return f"dense splits must lie in 1..{MAX_SPLIT}: {', '.join(bad)}"
@@ -63,6 +78,11 @@ class SuperSchedule:
         if self.parallel not in self.loop_order:
             return f"parallel loop {self.parallel!r} is not in loop_order {self.loop_order}"
         return None
+
+    @property
+    def is_precompiled(self) -> bool:
+        """Whether the runtime's own loops compute it: nothing is generated, they cut dense columns as they see fit."""
+        return self.implementation == RUNTIME
 
     def dense_split(self, index: str) -> int:
         """Compile-time tile of the dense index (0 when the operation has none)."""
@@ -77,6 +97,8 @@ class SuperSchedule:
         """Canonical text; `from_json` inverts it."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["format"] = str(self.format)
+        if self.implementation == GENERATED:
+            del values["implementation"]  # as before there was the field: names of kernels and of records stay
         return json.dumps({"version": SCHEDULE_VERSION, **values}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -89,9 +111,10 @@ class SuperSchedule:
                 raise ScheduleError.unparsable(text, expected=f"a schedule of version {SCHEDULE_VERSION}")
             values["format"] = Format.parse(values["format"])
             values["loop_order"] = tuple(values["loop_order"])
-            values["dense_splits"] = tuple((str(name), int(size)) for name, size in values["dense_splits"])
-            return cls(**values)
-        except (ValueError, KeyError, TypeError, AttributeError) as err:
+            values["dense_splits"] = tuple((name, size) for name, size in values["dense_splits"])
+            _check_types(values)
+            return cls(**_with_implementation(values))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as err:
             if isinstance(err, ScheduleError):
                 raise
             raise ScheduleError.unparsable(text, expected=f"a SuperSchedule as JSON ({err})") from err
@@ -99,3 +122,24 @@ class SuperSchedule:
     def stable_hash(self) -> str:
         """16 hex digits that name this schedule in cache keys."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+
+
+def _with_implementation(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a text from before the runtime's loops were an implementation: they were a tile of their own."""
+    if "implementation" in values or ("j", RUNTIME_TILE) not in values["dense_splits"]:
+        return values
+    loops = tuple(name for name in values["loop_order"] if name not in ("j1", "j0"))
+    return values | {"implementation": RUNTIME, "dense_splits": (), "loop_order": loops}
+
+
+_INTEGERS: Final = ("chunk", "threads", "unroll", "prefetch")
+_WORDS: Final = ("operation", "parallel", "partition", "implementation")
+
+
+def _check_types(values: dict[str, Any]) -> None:
+    """TypeError for fields of another type than code relies on: ``True`` and ``1.5`` are no numbers of threads."""
+    splits = values["dense_splits"]
+    whole = [*(values[name] for name in _INTEGERS if name in values), *(size for _, size in splits)]
+    words = [*(values[name] for name in _WORDS if name in values), *(name for name, _ in splits), *values["loop_order"]]
+    if any(type(value) is not int for value in whole) or not all(isinstance(word, str) for word in words):
+        raise TypeError("a field has the wrong type")

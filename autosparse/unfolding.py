@@ -156,7 +156,7 @@ class Unfolding:
     @property
     def has_kernels(self) -> bool:
         """Whether the runtime is there and knows tensors of this order."""
-        return runtime_api.available and 2 <= len(self.entries.shape) <= mttkrp.MAX_ORDER
+        return runtime_api.is_there() and 2 <= len(self.entries.shape) <= mttkrp.MAX_ORDER
 
     @property
     def pattern(self) -> TensorPattern:

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, SupportsIndex
 
 import scipy.sparse as sps
+from numpy.typing import DTypeLike
 
 from autosparse.arrays import tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.errors import AutosparseError, InputError, InputTypeError
-from autosparse.operand import check_structure
+from autosparse.native_rows import check_structure
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
     ("csr", True): csr_array,
     ("csr", False): csr_matrix,
     ("csc", True): csc_array,
     ("csc", False): csc_matrix,
+}
+
+# Compressed already: the class over the same arrays.
+_OVER: Final[Mapping[tuple[str, type], type[AutoSparseMatrix]]] = {
+    ("csr", sps.csr_array): csr_array,
+    ("csr", sps.csr_matrix): csr_matrix,
+    ("csc", sps.csc_array): csc_array,
+    ("csc", sps.csc_matrix): csc_matrix,
 }
 
 # First words of SciPy's message -> what to do about it.
@@ -41,7 +50,22 @@ _ANY_INPUT: Final = (
 )
 
 
-def csr(obj: Any, shape: tuple[int, int] | None = None, dtype: Any = None, copy: bool = False) -> Any:
+class HasShape(Protocol):
+    """SciPy's sparse objects, torch's tensors, arrays."""
+
+    @property
+    def shape(self) -> Any:
+        """Number of rows and of columns."""
+
+
+Source = HasShape | Sequence[Any] | os.PathLike[str]
+"""What a matrix is made from; a string is a sequence, too."""
+Shape = tuple[SupportsIndex, SupportsIndex]
+
+
+def csr(
+    obj: Source, shape: Shape | None = None, dtype: DTypeLike | None = None, copy: bool = False
+) -> csr_array | Any:  # Any: of a SciPy sparse matrix, csr_matrix
     """A = obj as compressed rows: `autosparse.csr_matrix` of a SciPy sparse matrix, `autosparse.csr_array` of all else.
 
     `obj`: SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense
@@ -54,12 +78,18 @@ def csr(obj: Any, shape: tuple[int, int] | None = None, dtype: Any = None, copy:
     return _construct("csr", obj, shape, dtype, copy)
 
 
-def csc(obj: Any, shape: tuple[int, int] | None = None, dtype: Any = None, copy: bool = False) -> Any:
+def csc(
+    obj: Source, shape: Shape | None = None, dtype: DTypeLike | None = None, copy: bool = False
+) -> csc_array | Any:  # Any: of a SciPy sparse matrix, csc_matrix
     """A = obj as compressed columns; arguments, results and errors as `csr`."""
     return _construct("csc", obj, shape, dtype, copy)
 
 
-def _construct(fmt: str, obj: Any, shape: tuple[int, int] | None, dtype: Any, copy: bool) -> Any:
+def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool) -> Any:  # Any: checked by SciPy
+    if shape is None and dtype is None and not copy and (kept := _OVER.get((fmt, type(obj)))) is not None:
+        A: Any = kept._over(obj)
+        if A is not None:
+            return A
     if isinstance(obj, str | os.PathLike):
         from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
 
@@ -71,7 +101,7 @@ def _construct(fmt: str, obj: Any, shape: tuple[int, int] | None, dtype: Any, co
         obj = obj[:3]
     is_array = not (sps.issparse(obj) and not isinstance(obj, sps.sparray))
     try:
-        A: Any = _CLASSES[fmt, is_array](obj, shape=shape, dtype=dtype, copy=copy)
+        A = _CLASSES[fmt, is_array](obj, shape=shape, dtype=dtype, copy=copy)
     except AutosparseError:
         raise
     except (ValueError, TypeError) as err:

@@ -7,63 +7,55 @@ docs/adr/0002 and SciPy's own test suite runs on these classes (tests/conformanc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
-from scipy.sparse._sputils import upcast_char
 
 from autosparse import executor, guard
 from autosparse._native import memory
-from autosparse.arrays import conversion, sparse_product
-from autosparse.errors import ShapeError
+from autosparse.arrays import conversion, fields
+from autosparse.arrays.fields import NAMES, watched
+from autosparse.arrays.plain import CLASSES, FRESH_STATE, attributes
+from autosparse.arrays.products import Products
 from autosparse.operand import DATA, INDICES, INDPTR, Operand
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from autosparse.config import Effort, EffortName
     from autosparse.explain import Explanation
+    from autosparse.log import Progress
     from autosparse.plan import Plan
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
-ndarray = np.ndarray  # a global of this module: one look-up less per product
+ndarray = np.ndarray
 
-_NAMES = ("indptr", "indices", "data")
 _INT32_MAX = np.iinfo(np.int32).max
 
 
-def _watched(field: int) -> property:
-    """Property over one of the operand's arrays: handing it out is noted, putting another in is too."""
-
-    def fetch(self: AutoSparseMatrix) -> Any:  # Any: whatever array-like the user put there
-        return self._cell.fetch(field)
-
-    def put(self: AutoSparseMatrix, value: Any) -> None:
-        self._own_cell().rebind(field, value)
-
-    return property(fetch, put, doc=f"The {_NAMES[field]} array, live: what is written to it the next product sees.")
-
-
-class AutoSparseMatrix:
+class AutoSparseMatrix(Products):
     """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
+
+    Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
 
     `_cell` holds the arrays: the compressed rows of A (csr) or of Aᵀ (csc); an array and its transpose share it.
     """
 
     __slots__ = ("_cell",)  # not in __dict__, which shows what SciPy keeps there
 
-    _cell: Operand
-    _shape: tuple[int, ...]
-    _transposed: ClassVar[bool]  # whether A is the transpose of the matrix in _cell
     _twin: ClassVar[type[AutoSparseMatrix]]  # class of the transpose
 
-    data = _watched(DATA)
-    indices = _watched(INDICES)
-    indptr = _watched(INDPTR)
+    data = watched(DATA)
+    indices = watched(INDICES)
+    indptr = watched(INDPTR)
 
     def __init__(
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
+        if not hasattr(self, "_cell"):
+            self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
         self._settle()
 
@@ -81,67 +73,14 @@ class AutoSparseMatrix:
     def _getnnz(self, axis: int | None = None) -> Any:
         return self._cell.nnz if axis is None else super()._getnnz(axis=axis)  # type: ignore[misc]
 
-    # -- products
+    # -- what SciPy asks of its own
 
-    def __matmul__(self, other: Any) -> Any:
-        if type(other) is ndarray:
-            cell = self._cell
-            rows = cell.rows or cell.validate()
-            shape = other.shape
-            if rows.dtype is other.dtype and shape and shape[0] == self._shape[-1] and len(shape) <= 2:
-                return executor.matmul(cell, other, transposed=self._transposed)
-        return super().__matmul__(other)  # type: ignore[misc]
-
-    def __rmatmul__(self, other: Any) -> Any:
-        if type(other) is ndarray:
-            cell = self._cell
-            rows = cell.rows or cell.validate()
-            if rows.dtype is other.dtype and other.shape == self._shape[:1]:
-                return executor.matmul(cell, other, transposed=not self._transposed)
-        elif sps.issparse(other):
-            return NotImplemented  # Python asks subclasses first; SciPy's own product of the left operand is meant
-        return super().__rmatmul__(other)  # type: ignore[misc]
-
-    def _matmul_vector(self, other: Any) -> Any:
-        B = self._as_native(other)
-        if B is None:
-            return super()._matmul_vector(other)  # type: ignore[misc]
-        return executor.matmul(self._cell, B, transposed=self._transposed)
-
-    def _matmul_multivector(self, other: Any) -> Any:
-        B = self._as_native(other)
-        if B is None:
-            return super()._matmul_multivector(other)  # type: ignore[misc]
-        return executor.matmul(self._cell, B, transposed=self._transposed)
-
-    def _matmul_sparse(self, other: Any) -> Any:
-        product = sparse_product.multiply(self, other)
-        return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
-
-    def _as_native(self, other: Any) -> AnyArray | None:
-        """`other` in A's dtype when that is also the dtype of the product and one of ours; else None: SciPy's turn."""
-        cell = self._cell
-        dtype = (cell.rows or cell.validate()).dtype
-        if dtype is None or not isinstance(other, ndarray):
-            return None
-        B = np.asarray(other)
-        if B.dtype == dtype:
-            return B
-        return B.astype(dtype, order="C") if upcast_char(dtype.char, B.dtype.char) == dtype else None
-
-    def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
-        try:
-            return super()._matmul_dispatch(other, *args)  # type: ignore[misc]
-        except ValueError as err:
-            if type(err) is ValueError and "dimension mismatch" in str(err):
-                raise ShapeError.mismatch(str(err), left=self._shape, right=np.shape(other)) from None
-            raise
-
-    def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
-        try:
-            return super()._rmatmul_dispatch(other, *args)  # type: ignore[misc]
-        except ShapeError as err:
-            raise ShapeError.mismatch(err.first_line, left=np.shape(other), right=self._shape) from None
+    def prune(self) -> None:
+        """SciPy's prune: cuts off room behind the last entry, where there is some."""
+        indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
+        n_major = self._swap(self._shape_as_2d)[0]  # type: ignore[attr-defined]
+        if len(indptr) != n_major + 1 or not len(indices) == len(data) == indptr[-1]:
+            super().prune()  # type: ignore[misc]
 
     # -- the family
 
@@ -150,10 +89,10 @@ class AutoSparseMatrix:
         if copy or axes not in (None, (1, 0)) or not self._transposes_in_place():
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
         cell = self._cell
-        cell.shared = True
+        cell.shared, cell.fresh = True, False
         twin = object.__new__(self._twin)
         twin._cell = cell
-        _attributes(twin).update(_TRANSPOSE_STATE, _shape=self._shape[::-1])
+        attributes(twin).update(FRESH_STATE, _shape=self._shape[::-1])
         return twin
 
     def _transposes_in_place(self) -> bool:
@@ -169,6 +108,23 @@ class AutoSparseMatrix:
         return bool(indices.dtype == np.int64) and issubclass(cls, sps.sparray)  # matrices may narrow to int32
 
     @classmethod
+    def _over(cls, m: Any) -> Any:
+        """A matrix over the arrays of `m`, a compressed one of the same format; None where SciPy should look at it."""
+        indptr, indices, data, shape = m.indptr, m.indices, m.data, m._shape
+        if not (type(indptr) is type(indices) is type(data) is ndarray and cls._takes_as_is(shape, indptr, indices)):
+            return None
+        n_major, n_minor = shape[::-1] if cls._transposed else shape
+        is_whole = indptr.shape == (n_major + 1,) and indices.shape == data.shape == (indptr[-1],) and not indptr[0]
+        if not is_whole:
+            return None
+        made = object.__new__(cls)
+        cell = made._cell = Operand()
+        cell._arrays[:] = indptr, indices, data
+        cell.settle(n_major, n_minor)
+        attributes(made).update(FRESH_STATE, _shape=shape)
+        return made
+
+    @classmethod
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
         """A matrix over (indptr, indices, data) as `_cell` has them, which a kernel made and nobody else holds."""
         indptr, indices, data = rows
@@ -176,7 +132,7 @@ class AutoSparseMatrix:
             return cls((data, indices, indptr), shape=shape)
         made = object.__new__(cls)
         made._cell = Operand.of_valid(*(shape[::-1] if cls._transposed else shape), rows)
-        _attributes(made).update(_TRANSPOSE_STATE, _shape=shape)
+        attributes(made).update(FRESH_STATE, _shape=shape)
         return made
 
     @property
@@ -209,7 +165,7 @@ class AutoSparseMatrix:
     @property
     def base(self) -> Any:
         """The same matrix as a plain SciPy object over the same arrays."""
-        plain = _PLAIN[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
+        plain = CLASSES[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
         return plain((self.data, self.indices, self.indptr), shape=self._shape)
 
     def to_scipy(self) -> Any:
@@ -224,24 +180,34 @@ class AutoSparseMatrix:
         for field, array in ((INDPTR, cell.peek(INDPTR)), (INDICES, cell.peek(INDICES)[:nnz])):
             twin._cell.rebind(field, memory.copied(array))
         twin._cell.rebind(DATA, values)
-        _attributes(twin).update(_TRANSPOSE_STATE, _shape=self._shape)
+        attributes(twin).update(FRESH_STATE, _shape=self._shape)
         twin._settle()
         return twin
 
     # -- tuning
 
-    def tune(self, operation: str = "matmul", **hints: Any) -> Plan:
-        """Find a faster kernel now and keep it. Hints: columns, runs, effort, budget_s, transposed, dtype, progress.
+    def tune(
+        self,
+        operation: str = "matmul",
+        *,
+        columns: int = 1,
+        runs: int | None = None,
+        effort: Effort | EffortName | None = None,
+        budget_s: float | None = None,
+        transposed: bool = False,
+        dtype: DTypeLike | None = None,
+        progress: bool | Progress = False,
+    ) -> Plan:
+        """Find a faster kernel now and keep it.
 
         `operation`: "matmul" (``A @ B``; "spmv" and "spmm" mean the same), or "sddmm" (``sddmm(A, X, Y)``), `columns`
         being those of B, or of X.
         ``A.tune("matmul", columns=256, runs=10_000, effort="measure", budget_s=5, progress=True)``
         """
-        transposed = bool(hints.pop("transposed", False))
-        plan: Plan = executor.tune(
-            self._cell, operation=operation, transposed=self._transposed is not transposed, **hints
-        )
-        return plan
+        return executor.tune(
+            self._cell, operation=operation, columns=columns, runs=runs, effort=effort, budget_s=budget_s,
+            transposed=self._transposed is not bool(transposed), dtype=dtype, progress=progress,
+        )  # fmt: skip
 
     def explain(self, B: Any = 1, *, operation: str = "matmul") -> Explanation:
         """What runs for ``A @ B`` and why; B: the dense operand or its number of columns.
@@ -282,16 +248,22 @@ class AutoSparseMatrix:
     def _adopt(self, state: dict[str, Any]) -> None:
         """Become what `state` says: SciPy's attributes, with the three arrays among them."""
         self._cell = Operand()
-        for field, name in enumerate(_NAMES):
+        for field, name in enumerate(NAMES):
             self._cell.rebind(field, state.pop(name))
-        attributes = _attributes(self)
-        attributes.clear()
-        attributes.update(state)
+        own = attributes(self)
+        own.clear()
+        own.update(state)
         self._settle()
 
     def __getstate__(self) -> dict[str, Any]:
         """What SciPy pickles: plans and packed copies stay behind."""
-        return {**_attributes(self), **{name: getattr(self, name) for name in _NAMES}}
+        return {**attributes(self), **{name: getattr(self, name) for name in NAMES}}
+
+    def __copy__(self) -> Any:
+        """Another matrix over the same arrays, as `copy.copy` makes it of SciPy's."""
+        twin = object.__new__(type(self))
+        twin._adopt(self.__getstate__())
+        return twin
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._adopt(dict(state))
@@ -328,16 +300,6 @@ class _MatrixSemantics(AutoSparseMatrix):
         self.set_shape(shape)
 
 
-def _find_attributes() -> Callable[[Any], dict[str, Any]]:
-    """The getter behind the ``__dict__`` of SciPy's classes, which ours show differently."""
-    descriptor = next(vars(base)["__dict__"] for base in sps.csr_array.__mro__ if "__dict__" in vars(base))
-    getter: Callable[[Any], dict[str, Any]] = descriptor.__get__
-    return getter
-
-
-_attributes = _find_attributes()
-
-
 class csr_array(AutoSparseMatrix, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csr_array.__doc__
     __dict__ = _SCIPY_DICT
@@ -362,20 +324,10 @@ class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noq
     _transposed = True
 
 
+fields.hasten(AutoSparseMatrix, lambda: object.__new__(csr_array))
+
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
 for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
     _class.__module__ = "autosparse"  # where users and pickles find it, wherever this file moves
-
-_PLAIN = {
-    ("csr", True): sps.csr_array,
-    ("csc", True): sps.csc_array,
-    ("csr", False): sps.csr_matrix,
-    ("csc", False): sps.csc_matrix,
-}
-
-# What SciPy's constructor leaves in a fresh object besides shape and arrays (maxprint in the versions that have it).
-_TRANSPOSE_STATE = {
-    name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*_NAMES, "_shape"}
-}

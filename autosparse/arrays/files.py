@@ -1,66 +1,182 @@
-"""Sparse matrices from files: Matrix Market and SciPy's .npz."""
+"""Sparse matrices from files: Matrix Market and SciPy's .npz.
+
+SciPy's readers believe a file: what it promises is allocated, and some texts make them write past their arrays or end
+the process. Here a file is looked at before it is handed to them, and indices are checked before anybody follows them.
+"""
 
 from __future__ import annotations
 
 import gzip
 import io
+import operator
+import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.io
 import scipy.sparse as sps
 
 from autosparse.errors import InputFileError
+from autosparse.native_rows import check_structure
 
-# What the readers raise for broken files; a missing file stays FileNotFoundError.
+# What the readers raise for broken files; a missing file stays FileNotFoundError, and MemoryError itself.
 _UNREADABLE: Final = (
-    ValueError,
-    KeyError,
-    EOFError,
-    IndexError,
-    OverflowError,
-    OSError,
-    zipfile.BadZipFile,
-    zlib.error,
-)
+    ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, OSError, RuntimeError, SyntaxError,
+    TypeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+LEAST_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
+"""Of a Matrix Market file: ``1 1`` and the end of the line, or one digit and what separates it from the next."""
+_DTYPES: Final = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}
+BLOCK_BYTES: Final = 1 << 20
+MOST_INFLATED: Final = 1100
+"""Bytes that one byte of a .npz file can stand for: deflate reaches 1032."""
+
+Source = str | io.BytesIO
+"""What SciPy's reader takes: a path, or a stream that stays open as long as anybody refers to it.
+
+A stream that is closed before the reader is destroyed, which an exception delays, ends the process.
+"""
 
 
 def _read_matrix_market(path: Path) -> Any:
     """coo_array of a coordinate file, ndarray of an array file."""
-    if path.name.lower().endswith(".gz"):
-        stream: io.BufferedIOBase = io.BytesIO(gzip.decompress(path.read_bytes()))
-    else:
-        stream = path.open("rb")
-    with stream:
-        _refuse_half_a_number(stream)
-        found = scipy.io.mmread(stream)
+    source, n_bytes = _source_of(path)
+    header = Header(*scipy.io.mminfo(_from_start(source)))
+    header.check(n_bytes)
+    if header.layout == "array" and header.n_stored == 0:
+        return np.zeros((header.n_rows, header.n_cols), _DTYPES.get(header.field, np.float64))
+    if (header.layout, header.symmetry) == ("array", "skew-symmetric"):
+        _refuse_more_lines(source, header.n_stored)
+    found = scipy.io.mmread(_from_start(source))
     return sps.coo_array(found) if sps.issparse(found) else found
 
 
-def _refuse_half_a_number(stream: io.BufferedIOBase) -> None:
-    """ValueError for text that ends in the exponent of a number: SciPy's reader (1.13 - 1.17) crashes there."""
-    size = stream.seek(0, io.SEEK_END)
-    stream.seek(max(0, size - 2))
-    last = stream.read()[-1:]
-    stream.seek(0)
-    if last and last in b"eEdD+-":
+def _refuse_more_lines(source: Source, n_most: int) -> None:
+    """ValueError for more values than these: SciPy's reader writes the first of them behind the array."""
+    text = Path(source).read_bytes() if isinstance(source, str) else source.getvalue()
+    lines = [line for line in text.split(b"\n") if line.strip() and not line.startswith(b"%")]
+    if len(lines) - 1 > n_most:  # the first one says the extents
+        raise ValueError(f"File too long. It holds {len(lines) - 1:,} values, not {n_most:,}")
+
+
+class Header(NamedTuple):
+    """What a Matrix Market file says of itself, as `scipy.io.mminfo` tells it."""
+
+    n_rows: int
+    n_cols: int
+    n_entries: int
+    layout: str
+    field: str
+    symmetry: str
+
+    @property
+    def n_stored(self) -> int:
+        """Entries that the text must have."""
+        if self.layout != "array":
+            return self.n_entries
+        if self.symmetry == "general":
+            return self.n_rows * self.n_cols
+        return self.n_rows * (self.n_rows + (-1 if self.symmetry == "skew-symmetric" else 1)) // 2
+
+    def check(self, n_bytes: int) -> None:
+        """ValueError for what `n_bytes` cannot hold (all that is promised would be allocated), and for odd shapes."""
+        if self.symmetry != "general" and self.n_rows != self.n_cols:
+            raise ValueError(f"a {self.symmetry} matrix is square, not {self.n_rows:,} x {self.n_cols:,}")
+        if self.n_stored * LEAST_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
+            raise ValueError(f"Truncated file. It promises {self.n_stored:,} entries in {n_bytes:,} bytes")
+
+
+def _source_of(path: Path) -> tuple[Source, int]:
+    """(what to read, its bytes). Text always ends with a line: SciPy's reader looks for the end behind its buffer."""
+    if path.name.lower().endswith(".gz"):
+        return _whole_lines(gzip.decompress(path.read_bytes()))
+    n_bytes, last = 0, b""
+    with path.open("rb") as stream:
+        while block := stream.read(BLOCK_BYTES):
+            _refuse_zero_bytes(block)
+            n_bytes, last = n_bytes + len(block), block[-1:]
+    if last == b"\n" and str(path).isascii():
+        return os.fspath(path), n_bytes
+    return _whole_lines(path.read_bytes())
+
+
+def _refuse_zero_bytes(text: bytes) -> None:
+    """ValueError where there is one: behind it SciPy's reader finds no end of a number."""
+    if b"\0" in text:
+        raise ValueError("it is no text: it holds a byte 0")
+
+
+def _whole_lines(text: bytes) -> tuple[io.BytesIO, int]:
+    """The text with an end of its last line; ValueError where it ends in the exponent of a number."""
+    _refuse_zero_bytes(text)
+    if text[-1:] in (b"e", b"E", b"d", b"D", b"+", b"-"):
         raise ValueError("Truncated file. It ends in the middle of a number")
+    text = text if text.endswith(b"\n") else text + b"\n"
+    return io.BytesIO(text), len(text)
+
+
+def _from_start(source: Source) -> Source:
+    if not isinstance(source, str):
+        source.seek(0)
+    return source
 
 
 def _read_npz(path: Path) -> Any:
     """What `scipy.sparse.save_npz` wrote, or (data, indices, indptr, shape) from arrays of these names."""
+    _refuse_inflated_members(path)
     with np.load(path, allow_pickle=False) as file:
         if "format" in file:
-            return sps.load_npz(path)
+            return _within_bounds(sps.load_npz(path))
         missing = {"data", "indices", "indptr"} - set(file.files)
         if missing:
             raise ValueError(f"it holds {file.files}, but not {', '.join(sorted(missing))}")
-        shape = tuple(int(extent) for extent in file["shape"]) if "shape" in file else None
+        shape = tuple(operator.index(extent) for extent in file["shape"]) if "shape" in file else None
         return file["data"], file["indices"], file["indptr"], shape
+
+
+def _refuse_inflated_members(path: Path) -> None:
+    """ValueError for arrays that promise more bytes than the file can hold: they would all be allocated."""
+    most_bytes = MOST_INFLATED * (path.stat().st_size + 1)
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            with archive.open(name) as member:
+                n_bytes = _promised_bytes(member)
+            if n_bytes > most_bytes:
+                raise ValueError(f"{name} promises {n_bytes:,} bytes, more than the file can hold")
+
+
+def _promised_bytes(member: Any) -> int:  # Any: a binary stream
+    """Bytes of the array that a .npy stream says it holds; 0 where that is not told in a known way."""
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if member.read(6) != b"\x93NUMPY":
+        return 0
+    read = readers.get(tuple(member.read(2)))
+    if read is None:
+        return 0
+    shape, _, dtype = read(member)
+    n_bytes = int(dtype.itemsize)
+    for extent in shape:
+        n_bytes *= int(extent)
+    return n_bytes
+
+
+def _within_bounds(found: Any) -> Any:  # Any: a sparse object of SciPy's
+    """`found`; ValueError when an index points outside of it: SciPy's conversions would follow it."""
+    if found.format in ("csr", "csc", "bsr"):
+        height, width = found.blocksize if found.format == "bsr" else (1, 1)
+        n_rows, n_cols = found.shape if found.ndim == 2 else (1, *found.shape)
+        extents = n_rows // height, n_cols // width
+        check_structure(found.indptr, found.indices, extents[::-1] if found.format == "csc" else extents)
+    if found.format == "dia" and found.offsets.size:
+        n_rows, n_cols = found.shape
+        if found.offsets.min() <= -max(n_rows, 1) or found.offsets.max() >= max(n_cols, 1):
+            raise ValueError(f"offsets must lie between {1 - n_rows} and {n_cols - 1}")
+    return found
 
 
 READERS: Final[Mapping[str, Callable[[Path], Any]]] = {

@@ -14,7 +14,8 @@ from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import get_options
 from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
-from autosparse.operand import Operand, check_structure
+from autosparse.native_rows import check_structure
+from autosparse.operand import Operand
 from autosparse.ops import sddmm as operation
 from autosparse.ops.dense import has_rows
 from autosparse.pattern import Pattern

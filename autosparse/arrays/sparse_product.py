@@ -19,7 +19,7 @@ def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours,
 
     Same entries, order and sums as SciPy's, to the last bit. Raises MemoryError without room for the product.
     """
-    if not runtime_api.available or len(left._shape) != 2 or right.ndim != 2:
+    if not runtime_api.is_there() or len(left._shape) != 2 or right.ndim != 2:
         return None
     other = right if type(right) is type(left) else _converted(right, left)
     if other is None:
@@ -30,9 +30,18 @@ def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours,
         return None
     shape = (left._shape[0], right.shape[1])
     rows = spgemm.multiply(*operands, n_cols=second._cell.n_minor, threads=get_options().threads or 0)
-    if not rows.indices.size:
+    if not rows.indices.size and not _meet(*operands):
         return left.__class__(shape, dtype=rows.data.dtype)
     return left._of_rows(shape, rows)
+
+
+def _meet(first: Rows, second: Rows) -> bool:
+    """Whether entries were multiplied at all: SciPy's result then has the operands' index type, also if all sums are 0.
+
+    Otherwise it is a new matrix, whose index type follows from its shape.
+    """
+    n_entries = np.diff(second.indptr)
+    return bool(n_entries[first.indices[: int(first.indptr[-1])]].any())
 
 
 def _is_ours(dtype: np.dtype[Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +18,17 @@ from autosparse.ops.dense import has_rows
 from autosparse.unfolding import Entries, Unfolding
 
 if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from autosparse.config import Effort, EffortName
     from autosparse.explain import Explanation
+    from autosparse.log import Progress
     from autosparse.plan import Plan
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
 
 _INT32_MAX = np.iinfo(np.int32).max
+_INT64_MAX = np.iinfo(np.int64).max
 
 
 class AutoSparseTensor:
@@ -75,13 +81,23 @@ class AutoSparseTensor:
             raise ShapeError.unfit("tensor", wanted=f"values of shape ({self.nnz},)", values=array.shape)
         self._entries.rebind(array)
 
-    def tune(self, operation: str = "mttkrp", *, mode: int = 0, **hints: Any) -> Plan:
-        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it.
-
-        Hints: columns (of the factors), runs, effort, budget_s, dtype, progress.
-        """
-        plan: Plan = executor.tune(self._unfolding(_mode(self, mode)), operation=operation, **hints)
-        return plan
+    def tune(
+        self,
+        operation: str = "mttkrp",
+        *,
+        mode: int = 0,
+        columns: int = 1,
+        runs: int | None = None,
+        effort: Effort | EffortName | None = None,
+        budget_s: float | None = None,
+        dtype: DTypeLike | None = None,
+        progress: bool | Progress = False,
+    ) -> Plan:
+        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` of the factors."""
+        return executor.tune(
+            self._unfolding(_mode(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
+            budget_s=budget_s, dtype=dtype, progress=progress,
+        )  # fmt: skip
 
     def explain(self, columns: int = 1, *, mode: int = 0) -> Explanation:
         """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
@@ -159,7 +175,9 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
 def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
     """The shape as integers; StructureError when a coordinate lies outside."""
     most = [int(row.max()) if row.size else -1 for row in places]
-    extents = tuple(n + 1 for n in most) if shape is None else tuple(int(n) for n in shape)
+    extents = tuple(n + 1 for n in most) if shape is None else _integers(shape)
+    if max(extents, default=0) > _INT64_MAX:
+        raise InputError.refused("extents must be < 2**63", given=f"shape={extents}", cure="a smaller shape")
     if len(extents) != len(most) or not extents or min(extents) < 0:
         wanted = f"a shape of {len(most)} extents >= 0, one for each row of coords"
         raise ShapeError.unfit("tensor", wanted=wanted, coords=places.shape, shape=extents)
@@ -169,6 +187,18 @@ def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
         if row.size and row.min() < 0:
             raise StructureError.index_negative(int(row.min()))
     return extents
+
+
+def _integers(shape: Any) -> tuple[int, ...]:
+    """The extents of a shape; InputTypeError when it is no sequence of integers."""
+    try:
+        return tuple(operator.index(n) for n in shape)
+    except TypeError:
+        raise InputTypeError.refused(
+            "the shape of a tensor is a sequence of integers",
+            given=f"shape={shape!r:.60}",
+            cure="shape=(n_1, n_2, ...), one extent >= 0 for each row of coords",
+        ) from None
 
 
 def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: AnyArray | None = None) -> AnyArray:
@@ -214,6 +244,7 @@ def _mode(T: AutoSparseTensor, mode: Any) -> int:
 
 def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[AnyArray | None]:
     """The factors as ndarrays, None at `mode`; ShapeError unless they fit T and each other."""
+    factors = _as_list(factors)
     if len(factors) != T.ndim:
         wanted = f"one factor for each of the {T.ndim} modes (None at mode {mode}), not {len(factors)}"
         raise ShapeError.unfit("mttkrp", wanted=wanted, T=T.shape)
@@ -227,7 +258,7 @@ def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[An
             raise InputTypeError.refused(
                 f"mttkrp: factor {n} must be a dense matrix", given=describe(factor), cure=cure
             )
-        matrix = np.asarray(factor)
+        matrix = _as_numbers(factor, n)
         if matrix.ndim != 2 or matrix.shape[0] != T.shape[n]:
             wanted = f"factor {n} with {T.shape[n]} rows, the extent of mode {n}"
             raise ShapeError.unfit("mttkrp", wanted=wanted, T=T.shape, factor=matrix.shape)
@@ -237,6 +268,27 @@ def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[An
             named = {f"factor_{first}": start.shape, f"factor_{n}": matrix.shape}
             raise ShapeError.unfit("mttkrp", wanted="factors of one number of columns", **named)
     return matrices
+
+
+def _as_list(factors: Any) -> list[Any]:
+    try:
+        return list(factors)
+    except TypeError:
+        raise InputTypeError.refused(
+            "mttkrp: factors must be a sequence of matrices", given=describe(factors), cure="a list, one for each mode"
+        ) from None
+
+
+def _as_numbers(factor: Any, n: int) -> AnyArray:
+    """Factor `n` as an ndarray; InputTypeError where it holds no numbers."""
+    try:
+        matrix = np.asarray(factor)
+    except ValueError:  # rows of different lengths
+        matrix = np.asarray(None)
+    if matrix.dtype.kind not in "biufc":
+        cure = "a matrix of numbers, (extent of the mode, R)"
+        raise InputTypeError.refused(f"mttkrp: factor {n} holds no numbers", given=describe(factor), cure=cure)
+    return matrix
 
 
 def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:

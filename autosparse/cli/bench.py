@@ -11,7 +11,8 @@ from pathlib import Path
 
 from autosparse.cli import show, timing
 from autosparse.cli.errors import CommandError
-from autosparse.cli.operands import Pair, add_common, at_least, chosen_options, columns, files
+from autosparse.cli.operands import Pair, add_common, add_runs, at_least, chosen_options, columns, files, writable
+from autosparse.config import Effort, get_options
 from autosparse.errors import AutosparseError
 
 Row = dict[str, str | int | float | bool]
@@ -22,41 +23,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file, or a folder of them")
     parser.add_argument("--columns", type=columns, default=[1, 32, 256], metavar="N,N", help="columns of B (1,32,256)")
     parser.add_argument("--min-nnz", type=at_least(0), default=0, metavar="N", help="leave out smaller matrices")
-    parser.add_argument(
-        "--runs", type=at_least(1), default=10_000, metavar="N", help="products that tuning is to pay for"
-    )
+    add_runs(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the times")
-    add_common(parser, effort="measure")
+    add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a line per matrix and product, then the geometric mean per product."""
+    if arguments.json is not None:
+        writable("--json", arguments.json)
     rows: list[Row] = []
-    with chosen_options(arguments):
-        for path in files(arguments.path):
-            try:
-                pair = Pair.read(path, arguments.dtype)
-            except AutosparseError as error:
-                if not arguments.path.is_dir():
-                    raise
-                print(f"left out: {str(error).splitlines()[0]}", file=sys.stderr)
-                continue
-            if pair.theirs.nnz >= arguments.min_nnz:
-                rows += [_measure(pair, n_columns, arguments) for n_columns in arguments.columns]
+    try:
+        with chosen_options(arguments):
+            for path in files(arguments.path):
+                _measure_file(path, arguments, rows)
+    finally:  # of an interrupted run, what there is
+        if rows and arguments.json is not None:
+            arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if not rows:
         raise CommandError("no matrix was measured", cure="a smaller --min-nnz, or another folder")
     _summary(rows, arguments.columns)
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _measure_file(path: Path, arguments: argparse.Namespace, rows: list[Row]) -> None:
+    """Add a row for each width; of a folder's file that holds no matrix, or too large a one, say so and go on."""
+    try:
+        pair = Pair.read(path, arguments.dtype)
+        if pair.theirs.nnz >= arguments.min_nnz:
+            for n_columns in arguments.columns:
+                rows.append(_measure(pair, n_columns, arguments))  # noqa: PERF401  an interrupt keeps those before it
+    except (AutosparseError, OSError, MemoryError) as error:
+        if not arguments.path.is_dir():
+            raise
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        print(f"left out: {path.name}: {reason.replace(str(path), path.name)}", file=sys.stderr)
 
 
 def _measure(pair: Pair, n_columns: int, arguments: argparse.Namespace) -> Row:
     B = pair.dense(n_columns)
     first_s = timing.once(lambda: pair.ours @ B)
     why = "default kernel"
-    if arguments.effort != "off":
-        plan = pair.ours.tune("matmul", columns=n_columns, runs=arguments.runs)
+    if get_options().effort is not Effort.OFF:
+        plan = pair.ours.tune("matmul", columns=n_columns, runs=arguments.runs, effort=arguments.effort)
         why = show.schedule(plan)
     times_s = timing.race({"scipy": lambda: pair.theirs @ B, "ours": lambda: pair.ours @ B})
     row: Row = {

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse.cache import open_store, wisdom_export, wisdom_import
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
+from autosparse.cli.operands import writable
 
 if TYPE_CHECKING:
     from autosparse.cache import Entry
@@ -79,6 +80,7 @@ def _clear(arguments: argparse.Namespace) -> None:
 
 
 def _export(arguments: argparse.Namespace) -> None:
+    writable("export", arguments.file)
     print(f"{wisdom_export(arguments.file)} records written to {arguments.file}")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from autosparse.cli.errors import CommandError
-from autosparse.cli.operands import add_common, at_least, chosen_options, read_seconds
+from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
+from autosparse.errors import RecordError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,28 +33,57 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """One operation after the other."""
+    """Check everything that was named, then one operation after the other."""
     with chosen_options(arguments):
-        for op in [name.strip() for name in arguments.ops.split(",") if name.strip()]:
-            _calibrate(arguments, op)
+        out, weights = _checked(arguments)
+        for op, path in weights.items():
+            _calibrate(arguments, op, path, out)
     return 0
 
 
-def _calibrate(arguments: argparse.Namespace, op: str) -> None:
+def _checked(arguments: argparse.Namespace) -> tuple[Path, dict[str, Path]]:
+    """(where the models go, operation -> the weights to begin with). CommandError for what cannot end well."""
     from autosparse.config import get_options
-    from autosparse.engine.calibrating import calibrate
     from autosparse.engine.learned import calibrated_folder, weights_in_use
     from autosparse.engine.setup import target_of
-    from autosparse.tuner.collect.files import read_folder
+    from autosparse.tuner.collect.operations import OPS
 
+    ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
+    unknown = [name for name in ops if name not in OPS]
+    if unknown or not ops:
+        raise CommandError(f"no such operation: {', '.join(unknown) or 'none named'}", cure=f"some of {', '.join(OPS)}")
+    for folder in (arguments.matrices, *(arguments.data or ())):
+        folder_to_read("--matrices" if folder is arguments.matrices else "--data", folder)
     settings = get_options()
     target = target_of(settings)
-    weights = arguments.weights or weights_in_use(settings, target, op)
-    if weights is None:
-        raise CommandError(f"there is no model of {op!r} to begin with", cure="--weights FILE, which `train` wrote")
+    weights = {}
+    for op in ops:
+        path = arguments.weights or weights_in_use(settings, target, op)
+        if path is None:
+            raise CommandError(f"there is no model of {op!r} to begin with", cure="--weights FILE, which `train` wrote")
+        _check_weights(path)
+        weights[op] = path
     out = arguments.out or calibrated_folder(settings, target)
     if out is None:
         raise CommandError("nothing is kept on disk here", cure="--out DIR")
+    folder_to_write("--out", out)
+    return out, weights
+
+
+def _check_weights(path: Path) -> None:
+    """CommandError unless `path` holds weights of a cost model."""
+    from autosparse.tuner.learned.weights import LearnedWeights
+
+    try:
+        LearnedWeights.read(path)
+    except (RecordError, OSError) as error:
+        raise CommandError(f"--weights: {error}", cure="--weights FILE, which `train` wrote") from None
+
+
+def _calibrate(arguments: argparse.Namespace, op: str, weights: Path, out: Path) -> None:
+    from autosparse.engine.calibrating import calibrate
+    from autosparse.tuner.collect.files import read_folder
+
     folders = arguments.data or [_measured(out, arguments, op)]
     found = [one for folder in folders for one in read_folder(folder, op)]
     made, (before, after), n_programs = calibrate(
@@ -71,8 +101,6 @@ def _measured(out: Path, arguments: argparse.Namespace, op: str) -> Path:
     from autosparse.tuner.collect.operations import OPS
     from autosparse.tuner.collect.recipes import recipes
 
-    if op not in OPS:
-        raise CommandError(f"no such operation: {op}", cure=f"some of {', '.join(OPS)}")
     order = Order(
         out=out / "measured",
         ops=[OPS[op]],

@@ -9,7 +9,7 @@ from typing import Any
 from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
-from autosparse.cli.operands import add_common, at_least, chosen_options, read_seconds
+from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Collect until time or patterns end, or merge."""
     from autosparse.tuner.collect.operations import OPS
-    from autosparse.tuner.generators import FAMILIES
+    from autosparse.tuner.generators.base import FAMILIES
 
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     unknown = [name for name in ops if name not in OPS]
@@ -60,8 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
         fitting = [name for name, row in FAMILIES.items() if row.n_dims == needed]
         what = f"patterns of {', '.join(families)} have {n_dims.pop()} dimensions, {without[0]} needs {needed}"
         raise CommandError(what, cure=f"other operations, or some of {', '.join(fitting)} too")
-    if arguments.matrices is not None and not arguments.matrices.is_dir():
-        raise CommandError(f"there is no folder {str(arguments.matrices)!r}", cure="a folder of .npz files, or none")
+    folder_to_read("--matrices", arguments.matrices)
+    folder_to_write("--out", arguments.out)
     if arguments.merge is not None:
         return _merge(arguments.out, arguments.merge, ops)
     with chosen_options(arguments):

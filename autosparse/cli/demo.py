@@ -13,7 +13,7 @@ from autosparse.cache import open_store
 from autosparse.cli import show, timing
 from autosparse.cli.example import NAME, example_path
 from autosparse.cli.operands import Pair, add_common, chosen_options
-from autosparse.config import get_options
+from autosparse.config import get_options, options
 from autosparse.plan import Plan
 from autosparse.target import Target
 
@@ -87,20 +87,41 @@ def _ready(tuned: list[Tuned]) -> str:
 
 
 def _measured(pair: Pair, one: Tuned) -> str:
-    times_s = timing.race({"scipy": lambda: pair.theirs @ one.B, "ours": lambda: pair.ours @ one.B})
+    untuned = type(pair.ours)(pair.theirs)
+    products = {
+        "scipy": lambda: pair.theirs @ one.B,
+        "untuned": lambda: _untuned(untuned, one.B),
+        "ours": lambda: pair.ours @ one.B,
+    }
+    times_s = timing.race(products)
     gain_s = times_s["scipy"] - times_s["ours"]
     price_s = one.plan.tune_s + one.plan.pack_s
     versus_scipy = price_s / gain_s if gain_s > 0 else None
     lines = [
         show.product(one.n_columns),
         f"  plan        {show.schedule(one.plan)}",
-        f"  why         {one.plan.why}",
+        f"  why         {_why(one.plan)}",
         f"  SciPy       {show.seconds(times_s['scipy'])}",
         f"  autosparse  {show.seconds(times_s['ours'])}, {show.factor(times_s['ours'], times_s['scipy'])} as fast",
         f"  first call  {show.seconds(one.first_s)} (before tuning)",
         f"  break-even  {show.count(versus_scipy)} products against SciPy",
     ]
-    if not one.plan.is_default and one.plan.default_s is not None:
-        lines.insert(5, f"  untuned     {show.seconds(one.plan.default_s)} (default kernel, when tuning measured it)")
-        lines[-1] += f", {show.count(one.plan.break_even_runs)} against the untuned default kernel"
+    if not one.plan.is_default:
+        # Of the same minute, on the same memory: what tuning measured was measured otherwise.
+        saved_s = times_s["untuned"] - times_s["ours"]
+        versus_default = price_s / saved_s if saved_s > 0 else None
+        factor = show.factor(times_s["ours"], times_s["untuned"])
+        lines.insert(5, f"  untuned     {show.seconds(times_s['untuned'])} (default kernel); tuned {factor} as fast")
+        lines[-1] += f", {show.count(versus_default)} against the untuned default kernel"
     return "\n".join(lines)
+
+
+def _untuned(A: Any, B: Any) -> Any:
+    """The product by the default kernel."""
+    with options(effort="off"):
+        return A @ B
+
+
+def _why(plan: Plan) -> str:
+    """Why it was chosen, without the factor of another race than the one that is shown."""
+    return plan.why.partition(",")[0] if plan.measured_s is not None else plan.why

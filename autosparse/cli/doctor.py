@@ -10,7 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Final
 
 from autosparse._version import __version__
@@ -20,6 +20,8 @@ from autosparse.config import SETTINGS, Options, child_environment, get_options
 from autosparse.errors import BuildError
 from autosparse.target import Target
 
+TORCH_CPU: Final = "https://download.pytorch.org/whl/cpu"
+"""Builds of PyTorch without 2.6 GB of CUDA."""
 EXTRAS: Final = {
     "torch": ("torch",),
     "gpu": ("triton",),
@@ -76,23 +78,20 @@ def _machine() -> Iterator[Finding]:
 
 
 def _runtime() -> Iterator[Finding]:
-    from autosparse._native import runtime_api  # here, so that the other findings are shown when it cannot be imported
+    # Here, so that the other findings are shown when they cannot be imported.
+    from autosparse._native import reinstalling, runtime_api
 
     if runtime_api.available:
         yield Finding("C runtime", "built")
         yield Finding("threads", str(get_options().threads or runtime_api.max_threads()))
         yield Finding("entries of x", "gathered" if runtime_api.gathers() else "loaded one by one (faster here)")
         return
-    yield Finding(
-        "C runtime",
-        "missing: SciPy computes every product",
-        cure="install a C compiler (apt-get install gcc libc6-dev), then pip install --force-reinstall autosparse",
-    )
+    yield Finding("C runtime", f"missing: SciPy computes every product ({runtime_api.fault})", cure=reinstalling.cure())
 
 
 def _compiler() -> Iterator[Finding]:
-    from autosparse._native.backend import backend_name  # here, as in _runtime
-    from autosparse._native.c_build import Compiler
+    from autosparse._native.c.build import Compiler
+    from autosparse._native.kernels.identity import backend_name  # here, as in _runtime
 
     wanted = get_options().compiler
     if backend_name(wanted) == "numba":
@@ -146,10 +145,9 @@ def _cache() -> Iterator[Finding]:
 
 def _settings() -> Iterator[Finding]:
     now, default = get_options(), Options()
-    for field in fields(Options):
-        value = getattr(now, field.name)
-        if value != getattr(default, field.name):
-            yield Finding(SETTINGS[field.name].env, str(value))
+    for name, value in now._asdict().items():
+        if value != getattr(default, name):
+            yield Finding(SETTINGS[name].env, str(value))
 
 
 def _extras() -> Iterator[Finding]:
@@ -157,7 +155,8 @@ def _extras() -> Iterator[Finding]:
         found = [f"{name} {importlib.metadata.version(name)}" for name in packages if importlib.util.find_spec(name)]
         missing = [name for name in packages if not importlib.util.find_spec(name)]
         text = ", ".join([*found, *(f"no {name}" for name in missing)])
-        yield Finding(f"extra {extra}", text if not missing else f"{text} (pip install 'autosparse[{extra}]')")
+        cpu = f", after pip install torch --index-url {TORCH_CPU}" if "torch" in missing and extra != "gpu" else ""
+        yield Finding(f"extra {extra}", text if not missing else f"{text} (pip install 'autosparse[{extra}]'{cpu})")
 
 
 CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (

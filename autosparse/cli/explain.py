@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from autosparse.cli.operands import Pair, add_common, chosen_options, columns
+from autosparse.cli.errors import CommandError
+from autosparse.cli.operands import Pair, add_common, chosen_options, columns, writable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -19,13 +20,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the explanation of each width."""
+    if arguments.html is not None:
+        writable("--html", arguments.html)
+        if len(arguments.columns) > 1:
+            widths = ",".join(map(str, arguments.columns))
+            raise CommandError(
+                f"--html writes one page, --columns {widths} names several", cure="one number of columns"
+            )
     with chosen_options(arguments):
         pair = Pair.read(arguments.path, arguments.dtype)
         print(pair)
         matrix = pair.ours.T if arguments.transposed else pair.ours
         for n_columns in arguments.columns:
             if arguments.effort is not None:
-                matrix.tune("matmul", columns=n_columns)
+                matrix.tune("matmul", columns=n_columns, effort=arguments.effort)
             explanation = matrix.explain(pair.dense(n_columns, transposed=arguments.transposed))
             print(f"\n{explanation}")
         if arguments.html is not None:

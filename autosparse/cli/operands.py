@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -37,8 +38,14 @@ class Pair:
 
     @classmethod
     def read(cls, path: Path, dtype: str | None = None) -> Pair:
-        """The matrix in a file."""
-        return cls.of(autosparse.csr(path), name=path.name, dtype=dtype)
+        """The matrix in a file. CommandError for what is neither a file nor absent: reading a pipe would never end."""
+        if path.exists() and not path.is_file():
+            raise CommandError(f"{str(path)!r} is not a file", cure=f"a file that ends in {', '.join(SUFFIXES)}")
+        matrix = autosparse.csr(path)
+        if len(matrix.shape) != 2:
+            what = f"{str(path)!r} holds an array of shape {matrix.shape}, not a matrix"
+            raise CommandError(what, cure="a file with a matrix, of two dimensions")
+        return cls.of(matrix, name=path.name, dtype=dtype)
 
     def dense(self, n_columns: int, *, transposed: bool = False) -> Any:
         """A vector (one column) or matrix to multiply with: normal deviates of a fixed seed, the matrix's dtype."""
@@ -74,6 +81,41 @@ def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, bu
     parser.add_argument(
         "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="most seconds of one tuning"
     )
+
+
+def add_runs(parser: argparse.ArgumentParser) -> None:
+    """The argument of commands that tune: how many products there will be, which nobody assumes for the user."""
+    parser.add_argument(
+        "--runs", type=at_least(1), metavar="N", help="begin no tuning that N products would not pay for (default: any)"
+    )
+
+
+def writable(option: str, path: Path) -> None:
+    """CommandError, before any work is done, where the file `path` that `option` names could not be written."""
+    folder = path.absolute().parent
+    fault = None
+    if path.is_dir():
+        fault = "is a folder"
+    elif not folder.is_dir():
+        fault = f"cannot be written: there is no folder {str(folder)!r}"
+    elif not os.access(folder, os.W_OK):
+        fault = f"cannot be written: the folder {str(folder)!r} is not yours to write"
+    if fault is not None:
+        raise CommandError(f"{option} {str(path)!r} {fault}", cure=f"{option} with a file in a folder that there is")
+
+
+def folder_to_write(option: str, path: Path) -> None:
+    """Make the folder `path` that `option` names, before any work is done; CommandError where that cannot be."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{option} {str(path)!r} is no folder to write to: {error}", cure="another folder") from None
+
+
+def folder_to_read(option: str, path: Path | None) -> None:
+    """CommandError where `path`, if given, is no folder."""
+    if path is not None and not path.is_dir():
+        raise CommandError(f"{option}: there is no folder {str(path)!r}", cure=f"{option} with a folder that there is")
 
 
 def columns(text: str) -> list[int]:

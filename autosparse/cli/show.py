@@ -46,6 +46,8 @@ def product(n_columns: int, *, transposed: bool = False) -> str:
 
 def schedule(plan: Plan) -> str:
     """The plan's schedule in one line; only what differs from plain CSR is named."""
+    if plan.served_by is not None:
+        return f"{plan.served_by}'s own code"
     if plan.schedule is None:
         return "default kernel (CSR, compiled at install)"
     chosen = plan.schedule

@@ -14,10 +14,10 @@ from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import at_least, read_seconds
-from autosparse.tuner.panels import FEATURE_LIMIT
+from autosparse.tuner.features.panels import FEATURE_LIMIT
 
 if TYPE_CHECKING:
-    from autosparse.tuner.ranking import Ranking
+    from autosparse.tuner.learned.ranking import Ranking
     from autosparse.tuner.training.curves import Epoch
     from autosparse.tuner.training.data import DataSet
     from autosparse.tuner.training.trainer import Trainer
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _boost(arguments: argparse.Namespace) -> int:
     """Boosted trees: no torch, no epochs."""
     from autosparse.engine.facts import COUNTER
-    from autosparse.tuner.boosting import BoostSettings
+    from autosparse.tuner.learned.boosting import BoostSettings
     from autosparse.tuner.training.boosted import BoostedRun
     from autosparse.tuner.training.curves import WEIGHTS
     from autosparse.tuner.training.data import read_data
@@ -175,7 +175,7 @@ def _table(rankings: dict[str, Ranking]) -> str:
 
 def _compare(runs: list[Path], out: Path) -> int:
     """Curves of several runs in one picture and one table."""
-    from autosparse.tuner.ranking import Ranking
+    from autosparse.tuner.learned.ranking import Ranking
     from autosparse.tuner.training.curves import CURVE, RANKING, read_curve
     from autosparse.tuner.training.data import UNSEEN
 

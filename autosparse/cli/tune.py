@@ -7,28 +7,27 @@ from pathlib import Path
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.operands import Pair, add_common, at_least, chosen_options, columns
+from autosparse.cli.operands import Pair, add_common, add_runs, chosen_options, columns
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `tune`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
     parser.add_argument("--columns", type=columns, default=[1], metavar="N,N", help="columns of B (1: a vector)")
-    parser.add_argument(
-        "--runs", type=at_least(1), default=10_000, metavar="N", help="products that tuning is to pay for"
-    )
+    add_runs(parser)
     parser.add_argument("--transposed", action="store_true", help="A.T @ B instead of A @ B")
-    add_common(parser, effort="measure")
+    add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Tune each width in turn and say what was found."""
     with chosen_options(arguments):
         pair = Pair.read(arguments.path, arguments.dtype)
-        print(pair)
+        print(pair, flush=True)
         matrix = pair.ours.T if arguments.transposed else pair.ours
         for n_columns in arguments.columns:
-            plan = matrix.tune("matmul", columns=n_columns, runs=arguments.runs, progress=log.progress_line())
+            wanted = {"columns": n_columns, "runs": arguments.runs, "effort": arguments.effort}
+            plan = matrix.tune("matmul", **wanted, progress=log.progress_line())
             spent = "remembered" if plan.remembered else f"found in {show.seconds(plan.tune_s + plan.pack_s)}"
             print(f"{show.product(n_columns, transposed=arguments.transposed)}: {show.schedule(plan)}")
             print(f"  {spent}: {plan.why}")

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse import planner
+from autosparse import _native, planner
 from autosparse.config import Effort, get_options, parse_setting
-from autosparse.engine import facts, recollection
+from autosparse.engine import facts, nearest, recollection
 from autosparse.engine.bench import Bench
 from autosparse.engine.driver import Driver
 from autosparse.engine.setup import bench_of, deliberation_of, target_of
 from autosparse.engine.slot import HasDtype, Slot, slot_for
+from autosparse.engine.unserved import unserved_plan
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operand import Operand
@@ -30,7 +31,7 @@ TUNABLE: Final[Mapping[type, tuple[str, ...]]] = {Operand: ("matmul", "sddmm"), 
 """Kind of operand -> operations of `OPS` whose kernels a plan can choose."""
 SYNONYMS: Final[Mapping[str, str]] = {"spmv": "matmul", "spmm": "matmul"}
 """What the literature calls an operation of a matrix."""
-_SCIPY: Final = "SciPy computes products of this matrix: its dtype or layout is not for our kernels"
+MOST_COLUMNS: Final = 2**31 - 1
 
 
 def tune(
@@ -51,7 +52,8 @@ def tune(
     Takes at most about `budget_s` seconds; what is not given is taken from the options. With `runs`, nothing is begun
     that so many products would not pay back; where `effort` is not given, they pick the tier that they pay for best.
     `progress`: True draws a line on a terminal's stderr. `dtype`, when given, must be the matrix's own: products in
-    other dtypes are SciPy's. An interrupt leaves everything as it was.
+    other dtypes are SciPy's. An interrupt leaves the matrix as it was; what was measured is remembered, and the next
+    search begins with it.
     """
     options = get_options()
     operation = _known(operand, operation)
@@ -62,14 +64,15 @@ def tune(
     budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
     rows = _typed(operand, operation)
     if rows is None or rows.dtype is None:
-        return planner.default_plan(_SCIPY)
-    if dtype is not None and np.dtype(dtype) != rows.dtype:
+        return unserved_plan(operand, operation)
+    if dtype is not None and not _names(dtype, rows.dtype):
         raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
     operand.refresh()
     slot = slot_for(operand, rows, columns, transposed, operation=operation)
     slot.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
     bench = bench_of(operand, slot)
+    bench.patience_s = budget_s
     decision = planner.plan(bench, runs=runs, effort=wanted, budget_s=budget_s, may_lower=effort is None, progress=show)
     if slot.driver is None:
         slot.driver = Driver(slot, operand=weakref.ref(operand))
@@ -83,7 +86,7 @@ def tune(
 def _known(operand: AnyOperand, operation: str) -> str:
     """The name in `OPS` of an operation of this kind of operand."""
     known = next(names for kind, names in TUNABLE.items() if isinstance(operand, kind))
-    meant = SYNONYMS.get(operation, operation)
+    meant = SYNONYMS.get(operation, operation) if isinstance(operation, str) else ""
     if meant not in known:
         domain = ", ".join((*known, *(name for name, other in SYNONYMS.items() if other in known)))
         raise OptionError.bad_value("operation", operation, domain=f"one of {domain}", source="argument")
@@ -99,9 +102,17 @@ def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
     return rows if is_real or (rows.dtype is not None and operation == "matmul") else None
 
 
+def _names(given: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether `given` stands for `dtype`; what stands for none does not."""
+    try:
+        return bool(np.dtype(given) == dtype)
+    except (TypeError, ValueError):
+        return False
+
+
 def _positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise OptionError.bad_value(name, value, domain="an integer >= 1", source="argument")
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MOST_COLUMNS:
+        raise OptionError.bad_value(name, value, domain="an integer from 1 to 2**31 - 1", source="argument")
     return int(value)
 
 
@@ -109,7 +120,7 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
     """What the next product of this width would run, without changing anything."""
     rows = operand.rows or operand.validate()
     if rows.dtype is None:
-        return planner.default_plan(_SCIPY)
+        return unserved_plan(operand, "matmul")
     return _driver(slot_for(operand, rows, columns, transposed)).current_plan()
 
 
@@ -132,13 +143,15 @@ def report(
         columns, transposed = _positive("columns", B), False
     rows = _typed(operand, operation)
     if rows is None or rows.dtype is None:
-        return _scipy_report(operand, columns, operation=operation, transposed=transposed)
+        return _unserved_report(operand, columns, operation=operation, transposed=transposed)
     slot = slot_for(operand, rows, columns, transposed, operation=operation)
     bench = bench_of(operand, slot)
     plan = _driver(slot).current_plan()
     if plan.is_default and not plan.candidates:
         known = recollection.recall(bench)
         plan = plan if known is None else dataclasses.replace(known, why=f"{known.why} (not in use yet)")
+    if not (plan.remembered or plan.not_remembered):
+        plan = dataclasses.replace(plan, not_remembered=nearest.why_not_remembered(bench))
     return _report(slot, bench, plan)
 
 
@@ -165,8 +178,9 @@ def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
         runs_expected=outlook.total_runs or bench.experience.runs_expected(driver.history_key),
         packed_bytes=bench.shelf.n_bytes,
         packed_limit_bytes=bench.limit_bytes,
+        implementation=_native.implementation_of(plan.schedule, bench.options.compiler).name,
         verdict=driver.verdict(),
-        failures=tuple(bench.failures) + ((driver.failure,) if driver.failure else ()),
+        failures=_failures(driver, bench),
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,
         default_s=plan.default_s or outlook.default_s or None,
@@ -182,6 +196,13 @@ def _report(slot: Slot, bench: Bench, plan: Plan) -> Report:
     )
 
 
+def _failures(driver: Driver, bench: Bench) -> tuple[str, ...]:
+    """What was given up in this process, and why, each reason once."""
+    tuned = driver.deliberation.bench if driver.deliberation is not None else None
+    told = [*(tuned.failures if tuned is not None else ()), *bench.failures, driver.failure]
+    return tuple(dict.fromkeys(one for one in told if one))
+
+
 def _tiers(bench: Bench, default_s: float) -> tuple[Tier, ...]:
     """Ways to tune this problem; none while the time of a product is not known."""
     if not default_s:
@@ -189,12 +210,12 @@ def _tiers(bench: Bench, default_s: float) -> tuple[Tier, ...]:
     return tuple(planner.tiers(bench, default_s=default_s, most=Effort.FULL, budget_s=bench.options.budget_s))
 
 
-def _scipy_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:
-    """For products that SciPy computes: nothing is planned."""
+def _unserved_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:
+    """For products that no kernel can be chosen for: nothing is planned."""
     options = get_options()
     problem = Problem(
         operation=operation, pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
         dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target_of(options),
         mode=operand.mode if isinstance(operand, Unfolding) else 0,
     )  # fmt: skip
-    return Report(problem=problem, plan=planner.default_plan(_SCIPY), value_bytes=operand.dtype.itemsize)
+    return Report(problem=problem, plan=unserved_plan(operand, operation), value_bytes=operand.dtype.itemsize)

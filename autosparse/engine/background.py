@@ -6,27 +6,40 @@ import atexit
 import functools
 import os
 import queue
+import sys
 import threading
 from collections.abc import Callable
 from typing import Final
 
-EXIT_WAIT_S: Final = 5.0
-"""At exit, a step in progress (a compile, at most) is waited for this long, so that no compiler is left behind."""
+from autosparse import forking
+
+EXIT_WAIT_S: Final = 0.5
+"""At exit, a step in progress (a compile, at most) is waited for this long; then its compiler is ended."""
+END_WAIT_S: Final = 5.0
+"""... and this long for what is no compiler: a copy of a large matrix, a file that is being written."""
 
 _jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 _worker: threading.Thread | None = None
-_lock = threading.Lock()
+_is_over = False
+_lock = forking.lock()
 
 
-def submit(job: Callable[[], None]) -> None:
-    """Run `job` in the background thread, after the jobs before it; it must not raise."""
+def submit(job: Callable[[], None]) -> bool:
+    """Run `job` in the background thread, after the jobs before it; it must not raise. False: not any more, at exit."""
     global _worker
     with _lock:
+        if _is_over:
+            return False
         if _worker is None or not _worker.is_alive():
-            _worker = threading.Thread(target=_work, name="autosparse-tuning", daemon=True)
-            _worker.start()
+            worker = threading.Thread(target=_work, name="autosparse-tuning", daemon=True)
+            try:
+                worker.start()
+            except RuntimeError:  # the interpreter is ending, or the system has no thread left
+                return False
+            _worker = worker
             _register_hooks()
     _jobs.put(job)
+    return True
 
 
 @functools.lru_cache(maxsize=1)
@@ -43,16 +56,21 @@ def _work() -> None:
 
 def _finish() -> None:
     """Drop what has not begun, and wait for what has."""
-    worker = _worker
+    global _is_over
+    worker, _is_over = _worker, True
     if worker is None or not worker.is_alive():
         return
     while not _jobs.empty():
         _jobs.get()
     _jobs.put(None)
     worker.join(EXIT_WAIT_S)
+    builder = sys.modules.get("autosparse._native.c.build")
+    if worker.is_alive() and builder is not None:
+        builder.cancel_all()
+        worker.join(END_WAIT_S)
 
 
 def _forget() -> None:
     """In a forked child the thread does not exist; whoever asks next starts another."""
     global _worker, _jobs, _lock
-    _worker, _jobs, _lock = None, queue.SimpleQueue(), threading.Lock()
+    _worker, _jobs, _lock = None, queue.SimpleQueue(), forking.lock()

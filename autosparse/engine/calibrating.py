@@ -17,18 +17,19 @@ from autosparse import _native
 from autosparse.engine.learned import scorer_of
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.schedule import SuperSchedule
-from autosparse.tuner.boosting import more_trees
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements
 from autosparse.tuner.graph.build import build_graph
-from autosparse.tuner.learned import Scale
-from autosparse.tuner.learned_embeddings import code_rows
-from autosparse.tuner.learned_fine_tune import Example, fine_tuned
-from autosparse.tuner.learned_names import GRAPH_SUFFIX, MODEL_SUFFIX
-from autosparse.tuner.learned_scale import fit_scale
-from autosparse.tuner.learned_weights import LearnedWeights
-from autosparse.tuner.safetensors import read_safetensors, write_safetensors
-from autosparse.tuner.scorers import BOOSTED, Scorer, costs_of
-from autosparse.tuner.template import TemplateSpace
+from autosparse.tuner.learned.boosting import more_trees
+from autosparse.tuner.learned.embeddings import code_rows
+from autosparse.tuner.learned.fine_tune import Example, fine_tuned
+from autosparse.tuner.learned.names import GRAPH_SUFFIX, MODEL_SUFFIX
+from autosparse.tuner.learned.predict import Scale
+from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.scale import fit_scale
+from autosparse.tuner.learned.scorers import BOOSTED, Scorer, costs_of
+from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.space.template import TemplateSpace
 
 N_NODES: Final = 4096
 """Programs of a graph."""
@@ -70,6 +71,8 @@ class Calibration:
             tensors, before, after = refine(tensors, self._examples(), epochs=epochs)
         self._use(dataclasses.replace(self.weights, tensors=tensors))
         about = json.loads(metadata.get("about", "{}"))
+        shown = Seen.of_measurements(one.facts for one in self.found)
+        about["seen"] = (Seen.of_model(self.weights.op, about) | shown).to_data()
         is_log_ratio = self.weights.extractor == BOOSTED
         about["scale"] = (Scale() if is_log_ratio else fit_scale(self.found, self._costs)).to_data()
         write_safetensors(target, tensors, {**metadata, "about": json.dumps(about, sort_keys=True)})

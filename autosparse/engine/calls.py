@@ -6,12 +6,15 @@ Each knows how the default kernel and how a bound generated kernel computes it; 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from autosparse._native import runtime_api
-from autosparse.operand import NativeRows
+from autosparse.native_rows import NativeRows
 from autosparse.ops.mttkrp import csf_mttkrp
 from autosparse.unfolding import Unfolding
+
+if TYPE_CHECKING:
+    from autosparse.engine.protocols import Bound
 
 
 class Call(Protocol):
@@ -19,6 +22,7 @@ class Call(Protocol):
 
     rows: Any  # Any: NativeRows of matrices, nothing for tensors
     n_vecs: int
+    kept: Any  # what its addresses are of; of calls on synthetic operands the result comes last
 
     @property
     def suits_generated(self) -> bool:
@@ -27,7 +31,7 @@ class Call(Protocol):
     def by_default(self, n_threads: int, flags: int) -> int:
         """Compute by the kernel that was compiled at install; its status."""
 
-    def by(self, bound: Any, n_threads: int) -> bool:
+    def by(self, bound: Bound, n_threads: int) -> bool:
         """Compute by a bound kernel; False when the result is not to be trusted (see `BoundKernel.run`)."""
 
 
@@ -60,7 +64,7 @@ class MatmulCall:
         )  # fmt: skip
         return status
 
-    def by(self, bound: Any, n_threads: int) -> bool:
+    def by(self, bound: Bound, n_threads: int) -> bool:
         """See `Call`."""
         return bound.run(self.source, self.ldb, self.target, self.ldc, self.n_vecs, n_threads) is not False
 
@@ -93,7 +97,7 @@ class SampledCall:
         )  # fmt: skip
         return status
 
-    def by(self, bound: Any, n_threads: int) -> bool:
+    def by(self, bound: Bound, n_threads: int) -> bool:
         """See `Call`."""
         values = int(runtime_api.ffi.cast("intptr_t", self.rows.data[0]))
         done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.target, self.n_vecs, n_threads)
@@ -125,7 +129,7 @@ class TensorCall:
         factors, lds = [self.factors[at] for at in places], [self.lds[at] for at in places]
         return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, target, threads=n_threads, flags=flags)
 
-    def by(self, bound: Any, n_threads: int) -> bool:
+    def by(self, bound: Bound, n_threads: int) -> bool:
         """See `Call`."""
         done = bound.run(self.factors, self.lds, self.target, self.ldm, self.n_vecs, n_threads)
         return done is not False

@@ -12,7 +12,7 @@ import numpy as np
 
 from autosparse import _native, cache
 from autosparse._native import runtime_api
-from autosparse._native.c_build import code_digest
+from autosparse._native.kernels.identity import code_digest
 from autosparse._version import __version__
 from autosparse.config import get_options, options
 from autosparse.engine import facts
@@ -27,11 +27,11 @@ from autosparse.operand import DATA, INDICES, INDPTR, Operand
 from autosparse.problem import Problem
 from autosparse.schedule import SCHEDULE_VERSION, SuperSchedule
 from autosparse.target import Target
+from autosparse.tuner.analytic.matmul import CostModel
 from autosparse.tuner.collect.operations import Op
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.model import CostModel
-from autosparse.tuner.space import space_signature
-from autosparse.tuner.trial import Trial
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.search.trial import Trial
+from autosparse.tuner.space.families import space_signature
 from autosparse.unfolding import AnyOperand, Entries, Unfolding
 
 COLLECTING_MEMORY: Final = 12.0
@@ -160,7 +160,7 @@ def machine_facts() -> dict[str, Any]:
         "library": __version__,
         "schedule_version": SCHEDULE_VERSION,
         "space": space_signature(),
-        "code": code_digest(),
+        "code": code_digest("c"),
         "compiler": _native.compiler_id(get_options().compiler),
     }
 

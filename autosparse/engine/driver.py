@@ -13,26 +13,30 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from autosparse import payoff, planner
+from autosparse import forking, payoff, planner
 from autosparse.engine import background
 from autosparse.engine.experience import Experience
 from autosparse.engine.slot import FOREVER_NS, Slot
 from autosparse.engine.trials import KernelTrial
-from autosparse.errors import AutosparseError, FallbackWarning, warn_once
+from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
 from autosparse.payoff import Account, Outlook
 from autosparse.plan import Plan
 from autosparse.planner import Deliberation
-from autosparse.tuner.trial import Pause, Sample, Work
+from autosparse.tuner.search.trial import Pause, Sample, Work
 from autosparse.unfolding import AnyOperand
 
-TUNING_FAILURES: Final = (
-    AutosparseError, ArithmeticError, AttributeError, BufferError, LookupError, MemoryError, OSError, RuntimeError,
-    TypeError, ValueError,
-)  # fmt: skip
-"""What tuning may die of without taking the user's product with it: everything but exits, interrupts and asserts."""
+WAIT_S: Final = 0.5
+"""How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""
 MAX_REFUSALS: Final = 8
 """A candidate that did not serve so many products in a row leaves the race."""
+
+
+def _set_event() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
 
 
 @dataclass(slots=True, eq=False)
@@ -53,10 +57,14 @@ class Driver:
     _counted_ns: int = 0
     _steps: Any = None  # generator
     _n_refusals: int = 0
-    _resume_at: int = 0  # n_calls at which a pause ends
+    _paused_at: int = 0  # n_calls at which a pause began
+    _resume_at: int = 0  # ... and ends
     _pause: Pause | None = None  # the pause that _resume_at ends
     _in_background: bool = False
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _checked_width: int = 0  # of the products that a plan in service is checked on
+    _n_others: int = 0  # products of other widths since the last of these
+    _lock: threading.Lock = field(default_factory=forking.lock)
+    _aside: threading.Event = field(default_factory=_set_event)  # unset while the background thread has a step
 
     @property
     def is_stale(self) -> bool:
@@ -126,6 +134,8 @@ class Driver:
             raise
         finally:
             self._lock.release()
+        if not self.slot.options.background:
+            self._aside.wait(WAIT_S)  # set unless a step was handed over
 
     def _look(self, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
         step = self.pending
@@ -142,7 +152,7 @@ class Driver:
         if isinstance(step, Work):
             if not self._affordable(step):
                 return
-            if self.slot.options.background:
+            if self.slot.options.background or step.may_hang:
                 self._hand_over(step)
                 return
             self._do(step)
@@ -151,6 +161,8 @@ class Driver:
 
     def _affordable(self, step: Work | Sample) -> bool:
         """Whether the purse holds the step's price; if not, says when to look again."""
+        if isinstance(step, Sample) and step.is_check and self.slot.options.overhead > 0:
+            return True  # a plan that turned out to be slow saves nothing that could pay for finding out
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.slot.options.budget_s
         terms: dict[str, Any] = {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
@@ -168,13 +180,16 @@ class Driver:
         self.slot.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
 
     def _wait_calls(self, n_calls: int) -> None:
+        """Look again after so many products, or sooner: those before tell how long they take, and the first is slow."""
         mean_ns = self.slot.product_ns / max(1, self.slot.n_calls)
         self.slot.turn = self._champion()
-        self.slot.next_look_ns = self.slot.product_ns + n_calls * mean_ns
+        n_since = self.slot.n_calls - self._paused_at
+        self.slot.next_look_ns = self.slot.product_ns + min(n_calls, max(1, n_since)) * mean_ns
 
     def _begin_pause(self, step: Pause) -> None:
         if step is not self._pause:
-            self._pause, self._resume_at = step, self.slot.n_calls + step.n_calls
+            self._pause, self._paused_at = step, self.slot.n_calls
+            self._resume_at = self._paused_at + step.n_calls
 
     def _plan_next(self, step: Work | Sample | Pause | None) -> None:
         """Say who computes the next product and when to look again."""
@@ -194,7 +209,7 @@ class Driver:
             self.slot.next_look_ns = 0
 
     def _take_sample(self, step: Sample, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
-        if n_vecs != self.slot.n_dense_cols:
+        if not self._has_width(step, n_vecs):
             return
         wanted = step.trial if step.trial.schedule is not None else None
         if served_by is not wanted:
@@ -206,6 +221,18 @@ class Driver:
         known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
         self.tuning_s += max(0.0, took_s - min(known, default=took_s))
         self._advance(took_s)
+
+    def _has_width(self, step: Sample, n_vecs: int) -> bool:
+        """Whether a product of so many columns is a sample: candidates have one width, checks the one in use."""
+        if not step.is_check:
+            return n_vecs == self.slot.n_dense_cols
+        if n_vecs != self._checked_width:
+            self._n_others += 1
+            if self._checked_width and self._n_others < MAX_REFUSALS:
+                return False
+            self._checked_width = n_vecs
+        self._n_others = 0
+        return True
 
     def _champion_s(self) -> float:
         """Time of a product by the champion, measured beside default_s; 0 where there is none."""
@@ -303,6 +330,16 @@ class Driver:
             steps.close()
         self._look_at(math.inf)
 
+    def forget_threads(self) -> None:
+        """In a forked child: a step that another thread was in the middle of has no end; the champion goes on."""
+        operand = self.operand()
+        if self._in_background and operand is not None:
+            operand.unpin()
+        if self._in_background or forking.was_held(self._lock):
+            self._in_background, self._aside = False, _set_event()
+            self._steps = self.pending = None  # not closed: its frame is running, as far as Python knows
+            self._look_at(math.inf)
+
     def _give_up(self, reason: str) -> None:
         self.failure = reason
         event("fallback", reason)
@@ -312,21 +349,33 @@ class Driver:
     def _hand_over(self, step: Work) -> None:
         """Let the background thread do the step."""
         self._in_background = True
+        self._aside.clear()
         self._look_at(math.inf)
-        operand = self.operand()
+        operand, steps = self.operand(), self._steps
         if operand is not None:
             operand.pin()
-        background.submit(lambda: self._do_aside(step, operand))
+        if not background.submit(lambda: self._do_aside(step, operand, steps)):  # the process is ending
+            self._end_aside(operand)
 
-    def _do_aside(self, step: Work, operand: AnyOperand | None) -> None:
+    def _do_aside(self, step: Work, operand: AnyOperand | None, steps: Any) -> None:
         try:
+            start_s = self.clock()
+            step.do()
+            seconds = self.clock() - start_s
             with self._lock:
-                self._do(step)
+                if self._steps is not steps:  # somebody has asked for a plan meanwhile
+                    steps.close()
+                    return
+                self._done(step, seconds)
                 self._plan_next(self.pending)
                 self.slot.settle()
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         finally:
-            if operand is not None:
-                operand.unpin()
-            self._in_background = False
+            self._end_aside(operand)
+
+    def _end_aside(self, operand: AnyOperand | None) -> None:
+        if operand is not None:
+            operand.unpin()
+        self._in_background = False
+        self._aside.set()

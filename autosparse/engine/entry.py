@@ -2,7 +2,7 @@
 
 Checking a product's operands, finding its problem and keeping its accounts takes some microseconds in Python, ten and
 more after a product that has filled the caches; small products are not much longer. An entry is a builtin that has all
-of it in one C structure (`_native/runtime/entry_python.h`) and serves while everything is as it was when it was made:
+of it in one C structure (`runtime/python/entry_python.h`) and serves while everything is as it was when it was made:
 the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents, options,
 and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3): touch
 flags, versions, and the references to the arrays. Whatever differs is answered with False, and Python looks.
@@ -17,9 +17,11 @@ import numpy as np
 
 from autosparse import guard
 from autosparse._native import runtime_api
+from autosparse._native.python_objects import HEADER
 from autosparse.engine import object_layout
-from autosparse.engine.object_layout import HEADER, make
-from autosparse.operand import NativeRows, Operand
+from autosparse.engine.object_layout import make
+from autosparse.native_rows import NativeRows
+from autosparse.operand import Operand
 
 if TYPE_CHECKING:
     from autosparse.engine.slot import Slot
@@ -72,6 +74,10 @@ class Entry:
     def n_running(self) -> int:
         """Products by a generated kernel that run now."""
         return int(self._state.n_running)
+
+    def forget_threads(self) -> None:
+        """In a forked child: products of other threads will not end."""
+        self._state.n_running = 0
 
     def settle(self, slot: Slot) -> None:
         """Bring the accounts of its slot up to date, and stay open until it is time to look at tuning again."""
@@ -128,7 +134,7 @@ def _is_live(rows: NativeRows) -> bool:
 
 def may_serve(trial: KernelTrial, operand: Operand, rows: NativeRows) -> bool:
     """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
-    if trial.failed is not None or not hasattr(trial.bound, "enter"):  # a `BoundKernel`, whose module need not be here
+    if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
         return False
     if trial.packing is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
@@ -151,6 +157,7 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
 def _generated(state: Any, trial: KernelTrial, operand: Operand, rows: NativeRows) -> list[object]:
     """Write what a generated kernel needs into `state`; what must live as long."""
     cast, bound = runtime_api.ffi.cast, trial.bound
+    assert bound is not None
     bound.enter(state)
     if trial.packing is None:
         for at, place in enumerate(_places(rows)):

@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from autosparse import cache
+from autosparse import cache, forking
 from autosparse.errors import RecordError
 from autosparse.target import Target
-from autosparse.tuner.prices import Prices
+from autosparse.tuner.search.prices import Prices
 
 FLUSH_INTERVAL_S: Final = 30.0
 """At most so often are prices written while the process runs."""
@@ -47,7 +47,7 @@ class Experience:
     _tallies: dict[str, Tally] = field(default_factory=dict)
     _is_new: bool = False  # prices changed since they were written
     _flushed_s: float = 0.0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=forking.lock)
 
     def __post_init__(self) -> None:
         self.prices = Prices.from_record(self.store.load("machine", self.machine_key))
@@ -126,7 +126,7 @@ def _adding(tally: Tally) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
 
 
 _experiences: weakref.WeakKeyDictionary[cache.Store, Experience] = weakref.WeakKeyDictionary()
-_lock = threading.Lock()
+_lock = forking.lock()
 _token: str | None = None
 
 
@@ -172,7 +172,7 @@ def flush_all() -> None:
 def _forget_counts() -> None:
     """In a forked child: what the parent counted, the parent writes. Locks may be held by threads that are gone."""
     global _lock, _token
-    _lock, _token = threading.Lock(), None
+    _lock, _token = forking.lock(), None
     for experience in list(_experiences.values()):
-        experience._lock = threading.Lock()
+        experience._lock = forking.lock()
         experience._tallies = {}

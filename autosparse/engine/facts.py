@@ -9,10 +9,18 @@ from autosparse._native import counts as native
 from autosparse._native import runtime_api
 from autosparse.pattern import Pattern
 from autosparse.problem import Problem
-from autosparse.tuner import models
-from autosparse.tuner.counts import BLOCK_SIZES, NUMPY, SLICE_LANES, WINDOWS, Counter, LengthCounts, SampleCounts
-from autosparse.tuner.model import CostModel
-from autosparse.tuner.statistics import PatternFacts, pattern_facts
+from autosparse.tuner.analytic import models
+from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.features.counts import (
+    BLOCK_SIZES,
+    NUMPY,
+    SLICE_LANES,
+    WINDOWS,
+    Counter,
+    LengthCounts,
+    SampleCounts,
+)
+from autosparse.tuner.features.statistics import PatternFacts, pattern_facts
 
 T = TypeVar("T")
 
@@ -21,7 +29,7 @@ _BLOCKS: Final = tuple((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
 
 
 class RuntimeCounter:
-    """See `autosparse.tuner.counts.Counter`; products of several widths and learned models ask for the same numbers."""
+    """A `tuner.features.counts.Counter`; products of several widths and learned models ask for the same numbers."""
 
     def lengths(self, pattern: Pattern, *, transposed: bool) -> LengthCounts:
         """Of row lengths."""

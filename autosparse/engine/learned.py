@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,14 +23,16 @@ from autosparse.log import event
 from autosparse.pattern import Pattern
 from autosparse.schedule import SuperSchedule
 from autosparse.target import Target
-from autosparse.tuner.belief import WIDE
-from autosparse.tuner.learned_names import MODEL_SUFFIX, op_of
-from autosparse.tuner.model import Proposal
+from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
+from autosparse.tuner.learned.safetensors import read_metadata
+from autosparse.tuner.learned.seen import STATISTICS, Seen
+from autosparse.tuner.search.acceptance import WIDE
 
 if TYPE_CHECKING:
-    from autosparse.tuner.learned import LearnedModel
-    from autosparse.tuner.learned_weights import LearnedWeights, Weights
-    from autosparse.tuner.scorers import Scorer
+    from autosparse.tuner.learned.predict import LearnedModel
+    from autosparse.tuner.learned.scorers import Scorer
+    from autosparse.tuner.learned.weights import LearnedWeights, Weights
 
 Floats = NDArray[np.float32]
 
@@ -85,7 +88,7 @@ def find_model(options: Options, target: Target, op: str) -> LearnedModel | None
 @functools.lru_cache(maxsize=16)
 def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
     """`changed`: when the file was written; another version is another entry."""
-    from autosparse.tuner.learned import LearnedModel
+    from autosparse.tuner.learned.predict import LearnedModel
 
     try:
         return LearnedModel.read(folder, op, make_scorer=scorer_of)
@@ -96,16 +99,16 @@ def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
 
 def scorer_of(weights: LearnedWeights) -> Scorer:
     """The cost model of `weights` on the runtime; RecordError when they cannot be used."""
-    from autosparse._native.trees import decided, predicted
-    from autosparse._native.waconet import PredictorWeights
-    from autosparse.tuner.scorers import ScorerFactory
+    from autosparse._native.inference.trees import decided, predicted
+    from autosparse._native.inference.waconet import PredictorWeights
+    from autosparse.tuner.learned.scorers import ScorerFactory
 
     return ScorerFactory(convolve, PredictorWeights.of, predicted, COUNTER, decided)(weights)
 
 
 def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
     """Pooled results of the sparse convolutions of `weights` over cells, by the runtime."""
-    from autosparse._native.waconet import ConvolutionWeights, pooled_means
+    from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
 
     return pooled_means(cells, ConvolutionWeights.of(weights), runtime_api.max_threads())
 
@@ -145,7 +148,7 @@ class Asker:
 
     def features(self) -> Floats:
         """Of the pattern: from the cache under its hash, else computed and kept."""
-        from autosparse.tuner.learned_tensors import rows_first
+        from autosparse.tuner.learned.tensors import rows_first
 
         kept = self._load()
         if kept is not None:
@@ -176,7 +179,7 @@ class Asker:
         values = record.get("values") if isinstance(record, dict) else None
         try:
             found = np.array(values, np.float32)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return None
         return found if found.shape == (self.model.scorer.n_features,) and np.isfinite(found).all() else None
 
@@ -207,6 +210,24 @@ class Unread:
         return asker.more(known) if asker is not None else []
 
 
+def seen_by(bench: Bench, *, is_learned: bool) -> Seen:
+    """The problems that the learned model of the bench's operation has seen, or the statistics."""
+    op = op_of(bench.problem)
+    path = weights_in_use(bench.options, bench.problem.target, op) if is_learned else None
+    if path is None:
+        return STATISTICS
+    try:
+        return _seen_of(path, op, path.stat().st_mtime_ns)
+    except (RecordError, OSError, ValueError):
+        return Seen()
+
+
+@functools.lru_cache(maxsize=16)
+def _seen_of(path: Path, op: str, changed: int) -> Seen:
+    """As `_read`, without reading the model."""
+    return Seen.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
+
+
 def asker_of(bench: Bench, *, live: bool) -> Asker | Unread | None:
     """Who to ask about the bench's problem; None when no model is for it.
 
@@ -220,7 +241,7 @@ def asker_of(bench: Bench, *, live: bool) -> Asker | Unread | None:
     if problem.transposed or problem.dtype not in ("float32", "float64"):
         return None
     is_wide = problem.n_dense_cols >= WIDE
-    if live and "autosparse.tuner.learned" not in sys.modules:
+    if live and "autosparse.tuner.learned.predict" not in sys.modules:
         has_model = is_wide and weights_in_use(bench.options, problem.target, op_of(problem)) is not None
         return Unread(bench) if has_model and len(problem.pattern.shape) <= MOST_DIMS else None
     model = find_model(bench.options, problem.target, op_of(problem))

@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+from typing import Final
 
 from autosparse import cache, payoff
+from autosparse._native.kernels import identity
 from autosparse.config import Effort
 from autosparse.engine.bench import Bench
-from autosparse.errors import RecordError
+from autosparse.errors import TUNING_FAILURES, RecordError
+from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.plan import Plan
 from autosparse.problem import Problem, columns_bucket
-from autosparse.tuner.spaces import space_signature
+from autosparse.tuner import Search
+from autosparse.tuner.space.families import TILES
+from autosparse.tuner.space.spaces import space_signature
 from autosparse.unfolding import AnyOperand
+
+MAX_TILE: Final = max(TILES)
+"""Columns of the widest tile that code is generated for: more would take minutes to compile."""
 
 
 def gain_kind(problem: Problem) -> str:
@@ -29,32 +38,85 @@ def expected_gain(bench: Bench) -> float:
 
 
 def recall(bench: Bench) -> Plan | None:
-    """The plan that an earlier call or process found for this problem on this machine, if any."""
-    record = bench.store.load("plan", _key_of(bench))
+    """The plan that an earlier call or process found for this problem on this machine, if any that can be believed."""
+    record = bench.store.load("plan", key_of(bench).stable_hash())
     if record is None:
         return None
     try:
-        return cache.plan_from_record(record)
-    except RecordError:
+        found = cache.plan_from_record(record)
+    except RecordError as err:
+        reason: str | None = str(err)
+    else:
+        reason = reason_foreign(bench.problem, found)
+        if reason is None:
+            return found
+    event("fallback", f"a remembered plan is not used: {reason}")
+    forget(bench)
+    return None
+
+
+def reason_foreign(problem: Problem, plan: Plan) -> str | None:
+    """Why `plan` is none for `problem`, whatever its record's key says; None when it is. What needs no backend."""
+    schedule = plan.schedule
+    if schedule is None:
         return None
+    if schedule.operation != problem.operation:
+        return f"it computes {schedule.operation}, not {problem.operation}"
+    if schedule.format.values not in ("", problem.storage):
+        return f"it rounds values to {schedule.format.values}, which nobody asked for"
+    tile = schedule.dense_split("j")
+    if problem.n_dense_cols > 1 and not tile and not schedule.is_precompiled:
+        return "it computes one column"
+    return f"its tiles have {tile} columns" if tile > MAX_TILE else None
+
+
+def supported(bench: Bench, known: Plan | None) -> Plan | None:
+    """A remembered plan, unless there can be no kernel of it: then it is forgotten. Needs the backend."""
+    if known is None or known.schedule is None:
+        return known
+    try:
+        reason = bench.supports(bench.problem.operation, known.schedule)
+        if reason is None and known.schedule.is_precompiled and bench.loaded(known.schedule) is None:
+            reason = "the runtime has no such loops"
+    except TUNING_FAILURES as err:
+        reason = f"{type(err).__name__}: {err}"
+    if reason is None:
+        return known
+    event("fallback", f"a remembered plan is not used: {reason}")
+    forget(bench)
+    return None
+
+
+def forget(bench: Bench) -> None:
+    """Let the plan of this problem go: the next search remembers its own."""
+    bench.store.remove("plan", key_of(bench).stable_hash())
 
 
 def remember(bench: Bench, plan: Plan) -> None:
     """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced."""
     old = recall(bench)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
-        bench.store.save_later("plan", _key_of(bench), lambda: cache.plan_to_record(plan))
+        key = key_of(bench)
+        bench.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
 
 
-def _key_of(bench: Bench) -> str:
-    """`plan_key` of its problem, made once."""
-    bench.plan_key = bench.plan_key or plan_key(bench.problem)
+def remember_measured(bench: Bench, search: Search, known: Plan | None, *, tune_s: float) -> None:
+    """Keep what an interrupted search has measured; worth no more than `known`, so that the next search goes on."""
+    raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
+    has_met_known = known is None or known.schedule is None or known.schedule in raced
+    if raced and has_met_known and not bench.is_stale:
+        effort = known.effort if known is not None else Effort.ESTIMATE.value
+        remember(bench, dataclasses.replace(search.plan(tune_s=tune_s), effort=effort))
+
+
+def key_of(bench: Bench) -> cache.PlanKey:
+    """Key of the plan of its problem in the cache, made once."""
+    if bench.plan_key is None:
+        problem = bench.problem
+        space = space_signature(problem.operation, storage=problem.storage)
+        maker = identity.maker_of(bench.options.compiler)
+        bench.plan_key = cache.PlanKey.of(problem, space=space, maker=maker)
     return bench.plan_key
-
-
-def plan_key(problem: Problem) -> str:
-    """Key of the plan of `problem` in the cache."""
-    return cache.PlanKey.of(problem, space=space_signature(problem.operation, storage=problem.storage)).stable_hash()
 
 
 def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:

@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from autosparse import forking
 from autosparse.errors import PackError
-from autosparse.formats import Format
+
+if TYPE_CHECKING:
+    from autosparse.formats import Format
 
 
-@dataclass(slots=True)
 class Packing:
     """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs."""
 
-    packed: Any  # autosparse._native.PackedOperand
-    n_bytes: int
-    values_version: int
-    n_owners: int = 0
-    entries: Any = field(default_factory=weakref.WeakSet)  # ways past Python to kernels that read it
-    _n_running: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    __slots__ = ("_lock", "entries", "n_bytes", "n_owners", "n_running", "packed", "values_version")
+
+    def __init__(self, packed: Any, n_bytes: int, values_version: int) -> None:
+        self.packed = packed  # autosparse._native.PackedOperand
+        self.n_bytes = n_bytes
+        self.values_version = values_version
+        self.n_owners = self.n_running = 0
+        self.entries: Any = weakref.WeakSet()  # ways past Python to kernels that read it
+        self._lock = forking.lock()
 
     def enter(self) -> None:
         """A product begins to read."""
         with self._lock:
-            self._n_running += 1
+            self.n_running += 1
 
     def leave(self) -> None:
         """A product is done reading."""
         with self._lock:
-            self._n_running -= 1
+            self.n_running -= 1
 
     def retire_entries(self, trial: Any) -> None:  # Any: a KernelTrial, which is above us
         """No product by `trial` past Python any more."""
@@ -43,7 +45,7 @@ class Packing:
     def refresh(self, values: Any, version: int) -> bool:
         """Take new values, unless a product is reading the old ones (then: not now)."""
         with self._lock:
-            if self._n_running or any(entry.n_running for entry in self.entries):
+            if self.n_running or any(entry.n_running for entry in self.entries):
                 return False
             if self.values_version != version:
                 self.packed.refresh(values)
@@ -51,12 +53,15 @@ class Packing:
             return True
 
 
-@dataclass(slots=True)
 class Shelf:
     """Packed copies by (format, view of the operand). What would exceed the bound is refused before memory is taken."""
 
-    _packings: dict[tuple[Format, str], Packing] = field(default_factory=dict)
-    _lock: threading.RLock = field(default_factory=threading.RLock)
+    __slots__ = ("_lock", "_packings", "compared")
+
+    def __init__(self) -> None:
+        self.compared: set[tuple[Any, ...]] = set()  # kernels whose results on the operand are known
+        self._packings: dict[tuple[Format, str], Packing] = {}
+        self._lock = forking.rlock()
 
     @property
     def n_bytes(self) -> int:
@@ -89,6 +94,11 @@ class Shelf:
                 packing = self._packings[fmt, view] = Packing(packed, int(packed.nbytes), version)
             packing.n_owners += 1
             return packing
+
+    def forget_threads(self) -> None:
+        """In a forked child: nobody reads a copy but who forked, and that was not in a product."""
+        for packing in self._packings.values():
+            packing.n_running = 0
 
     def give(self, packing: Packing) -> None:
         """One owner less; the copy goes with the last."""

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import sys
 import weakref
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
+from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, get_options
 from autosparse.engine.shelf import Shelf
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operand import Operand
-from autosparse.ops import OPS
-from autosparse.payoff import CREDIT
-from autosparse.problem import columns_bucket
 
 if TYPE_CHECKING:
     from autosparse.engine.driver import Driver
@@ -33,30 +32,44 @@ FIRST_ENTRY: Final = 500
 """Products before a slot's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
 
 
-@dataclass(slots=True, eq=False)
 class Slot:
     """One problem, (operation, transposed, columns bucket, dtype), under one set of options.
 
     Counts may lose an increment when threads collide, which costs nothing.
     """
 
-    options: Options
-    transposed: bool
-    dtype: np.dtype[Any]
-    n_dense_cols: int  # width of the first product: candidates are measured at this one
-    threads: int  # 0: let the kernel ask at every call
-    flags: int
-    next_look_ns: float = FOREVER_NS  # when product_ns reaches this, the driver looks whether to go on with tuning
-    turn: KernelTrial | None = None  # who computes the next product; None: the default kernel
-    n_calls: int = 0
-    product_ns: int = 0
-    n_tuned: int = 0  # products that a tuned kernel computed, and their time
-    tuned_ns: int = 0
-    driver: Driver | None = None  # tuning, from the first look on
-    operation: str = "matmul"
-    entry: Entry | None = None  # the way past Python, where one was opened
-    entry_due: int = field(default_factory=lambda: FIRST_ENTRY)  # n_calls from which the next may be opened
-    entry_wait: int = 2
+    __slots__ = (
+        "driver", "dtype", "entry", "entry_due", "entry_wait", "flags", "n_calls", "n_dense_cols", "n_tuned",
+        "next_look_ns", "operation", "options", "product_ns", "threads", "transposed", "tuned_ns", "turn",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        options: Options,
+        transposed: bool,
+        dtype: np.dtype[Any],
+        n_dense_cols: int,
+        *,
+        threads: int,
+        flags: int,
+        next_look_ns: float = FOREVER_NS,
+        operation: str = "matmul",
+    ) -> None:
+        self.options = options
+        self.transposed = transposed
+        self.dtype = dtype
+        self.n_dense_cols = n_dense_cols  # width of the first product: candidates are measured at this one
+        self.threads = threads  # 0: let the kernel ask at every call
+        self.flags = flags
+        self.next_look_ns = next_look_ns  # when product_ns reaches this, the driver looks whether to go on with tuning
+        self.turn: KernelTrial | None = None  # who computes the next product; None: the default kernel
+        self.n_calls = self.product_ns = 0
+        self.n_tuned = self.tuned_ns = 0  # products that a tuned kernel computed, and their time
+        self.driver: Driver | None = None  # tuning, from the first look on
+        self.operation = operation
+        self.entry: Entry | None = None  # the way past Python, where one was opened
+        self.entry_due = FIRST_ENTRY  # n_calls from which the next may be opened
+        self.entry_wait = 2
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
         """One product more."""
@@ -65,6 +78,22 @@ class Slot:
         if is_tuned:
             self.n_tuned += 1
             self.tuned_ns += took_ns
+
+    def give_up(self, err: BaseException) -> None:
+        """No tuning of this problem any more, and the default kernel for its products: something broke."""
+        self.turn, self.next_look_ns, self.entry_due = None, FOREVER_NS, FOREVER_NS
+        entry, self.entry = self.entry, None
+        if entry is not None:
+            entry.retire()
+        reason = f"{type(err).__name__}: {err}"
+        event("fallback", reason)
+        warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
+
+    def take_few(self, operand: Operand) -> None:
+        """Count the products of `operand` that were over before there was a slot."""
+        self.n_calls += operand.n_few
+        self.product_ns += operand.few_ns if operand.n_few else 0
+        operand.n_few = 0
 
     def settle(self) -> None:
         """Count what was served past Python too."""
@@ -88,9 +117,24 @@ class Engine:
         for slot in self.slots.values():
             slot.turn = slot.driver = None
 
+    def forget_threads(self) -> None:
+        """In a forked child: products and tuning of other threads are not there any more."""
+        self.shelf.forget_threads()
+        for slot in self.slots.values():
+            if slot.entry is not None:
+                slot.entry.forget_threads()
+            if slot.driver is not None:
+                slot.driver.forget_threads()
+
 
 ENGINES: Final[weakref.WeakSet[Engine]] = weakref.WeakSet()
 """All that are alive: their calls are counted when the process ends."""
+
+
+@forking.in_child
+def _forget_threads() -> None:
+    for engine in list(ENGINES):
+        engine.forget_threads()
 
 
 def engine_of(operand: Operand | Unfolding) -> Engine:
@@ -114,8 +158,10 @@ def slot_for(
 ) -> Slot:
     """The slot of this problem under the options in force; becomes the hot one."""
     options, engine = get_options(), engine_of(operand)
+    runtime_api.hold_isa(options.isa)
     assert rows.dtype is not None
-    key = (operation, columns_bucket(n_vecs), transposed, rows.dtype.char, *_decisive(options))
+    bucket = max(0, n_vecs - 1).bit_length()  # as problem.columns_bucket: tuning's modules are not imported yet
+    key = (operation, bucket, transposed, rows.dtype.char, *_decisive(options))
     slot = engine.slots.get(key)
     if slot is None:
         flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
@@ -123,8 +169,9 @@ def slot_for(
             _first_look_ns(options, operation, n_vecs) if rows.dtype == operand.dtype else FOREVER_NS
         )  # converted values: untuned
         slot = Slot(
-            options, transposed, rows.dtype, max(1, n_vecs), options.threads or 0, flags, look_ns, operation=operation
-        )
+            options, transposed, rows.dtype, max(1, n_vecs), threads=options.threads or 0, flags=flags,
+            next_look_ns=look_ns, operation=operation,
+        )  # fmt: skip
         slot = engine.slots.setdefault(key, slot)
     slot.options, slot.dtype = options, rows.dtype
     engine.hot[n_vecs, transposed if operation == "matmul" else operation] = slot
@@ -142,6 +189,7 @@ def _decisive(options: Options) -> tuple[Any, ...]:
         options.cache_dir,
         options.isa,
         options.storage,
+        options.compiler,
     )
 
 
@@ -152,6 +200,9 @@ def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     if options.runs is not None:
         return 0.0
     if "autosparse.engine.setup" in sys.modules:
+        from autosparse.ops import OPS
+        from autosparse.payoff import CREDIT
+
         gain = OPS[operation].prior_gain(n_vecs)
         return FIRST_STEP_S / ((1.0 + CREDIT * gain) * options.overhead) * 1e9
     return FIRST_IMPORT_S / options.overhead * 1e9

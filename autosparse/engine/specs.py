@@ -12,10 +12,10 @@ from autosparse.problem import Problem
 from autosparse.schedule import SuperSchedule
 
 MOST_SPECS: Final = 1024
-_specs: dict[tuple[Any, ...], Any] = {}  # by the address of a schedule, which the spec keeps alive
+_specs: dict[tuple[Any, ...], _native.KernelSpec] = {}  # by the address of a schedule, which the spec keeps alive
 
 
-def spec_of(problem: Problem, schedule: SuperSchedule) -> Any:
+def spec_of(problem: Problem, schedule: SuperSchedule) -> _native.KernelSpec:
     """The KernelSpec of `schedule` for `problem`."""
     gathers = runtime_api.gathers()
     facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic, gathers)

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import _native
 from autosparse._native import runtime_api
+from autosparse.engine import comparison
 from autosparse.engine.calls import Call
 from autosparse.engine.shelf import Packing
-from autosparse.errors import FallbackWarning, PackError, StructureError, warn_once
+from autosparse.errors import TUNING_FAILURES, PackError, StructureError
 from autosparse.log import event
-from autosparse.operand import NativeRows, Operand
+from autosparse.native_rows import NativeRows
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operand import Operand
 from autosparse.pattern import Pattern
 from autosparse.schedule import SuperSchedule
 from autosparse.unfolding import AnyOperand
 
 if TYPE_CHECKING:
     from autosparse.engine.bench import Bench
+    from autosparse.engine.protocols import Bound, Kernel
 
 DEFAULT_PATIENCE: Final = 4
 """`KernelTrial.patience` of a kernel whose gain was never measured."""
@@ -39,10 +43,10 @@ class KernelTrial:
     build_s: float = 0.0
     pack_s: float = 0.0
     gain_s: float = 0.0  # what one product with this kernel saves, once measured
-    kernel: Any = None  # autosparse._native.Kernel
+    kernel: Kernel | None = None
     packing: Packing | None = None
-    _bound: Any = None  # autosparse._native.BoundKernel
-    _bound_to: Any = None  # live operands: addresses of the arrays that _bound reads
+    _bound: Bound | None = None
+    _bound_to: tuple[Any, ...] | None = None  # live operands: addresses of the arrays that _bound reads
     _n_stale: int = 0
     _stale_version: int = -1
 
@@ -59,7 +63,7 @@ class KernelTrial:
         if self.gain_s <= 0.0:
             return DEFAULT_PATIENCE
         refresh_s = self.bench.experience.prices.price_s("refresh", self.bench.problem.pattern.nnz)
-        return max(1, min(MAX_PATIENCE, math.ceil(refresh_s / self.gain_s)))
+        return max(1, math.ceil(min(MAX_PATIENCE, refresh_s / self.gain_s)))
 
     @property
     def ready(self) -> bool:
@@ -67,15 +71,14 @@ class KernelTrial:
         return self.failed is None and (self.schedule is None or self._bound is not None)
 
     @property
-    def bound(self) -> Any:  # autosparse._native.BoundKernel, or None
+    def bound(self) -> Bound | None:
         """The kernel with its operand, once there is one."""
         return self._bound
 
     @property
     def bound_to(self) -> tuple[Any, ...] | None:
         """Shape and addresses of the user's arrays that a kernel without a packed copy reads."""
-        bound_to: tuple[Any, ...] | None = self._bound_to
-        return bound_to
+        return self._bound_to
 
     def build_price_s(self) -> float:
         """Expected seconds of `build`: a compile, or loading what the cache holds, or nothing."""
@@ -86,14 +89,18 @@ class KernelTrial:
         return self.bench.experience.prices.price_s("load" if self.bench.is_built(self.schedule) else "compile")
 
     def pack_price_s(self) -> float:
-        """Expected seconds of `pack`."""
+        """Expected seconds of `pack`, with the comparison that it ends with."""
         problem = self.bench.problem
-        if self.schedule is None or self.reads_live:
+        if self.schedule is None:
             return 0.0
-        if self.bench.shelf.has(self.schedule.format, self.bench.handling.view(problem)):
-            return 0.0
-        effort = _native.order_effort(self.schedule.format)
-        return effort * self.bench.experience.prices.price_s("pack", problem.pattern.nnz)
+        compare_s = 0.0 if self._is_compared() else self.bench.compare_price_s(self.schedule)
+        if self.reads_live or self.bench.shelf.has(self.schedule.format, self.bench.handling.view(problem)):
+            return compare_s
+        return compare_s + self.bench.experience.prices.price_s("pack", self._pack_units())
+
+    def _pack_units(self) -> float:
+        assert self.schedule is not None
+        return _native.order_effort(self.schedule.format) * self.bench.problem.pattern.nnz
 
     def build(self) -> None:
         """Compile, or load from the cache; `failed` on failure, which is remembered."""
@@ -121,7 +128,10 @@ class KernelTrial:
         self.failed = str(err).split("\n", 1)[0]
 
     def pack(self) -> None:
-        """Convert the operand, if the format asks for it, and bind it to the kernel."""
+        """Convert the operand, if the format asks for it, bind it to the kernel, and compare what that computes.
+
+        The only way to `ready`: no kernel computes a product that has not computed one here.
+        """
         if self.schedule is None or self.kernel is None:
             return
         self.crowded = False
@@ -129,9 +139,10 @@ class KernelTrial:
         if operand is None:
             self.failed = "the matrix is gone"
             return
-        start_s = time.perf_counter()
         try:
-            self._pack(operand, self.schedule)
+            self._pack_in_time(operand, self.schedule)
+            if self._bound is not None:
+                self._compare(operand, self.schedule)
         except PackError as err:
             self.crowded = self.packed_bytes <= self.bench.limit_bytes < self.packed_bytes + self.bench.shelf.n_bytes
             if not self.crowded:
@@ -141,8 +152,65 @@ class KernelTrial:
             warn_once(FallbackWarning, "memory", f"{self.failed}: the default kernel is used")
         except StructureError as err:
             self.failed = f"the matrix is not valid any more: {err}"
-        self.pack_s = time.perf_counter() - start_s
+        if self.failed is not None:
+            self.drop()
         event("pack", self.failed or "", format=self.schedule.format, seconds=self.pack_s, bytes=self.packed_bytes)
+
+    def _pack_in_time(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+        start_s = time.perf_counter()
+        is_new = not self.reads_live and not self.bench.shelf.has(
+            schedule.format, self.bench.handling.view(self.bench.problem)
+        )
+        try:
+            self._pack(operand, schedule)
+        finally:
+            self.pack_s = time.perf_counter() - start_s
+        if is_new:
+            self.bench.experience.observe("pack", self.pack_s, self._pack_units())
+
+    def _comparison_name(self) -> tuple[Any, ...]:
+        """Names the code, what it reads of the operand, and how it is called: compared once."""
+        assert self.schedule is not None
+        problem = self.bench.problem
+        n_columns = comparison.columns_compared(problem, self.schedule)
+        return self.code_address, self.schedule, self.bench.handling.view(problem), n_columns
+
+    @property
+    def code_address(self) -> int:
+        """Where its code lies, which names it in this process; there must be a kernel."""
+        assert self.kernel is not None
+        return self.kernel.address
+
+    def _is_compared(self) -> bool:
+        return self.kernel is not None and self._comparison_name() in self.bench.shelf.compared
+
+    def _compare(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+        """Set `failed` unless the kernel computes what the default kernel does."""
+        if self._is_compared():
+            return
+        bench, reason = self.bench, None
+        for _ in range(2):  # again where somebody has written the matrix meanwhile
+            operand.refresh()
+            versions = operand.structure_version, operand.values_version
+            packing = self.packing
+            if packing is not None and bench.handling.keeps_values and not packing.refresh(operand.data, versions[1]):
+                reason = comparison.UNKNOWABLE_NOW
+                break
+            start_s = time.perf_counter()
+            assert self._bound is not None
+            reason = comparison.difference(bench.problem, operand, self._bound, schedule, bench.n_threads())
+            n_columns = comparison.columns_compared(bench.problem, schedule)
+            units = comparison.units(bench.problem, n_columns)
+            bench.experience.observe("compare", time.perf_counter() - start_s, units)
+            operand.refresh()
+            if reason is None or versions == (operand.structure_version, operand.values_version):
+                break
+        if reason is None:
+            bench.shelf.compared.add(self._comparison_name())
+        elif reason in comparison.INCOMPARABLE:
+            self.failed = reason
+        else:
+            bench.note_wrong(self, reason)
 
     def _pack(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
         problem, fmt, handling = self.bench.problem, schedule.format, self.bench.handling
@@ -167,6 +235,7 @@ class KernelTrial:
             pack=pack,
         )
         self.packed_bytes = self.packing.n_bytes
+        assert self.kernel is not None
         self._bound = self.kernel.bind(self.packing.packed)
 
     def drop(self) -> None:
@@ -182,31 +251,45 @@ class KernelTrial:
     def run(self, operand: AnyOperand, call: Call) -> bool:
         """Compute C into its memory; False when this kernel cannot serve this product (nothing of use was written).
 
-        Raises StructureError like the default kernel when the structure was broken since.
+        Raises StructureError like the default kernel when the structure was broken since; whatever else breaks ends
+        this trial, and the default kernel serves.
         """
         bound, packing = self._bound, self.packing
         if bound is None or not call.suits_generated:
             return False
-        if packing is None:
-            if self._bound_to != _places(call.rows):
-                assert isinstance(operand, Operand)
-                if not self._bind_live(operand, call.rows):
-                    return False
-            return call.by(self._bound, self.bench.n_threads())
-        operand.refresh()
-        if operand.structure_version != self.bench.structure_version:
-            return False
-        is_stale = self.bench.handling.keeps_values and operand.values_version != packing.values_version
-        if is_stale and not self._catch_up(operand, packing):
-            return False
-        packing.enter()
         try:
-            return call.by(bound, self.bench.n_threads())
-        finally:
-            packing.leave()
+            if packing is None:
+                if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
+                    return False
+                return call.by(self._bound or bound, self.bench.n_threads())
+            operand.refresh()
+            if operand.structure_version != self.bench.structure_version or not self._is_current(operand, packing):
+                return False
+            packing.enter()
+            try:
+                return call.by(bound, self.bench.n_threads())
+            finally:
+                packing.leave()
+        except StructureError:
+            raise
+        except TUNING_FAILURES as err:
+            self._break(err)
+            return False
 
-    def _bind_live(self, operand: Operand, rows: NativeRows) -> bool:
+    def _break(self, err: BaseException) -> None:
+        self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
+        self.drop()
+        event("fallback", self.failed)
+        warn_once(FallbackWarning, "run", f"a tuned kernel failed, the default kernel is used: {self.failed}")
+
+    def _is_current(self, operand: AnyOperand, packing: Packing) -> bool:
+        """Whether the packed copy has the values as they are now, or has just taken them."""
+        is_stale = self.bench.handling.keeps_values and operand.values_version != packing.values_version
+        return not is_stale or self._catch_up(operand, packing)
+
+    def _bind_live(self, operand: AnyOperand, rows: NativeRows) -> bool:
         """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
+        assert isinstance(operand, Operand)
         pack_live = self.bench.handling.pack_live
         assert self.schedule is not None
         assert pack_live is not None
@@ -215,6 +298,7 @@ class KernelTrial:
         # Not the operand's cached pattern: that may refer to arrays that were replaced by equal ones since.
         pattern = Pattern(rows.n_major, rows.n_minor, operand.indptr, operand.indices)
         packed = pack_live(pattern, operand, self.schedule.format)
+        assert self.kernel is not None
         self._bound, self._bound_to = self.kernel.bind(packed), _places(rows)
         return True
 

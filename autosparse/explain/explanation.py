@@ -27,6 +27,9 @@ class Explanation:
     def __str__(self) -> str:
         return as_text(sections(self.report))
 
+    def __repr__(self) -> str:
+        return f"<Explanation of {title(self.report)}: {self.report.plan!r}; print() tells it in words>"
+
     def _repr_html_(self) -> str:
         """The page inside a notebook, without pictures."""
         return as_html(title(self.report), sections(self.report), ())

@@ -9,7 +9,6 @@ from typing import Final
 
 from autosparse.formats import PRESETS, SLICED_KINDS, Format, LevelKind
 from autosparse.schedule import SuperSchedule
-from autosparse.tuner.space import WHOLE_ROW
 
 WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
 """What the coordinates of an index are called; other indices keep their letter."""
@@ -98,18 +97,13 @@ def schedule_name(schedule: SuperSchedule | None) -> str:
         return "default kernel"
     tiles = "x".join(str(size) for _, size in schedule.dense_splits)
     notes = [
-        "the runtime's own loops" if _is_ready(schedule) else f"tile {tiles}" if tiles else "",
+        "the runtime's own loops" if schedule.is_precompiled else f"tile {tiles}" if tiles else "",
         f"unroll {schedule.unroll}" if schedule.unroll > 1 else "",
         f"prefetch {schedule.prefetch}" if schedule.prefetch else "",
         f"dynamic {schedule.chunk}" if schedule.partition == "dynamic" else "",
         f"threads {schedule.threads}" if schedule.threads else "",
     ]
     return "; ".join([format_name(schedule.format), *filter(None, notes)])
-
-
-def _is_ready(schedule: SuperSchedule) -> bool:
-    """Whether the loops that come compiled run it, over rows in the format's order."""
-    return schedule.dense_split("j") == WHOLE_ROW
 
 
 def format_lines(fmt: Format) -> list[str]:
@@ -133,7 +127,7 @@ def nest_lines(schedule: SuperSchedule | None, operation: str = "matmul") -> lis
     """The loops, outermost first, with the statement inside."""
     if schedule is None:
         return list(DEFAULT_NESTS[operation])
-    if _is_ready(schedule):
+    if schedule.is_precompiled:
         order, ahead = schedule.format.rows, schedule.prefetch
         fetched = f"rows of the dense operand fetched {ahead} entries ahead" if ahead else ""
         notes = [f"rows {ORDERS[order]}" if order else "", fetched]

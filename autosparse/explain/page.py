@@ -19,6 +19,17 @@ td:first-child, th:first-child, td:last-child, th:last-child, .facts td { text-a
 .facts td:first-child { color: #666; white-space: nowrap } tr + tr td { border-top: 1px solid #eee }
 pre { background: #f6f6f4; padding: .8rem 1rem; overflow-x: auto } img { max-width: 100% } figure { margin: 1rem 0 }
 figcaption, .note { color: #666; font-size: .9rem }
+td:not(:first-child):not(:last-child) { white-space: nowrap }
+@media (max-width: 40rem) {
+  body { font-size: 14px; margin: 1rem auto; overflow-wrap: anywhere } h1 { font-size: 1.2rem }
+  pre { white-space: pre-wrap }
+  .facts td:first-child { white-space: normal; overflow-wrap: normal; max-width: 7rem }
+  table:not(.facts) tr:first-child { display: none }
+  table:not(.facts) td { display: block; border: 0; padding: 0; text-align: left }
+  table:not(.facts) td:first-child { font-weight: 600; padding-top: .5rem }
+  table:not(.facts) td:not(:first-child)::before { color: #666; content: attr(data-label) " " }
+  table:not(.facts) td:empty { display: none }
+}
 """
 
 
@@ -27,30 +38,35 @@ def as_html(title: str, sections: Sequence[Section], pictures: Sequence[tuple[st
     body = [f"<h1>{escape(title)}</h1>"]
     if note:
         body.append(f'<p class="note">{escape(note)}</p>')
-    body += map(_section, sections)
+    body += (_section(section, heading=section.title != title) for section in sections)
     body += (_figure(caption, png) for caption, png in pictures)
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head>\n<body>\n"
         + "\n".join(body)
         + "\n</body></html>\n"
     )
 
 
-def _section(section: Section) -> str:
-    parts = [f"<h2>{escape(section.title)}</h2>"]
+def _section(section: Section, *, heading: bool) -> str:
+    parts = [f"<h2>{escape(section.title)}</h2>"] if heading else []
     if section.facts:
         parts.append('<table class="facts">' + "".join(_cells(fact, "td") for fact in section.facts) + "</table>")
     if section.table:
         head, *rows = section.table
-        parts.append("<table>" + _cells(head, "th") + "".join(_cells(row, "td") for row in rows) + "</table>")
+        body = "".join(_cells(row, "td", labels=head) for row in rows)
+        parts.append("<table>" + _cells(head, "th") + body + "</table>")
     if section.lines:
         parts.append("<pre>" + escape("\n".join(section.lines)) + "</pre>")
     return "\n".join(parts)
 
 
-def _cells(texts: Sequence[str], tag: str) -> str:
-    return "<tr>" + "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts) + "</tr>"
+def _cells(texts: Sequence[str], tag: str, *, labels: Sequence[str] = ()) -> str:
+    """A row; a cell of a column with a label carries it, for screens on which cells stand below each other."""
+    marks = [f' data-label="{escape(label)}"' if label else "" for label in labels] or [""] * len(texts)
+    cells = (f"<{tag}{mark}>{escape(text)}</{tag}>" for text, mark in zip(texts, marks, strict=True))
+    return "<tr>" + "".join(cells) + "</tr>"
 
 
 def _figure(caption: str, png: bytes) -> str:

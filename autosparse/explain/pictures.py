@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import textwrap
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -25,6 +26,12 @@ N_CELLS: Final = 256
 """Most cells of a spy plot along each axis; a cell's shade tells how many entries fall into it."""
 N_SHOWN: Final = 12
 """Most candidates drawn."""
+WIDTH: Final = 5.2
+"""Inches of a picture: on a page for a telephone its letters are still to be read."""
+LINE_CHARACTERS: Final = 58
+"""Of a candidate's name in the picture."""
+NAME_LINE, BAR = 0.62, 0.7
+"""Heights of a line of a name and of a bar, in the units of the picture of times."""
 DARK, LIGHT, STRONG = "#30588c", "#b9c7da", "#c2571a"
 
 
@@ -73,28 +80,36 @@ def spy(pattern: Pattern, *, transposed: bool) -> tuple[str, Figure]:
     lightest = -0.5 if grid.any() else 0  # a single entry must not look like none
     shades[grid == 0] = lightest
     axes.imshow(shades, cmap="Blues", aspect=aspect, interpolation="nearest", extent=extent, vmin=lightest)
+    axes.locator_params(nbins=4)
     axes.set_xlabel("column")
     axes.set_ylabel("row")
     return f"Where the {pattern.nnz:,} entries are (darker: more of them)", figure
 
 
 def times(plan: Plan) -> tuple[str, Figure]:
-    """Measured times of the candidates, fastest on top; predicted ones as marks."""
+    """Measured times of the candidates, fastest on top; predicted ones as marks. A name stands above its bar."""
     shown = sorted((one for one in plan.candidates if _time_s(one) is not None), key=lambda one: _time_s(one) or 0.0)
     shown = shown[:N_SHOWN]
-    figure, axes = _figure(8.0, 1.2 + 0.32 * len(shown))
-    places = np.arange(len(shown))
+    names = [textwrap.fill(_plain(schedule_name(one.schedule)), LINE_CHARACTERS) for one in shown]
+    # Of each candidate from the top: the lines of its name, then its bar.
+    ends = np.cumsum([NAME_LINE * (name.count("\n") + 1) + BAR for name in names])
+    figure, axes = _figure(WIDTH, 1.3 + 0.3 * float(ends[-1]))
+    places = ends - BAR / 2
     measured = [(one.measured_s or 0.0) * 1e3 for one in shown]
     colours = [DARK if one.schedule == plan.schedule else LIGHT for one in shown]
-    axes.barh(places, measured, color=colours, label="measured")
+    axes.barh(places, measured, height=0.8 * BAR, color=colours, label="measured")
     guessed = [(place, one.predicted_s * 1e3) for place, one in zip(places, shown, strict=True) if one.predicted_s]
     if guessed:
         axes.plot([time for _, time in guessed], [place for place, _ in guessed], "D", color=STRONG, label="predicted")
-        axes.legend(loc="upper right")
-    axes.set_yticks(places, [_plain(schedule_name(one.schedule)) for one in shown])
-    axes.invert_yaxis()
-    axes.set_xlim(left=0)
+    beside = axes.get_yaxis_transform()  # across: shares of the picture, so that long names begin at its edge
+    for end, name in zip(ends, names, strict=True):
+        axes.text(0.01, end - BAR, name, transform=beside, fontsize=9, va="bottom")
+    axes.set_ylim(float(ends[-1]) + 0.2, -0.2)
+    axes.set_yticks([])
+    axes.set_xlim(0, 1.05 * max([*measured, *(time for _, time in guessed)]) or 1.0)
     axes.set_xlabel("time of one product, ms")
+    axes.locator_params(axis="x", nbins=5)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
     return "Candidates (dark: the one that runs)", figure
 
 
@@ -105,7 +120,7 @@ def break_even(plan: Plan, *, n_calls: int) -> tuple[str, Figure]:
     price_s, even = plan.tune_s + plan.pack_s, plan.break_even_runs
     most = max(10.0, 10 * (even or 0.0), 2.0 * n_calls)
     runs = np.geomspace(1, most, 200)
-    figure, axes = _figure(6.5, 4.0)
+    figure, axes = _figure(WIDTH, 4.2)
     axes.loglog(runs, runs * plan.default_s, color=STRONG, label="default kernel")
     axes.loglog(runs, price_s + runs * plan.measured_s, color=DARK, label="tuning + conversion + tuned kernel")
     if even:
@@ -114,7 +129,7 @@ def break_even(plan: Plan, *, n_calls: int) -> tuple[str, Figure]:
         axes.axvline(n_calls, color="#888", linestyle=":", label=f"so far: {count(n_calls)}")
     axes.set_xlabel("products")
     axes.set_ylabel("total time, s")
-    axes.legend()
+    figure.legend(loc="outside lower center", frameon=False)
     return "When tuning has paid for itself", figure
 
 

@@ -20,6 +20,12 @@ N_LISTED: Final = 12
 """Most candidates listed: the default kernel and the best; the others are counted."""
 SHOWN_BLOCKS: Final = ((2, 2), (3, 3), (4, 4), (8, 8))
 """Blocks whose fill is told."""
+IMPLEMENTATIONS: Final = {
+    "runtime": "runtime (compiled at installation)",
+    "c": "c (generated, compiled by a C compiler)",
+    "numba": "numba (generated, compiled by LLVM)",
+}
+"""Name of an implementation -> what it is called."""
 SHOWN_SLICES: Final = ((16, 1), (16, 512), (16, 8192))
 """Rows of a slice and of a sorted window whose cells are told."""
 
@@ -116,9 +122,11 @@ def _threads(problem: Problem) -> str:
 def _plan(report: Report) -> Section:
     plan = report.plan
     facts = [
-        ("runs", schedule_name(plan.schedule) if report.is_planned else "SciPy's own code"),
+        ("runs", f"{plan.served_by}'s own code" if plan.served_by else schedule_name(plan.schedule)),
+        ("implementation", IMPLEMENTATIONS.get(report.implementation, report.implementation)),
         ("why", plan.why),
         ("effort", _effort(plan)),
+        ("not remembered", plan.not_remembered),
         ("measured", "" if plan.is_default else seconds(plan.measured_s)),
         ("predicted", _predicted(plan, report.default_s)),
         ("default kernel", _against(report)),

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +27,7 @@ BLOCK_BYTES: Final = 1 << 24
 """Products of factor rows that `reference` holds at a time."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Csf:
+class Csf(NamedTuple):
     """A tensor by levels, its modes in the order that the kernel walks them; level d of n_modes. See csf_api.h."""
 
     ids: tuple[AnyArray, ...]

@@ -12,15 +12,16 @@ from typing import Any, Final, TypeAlias
 
 import torch
 
+from autosparse.errors import StructureError
 from autosparse.torch import coo, direct, few, native, products, theirs
 from autosparse.torch.cells import SMALL_PRODUCT
+from autosparse.torch.checks import HALF
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
-from autosparse.torch.theirs import has_few, is_tiny, originals
+from autosparse.torch.theirs import has_bits, has_few, is_tiny, originals, settled, write_through
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
-HALF: Final = (torch.float16, torch.bfloat16)
 SERVED: Final = frozenset((*VALUE_CODES, *HALF))
 
 
@@ -70,9 +71,14 @@ def entries_of(A: torch.Tensor) -> Entries | None:
         return None
     if not (crow.is_contiguous() and col.is_contiguous()):
         crow, col = crow.contiguous(), col.contiguous()
-    if values.is_conj() or not values.is_contiguous():
-        values = native.whole(values)
-    return Entries((crow, col), values, A.shape[::-1] if by_columns else A.shape, transposed=by_columns)
+    shape = A.shape[::-1] if by_columns else A.shape
+    if values.shape != col.shape or crow.shape[0] != shape[0] + 1:  # PyTorch did not check it, and would read on
+        raise StructureError.unsound(
+            f"there are {crow.shape[0]} starts and {values.shape[0]} values",
+            shape=(shape[0], shape[1]),
+            n_stored=col.shape[0],
+        )
+    return Entries((crow, col), native.whole(values), shape, transposed=by_columns)
 
 
 def _entries_of_coo(A: torch.Tensor) -> Entries | None:
@@ -87,7 +93,8 @@ def _entries_of_coo(A: torch.Tensor) -> Entries | None:
     return Entries((starts.crow, col), native.whole(values), shape, transposed=starts.by_columns)
 
 
-def _is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
+def is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
+    """Whether X is a dense tensor of this dtype and number of dimensions."""
     return X.layout is torch.strided and X.dim() == n_dims and X.dtype is dtype and X.is_cpu
 
 
@@ -162,7 +169,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = theirs.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
     if result is None:
-        result = originals[_home(a, b) + "mm"].call_boxed(keys, a, b)
+        result = originals[_home(a, b) + "mm"].call_boxed(keys, settled(a), settled(b))
     return result
 
 
@@ -170,11 +177,13 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
     """aten::mm.out."""
     if few.matrix(a, b, None, 0, 1, out) is not None:
         return out
+    if has_bits(out):
+        return write_through(out, lambda new: mm_out(keys, a, b, out=new))
     result, plain = None, out.layout is torch.strided
     if plain and (result := direct.multiply(a, b)) is None and not is_tiny(a, b):
         result = multiply(a, b)
     if result is None or not _takes(out, result):
-        originals[_home(a, b) + "mm.out"].call_boxed(keys, a, b, out=out)
+        originals[_home(a, b) + "mm.out"].call_boxed(keys, settled(a), settled(b), out=out)
         return out
     return out.copy_(result)
 
@@ -203,7 +212,8 @@ def addmm(
         return theirs.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
-        result = originals[_home(a, b) + "addmm"].call_boxed(keys, base, a, b, beta=beta, alpha=alpha)
+        operands = settled(base), settled(a), settled(b)
+        result = originals[_home(a, b) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
     return result
 
 
@@ -220,12 +230,26 @@ def addmm_out(
     """aten::addmm.out."""
     if few.matrix(a, b, base, beta, alpha, out) is not None:
         return out
+    if has_bits(out):
+        return write_through(out, lambda new: addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=new))
     ours = out.layout is torch.strided and not (is_tiny(a, b) and out is not b)
     result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
-        originals[_home(a, b) + "addmm.out"].call_boxed(keys, base, a, b, **theirs.scales(beta, alpha), out=out)
+        operands = settled(base), settled(a), settled(b)
+        originals[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **theirs.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
+
+
+def addmm_inplace(
+    keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> torch.Tensor:
+    """aten::addmm_ of coordinates: beta · base + alpha · a b, written to base."""
+    dense = base.layout is torch.strided and b.layout is torch.strided and a.dim() == 2 and b.dim() == 2
+    if dense and base.shape == (a.shape[0], b.shape[1]):
+        return addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=base)
+    originals["coo::addmm_"].call_boxed(keys, settled(base), settled(a), settled(b), beta=beta, alpha=alpha)
+    return base
 
 
 def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
@@ -234,7 +258,7 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
         return None
     if (result := direct.multiply(a, x, n_dims=1)) is not None:
         return result
-    if a.dtype not in SERVED or not _is_plain(x, a.dtype, 1) or a.shape[1] != x.shape[0]:
+    if a.dtype not in SERVED or not is_plain(x, a.dtype, 1) or a.shape[1] != x.shape[0]:
         return None
     A = entries_of(a)
     return None if A is None else times(A, x)
@@ -246,7 +270,7 @@ def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = _times_vector(a, x)
     if result is None:
-        result = originals["mv"].call_boxed(keys, a, x)
+        result = originals["mv"].call_boxed(keys, a, settled(x))
     return result
 
 
@@ -263,6 +287,8 @@ def addmv_out(
     """aten::addmv.out: beta · base + alpha · a x."""
     if few.vector(a, x, base, beta, alpha, out) is not None:
         return out
+    if has_bits(out):
+        return write_through(out, lambda new: addmv_out(keys, base, a, x, beta=beta, alpha=alpha, out=new))
     if has_few(a) and out is not x:  # theirs would read what it has written
         return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
@@ -281,7 +307,7 @@ def _sampled_values(
     dtype = S.dtype
     if S.layout is not torch.sparse_csr or dtype not in VALUE_CODES or S.dim() != 2 or not _holds(dtype, alpha, beta):
         return None
-    if not (_is_plain(x, dtype, 2) and _is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0]:
+    if not (is_plain(x, dtype, 2) and is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0]:
         return None
     if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
         return None
@@ -321,67 +347,6 @@ def sampled_addmm_out(
     return out
 
 
-def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
-    if reduce == "sum" and (product := few.matrix(a, b, None, 0, 1, None)) is not None:
-        return product, torch.empty(0, dtype=torch.int64)
-    A = entries_of(a) if _reduces(a, b, reduce) else None
-    if A is None or A.transposed:
-        result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(keys, a, b, reduce)
-        return result
-    dtype = b.dtype
-    values, dense = (A.values.float(), b.float()) if dtype in HALF else (A.values, b)
-    with_arg = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
-    arg = None
-    if reduce in EXTREMES:
-        out, arg = native.extreme(A, values, dense, least=EXTREMES[reduce], with_arg=with_arg)
-    else:
-        out = products.mm(A, values, dense)
-        if reduce == "mean":
-            out /= A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
-    return out.to(dtype), A.arrays[1].new_empty(0) if arg is None else arg
-
-
-EXTREMES: Final = {"amax": False, "amin": True}
-
-
-def _reduces(a: torch.Tensor, b: torch.Tensor, reduce: str) -> bool:
-    served = (a.dtype in VALUE_CODES and not a.dtype.is_complex) or a.dtype in HALF
-    known = reduce in EXTREMES or reduce in ("sum", "mean")
-    if not (known and served) or is_tiny(a, b):
-        return False
-    return a.dim() == 2 and _is_plain(b, a.dtype, 2) and a.shape[1] == b.shape[0]
-
-
-def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
-    keys: Keys,
-    a: torch.Tensor,
-    grad: torch.Tensor,
-    b: torch.Tensor,
-    reduce: str,
-    arg: torch.Tensor,
-    wanted: list[bool],
-) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """aten::_sparse_mm_reduce_impl_backward: gradients of a (sparse, a's structure) and b."""
-    ours = _reduces(a, b, reduce) and a.dtype in VALUE_CODES and _is_plain(grad, a.dtype, 2)
-    A = entries_of(a) if ours else None
-    if A is None or A.transposed:
-        result: tuple[torch.Tensor | None, torch.Tensor | None]
-        result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(keys, a, grad, b, reduce, arg, wanted)
-        return result
-    if reduce in EXTREMES:
-        d_values, d_b = native.extreme_backward(A, A.values, b, grad, arg, wanted=(wanted[0], wanted[1]))
-    else:
-        if reduce == "mean":
-            grad = grad / A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
-        d_values = native.sddmm(A, grad, b) if wanted[0] else None
-        d_b = products.mm(A, A.values, grad, transposed=True) if wanted[1] else None
-    if d_values is None:
-        return None, d_b
-    d_a = A.with_values(d_values, a.shape)
-    return d_a, d_b
-
-
 COMPRESSED: Final[dict[str, Callable[..., Any]]] = {
     "mm": mm,
     "mm.out": mm_out,
@@ -391,10 +356,10 @@ COMPRESSED: Final[dict[str, Callable[..., Any]]] = {
     "addmv.out": addmv_out,
     "sparse_sampled_addmm": sampled_addmm,
     "sparse_sampled_addmm.out": sampled_addmm_out,
-    "_sparse_mm_reduce_impl": mm_reduce,
-    "_sparse_mm_reduce_impl_backward": mm_reduce_backward,
 }
 """Operators of the dispatch key SparseCsrCPU that we register; a Triton backend adds a table for SparseCsrCUDA."""
 
-COORDINATES: Final[dict[str, Callable[..., Any]]] = {"mm": mm, "mm.out": mm_out, "addmm": addmm, "addmm.out": addmm_out}
+COORDINATES: Final[dict[str, Callable[..., Any]]] = {
+    "mm": mm, "mm.out": mm_out, "addmm": addmm, "addmm.out": addmm_out, "addmm_": addmm_inplace,
+}  # fmt: skip
 """Operators of the dispatch key SparseCPU (COO tensors)."""

@@ -64,8 +64,8 @@ class Product(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             sides = (X.conj(), grad) if ctx.transposed else (grad, X.conj())
             d_values = sampled(ctx.rows, *sides)
-        if ctx.needs_input_grad[2]:
-            d_X = product(ctx.rows, values.conj(), grad, transposed=not ctx.transposed)
+        if ctx.needs_input_grad[2]:  # a view of a sparse tensor's values has no lazy conjugate
+            d_X = product(ctx.rows, values.conj_physical(), grad, transposed=not ctx.transposed)
         return None, d_values, d_X, None
 
 
@@ -135,7 +135,7 @@ class Mean(torch.autograd.Function):
         values, X = ctx.saved_tensors
         grad = grad * ctx.rows.inverse_lengths(grad.dtype)
         d_values = sampled(ctx.rows, grad, X.conj()) if ctx.needs_input_grad[1] else None
-        d_X = product(ctx.rows, values.conj(), grad, transposed=True) if ctx.needs_input_grad[2] else None
+        d_X = product(ctx.rows, values.conj_physical(), grad, transposed=True) if ctx.needs_input_grad[2] else None
         return None, d_values, d_X
 
 

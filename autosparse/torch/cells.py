@@ -7,7 +7,6 @@ to be used.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, TypeAlias
@@ -16,9 +15,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from autosparse import executor
+from autosparse import executor, forking
 from autosparse._native import runtime_api
-from autosparse.operand import NativeRows, Operand
+from autosparse.native_rows import NativeRows
+from autosparse.operand import Operand
 from autosparse.pattern import Pattern
 from autosparse.torch import native
 from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
@@ -71,6 +71,7 @@ class Pinned:
         now = lib.asp_xxh3_64(source, self.n_bytes, 0)
         if now == self._print:
             return False
+        self._print = None  # a fork, or an interrupt, may leave half of a copy
         ffi.memmove(ffi.from_buffer(self._memory), source, self.n_bytes)
         self._print = now
         return True
@@ -82,14 +83,14 @@ class Cell(Operand):
     def __init__(self, structure: Structure | Transposed, dtype: torch.dtype) -> None:
         super().__init__()
         self.n_major, self.n_minor = structure.n_rows, structure.n_cols
-        self.busy = threading.Lock()
+        self.busy = forking.lock()
         self._structure = structure
         self._value_dtype = NUMPY_DTYPES[dtype]
         self._address = 0
         self._source: Source | None = None  # of the product that runs now
         self._pinned: Pinned | None = None
         self._n_pins = 0
-        self._pins_lock = threading.Lock()
+        self._pins_lock = forking.lock()
         self._fingerprint = 0
         index = _INDEX_DTYPES[structure.index_code]
         self._index_views = (
@@ -176,8 +177,9 @@ class Cell(Operand):
         if now != self._fingerprint:
             self._fingerprint = now
             self.values_version += 1
-        if isinstance(self._structure, Structure) and self._structure.changed():
-            self.structure_version += 1
+        if isinstance(self._structure, Structure):
+            self._structure.changed()
+            self.structure_version = max(self.structure_version, self._structure.n_changes)
 
     @property
     def pattern(self) -> Pattern:
@@ -203,6 +205,7 @@ class Gathered(Cell):
         now = lib.asp_xxh3_64(pointer(values), self.nnz * width, 0)
         if now == self._source_print:
             return
+        self._source_print = None  # as in `Pinned.take`
         turned = self._structure
         assert isinstance(turned, Transposed)
         status = lib.asp_gather(

@@ -8,14 +8,14 @@ transpose (``A.t()``) of a coalesced tensor is a new array each time, and pays O
 # (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
 from typing import Final, NamedTuple
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from autosparse.torch.structure import version
+from autosparse import forking
+from autosparse.torch.structure import ffi, lib, pointer, version
 
 MOST_KEPT: Final = 16
 
@@ -30,7 +30,7 @@ class Starts(NamedTuple):
 
 
 _kept: OrderedDict[tuple[int, int, int, int], Starts] = OrderedDict()
-_lock = threading.Lock()
+_lock = forking.lock()
 
 
 def starts_of(A: torch.Tensor) -> Starts:
@@ -52,10 +52,27 @@ def starts_of(A: torch.Tensor) -> Starts:
 
 
 def _find(indices: torch.Tensor, n: int, m: int, *, is_sorted: bool) -> Starts:
-    row, col = indices.unbind(0)
+    row, col = indices.contiguous().unbind(0)
     crow, by_columns = None, False
-    if is_sorted or bool((row[1:] >= row[:-1]).all()):
+    if not _lie_within(row, n) or not _lie_within(col, m):  # what PyTorch's own kernels find at each entry
+        pass
+    elif is_sorted or bool((row[1:] >= row[:-1]).all()):
         crow = torch._convert_indices_from_coo_to_csr(row, n)
+        if is_sorted and not _lead(crow, col, m):  # somebody said so, and it is not
+            crow = None
     elif bool((col[1:] >= col[:-1]).all()):
         crow, by_columns = torch._convert_indices_from_coo_to_csr(col, m), True
     return Starts(StorageWeakRef(indices.untyped_storage()), version(indices), crow, by_columns)
+
+
+def _lie_within(ids: torch.Tensor, extent: int) -> bool:
+    """Whether all ids, a vector without gaps, are from 0 to extent - 1: kernels do not look at each again."""
+    ends = ffi.new("int64_t[2]", [0, ids.shape[0]])  # as the one row of a matrix
+    return not lib.asp_csr_check(1, 1, extent, ends, pointer(ids), ids.shape[0], torch.get_num_threads())
+
+
+def _lead(crow: torch.Tensor, col: torch.Tensor, extent: int) -> bool:
+    """Whether row starts rise from 0 to the number of entries."""
+    n, nnz = crow.shape[0] - 1, col.shape[0]
+    code = lib.asp_csr_check(1, n, extent, pointer(crow), pointer(col), nnz, torch.get_num_threads())
+    return not code and int(crow[n]) == nnz

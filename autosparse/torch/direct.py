@@ -36,7 +36,9 @@ def _rows_of(A: torch.Tensor) -> Rows | None:
         return None
     values = A.values()
     if (
-        values.dim() != 1
+        values.shape != col.shape  # PyTorch builds such tensors too where it was not asked to check
+        or col.dim() != 1
+        or crow.shape[0] != A.shape[by_columns] + 1
         or crow.dtype is not col.dtype
         or values.is_neg()
         or not (crow.is_contiguous() and col.is_contiguous() and values.is_contiguous() and values.is_cpu)

@@ -1,7 +1,7 @@
 """Products so small that asking the tensors from Python costs more than they do: one builtin does all of it.
 
 PyTorch's own product of 8 × 8 matrices takes 4 µs; a dozen questions to the tensors from Python take as long. The
-builtin (`_native/runtime/tensor_python.h`) reads the tensors where PyTorch keeps them, by functions of PyTorch's stable
+builtin (`runtime/python/tensor_python.h`) reads the tensors where PyTorch keeps them, by functions of PyTorch's stable
 C interface. That interface has no sparse members: where those lie, and what else it does not tell, is tried out on
 probes, and memory that may not be readable is asked of the system (`/proc/self/mem`). Where anything is not found as
 expected there is no builtin, and products go the way of larger ones.

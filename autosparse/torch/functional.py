@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import torch
 
-from autosparse.errors import DtypeError, InputError, OptionError, ShapeError
+from autosparse.errors import InputError, OptionError, ShapeError
 from autosparse.torch import autograd, native
 from autosparse.torch.attention import Additive, Dot
+from autosparse.torch.checks import NUMBERS, REAL, common, ranks
 from autosparse.torch.compiled import run_as_is
-from autosparse.torch.structure import VALUE_CODES, Rows
+from autosparse.torch.structure import Rows
 
 if TYPE_CHECKING:
     from autosparse.torch.matrix import Csr
 
 Sparse: TypeAlias = "Csr | torch.Tensor"
 
-HALF: Final = (torch.float16, torch.bfloat16)
-REDUCTIONS: Final = ("sum", "mean", "max", "min")
+ORDERED: Final = ("max", "min")
+REDUCTIONS: Final = ("sum", "mean", *ORDERED)
 
 
 def as_csr(A: Sparse) -> Csr:
@@ -46,34 +47,19 @@ def _upright(A: Csr, what: str) -> Rows:
     return A.rows
 
 
-def _common(what: str, *tensors: torch.Tensor) -> torch.dtype:
-    """The dtype to compute in; all tensors must agree."""
-    dtypes = [t.dtype for t in tensors]
-    if len(set(dtypes)) != 1 or dtypes[0] not in (*VALUE_CODES, *HALF):
-        raise DtypeError.unserved(what, dtypes=dtypes, known=(*VALUE_CODES, *HALF))
-    for t in tensors:
-        if not t.is_cpu or (t.numel() and t.data_ptr() == 0):  # another device, or a subclass around other tensors
-            raise InputError.refused(
-                f"{what} works on tensors in this computer's memory",
-                given=f"a {type(t).__name__} on {t.device}",
-                cure="tensor.cpu(), or the plain tensor inside",
-            )
-    return torch.float32 if dtypes[0] in HALF else dtypes[0]
-
-
 @run_as_is
 def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     """C[i] = reduce over the entries (i, j) of row i of A[i, j] · X[j]; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
 
     `reduce`: "sum" (A @ X), "mean" (over a row's entries), "max", "min"; rows without entries give 0. Raises
-    ShapeError, OptionError.
+    ShapeError, OptionError; DtypeError for "max" and "min" of complex numbers.
     """
     A = as_csr(A)
     if reduce not in REDUCTIONS:
         raise OptionError.bad_value("reduce", reduce, domain=f"one of {', '.join(REDUCTIONS)}", source="argument")
+    dtype = common("spmm", A.rows.fit(A.values), X, known=REAL if reduce in ORDERED else NUMBERS)
     if X.dim() not in (1, 2) or X.shape[0] != A.shape[1]:
         raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))
-    dtype = _common("spmm", A.values, X)
     values, dense = A.values.to(dtype), X.to(dtype)
     if reduce == "sum":
         return autograd.product(A.rows, values, dense, transposed=A.is_transposed).to(X.dtype)
@@ -85,7 +71,7 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
         result = autograd.Extreme.apply(rows, values, flat, reduce == "min")
     else:
         result, _ = native.extreme(rows.structure, native.whole(values), flat, least=reduce == "min", with_arg=False)
-    return result.reshape(-1, *X.shape[1:]).to(X.dtype)
+    return (result.squeeze(1) if X.dim() == 1 else result).to(X.dtype)
 
 
 @run_as_is
@@ -95,12 +81,15 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     The product X @ Y is computed at A's entries only. Y may be a transposed view: ``sddmm(A, Q, K.T)``.
     """
     A = as_csr(A)
+    dtype = common("sddmm", A.rows.fit(A.values), X, Y)
     if X.dim() != 2 or Y.dim() != 2 or X.shape[1] != Y.shape[0] or (X.shape[0], Y.shape[1]) != tuple(A.shape):
         raise ShapeError.unfit("sddmm", wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
-    dtype = _common("sddmm", A.values, X, Y)
     sides = (Y.t().to(dtype), X.to(dtype)) if A.is_transposed else (X.to(dtype), Y.t().to(dtype))
     dots = autograd.sampled(A.rows, *sides)
-    return A.with_values((A.values.to(dtype) * dots).to(X.dtype))
+    values = A.values.to(dtype)
+    if values.is_complex() and dots.requires_grad and values._is_view():
+        values = values.clone()  # PyTorch cannot conjugate a view of a sparse tensor's values
+    return A.with_values((values * dots).to(X.dtype))
 
 
 @run_as_is
@@ -108,10 +97,11 @@ def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
     """exp(s[p]) / Σ exp(s[q]) over the entries q of p's row; scores (nnz,) or (nnz, H), in the order of A's values."""
     A = as_csr(A)
     rows = _upright(A, "edge_softmax")
+    dtype = common("edge_softmax", scores, known=REAL)
     if scores.dim() not in (1, 2) or scores.shape[0] != A.nnz:
         wanted = f"scores of shape ({A.nnz},) or ({A.nnz}, heads): one for each entry of A"
         raise ShapeError.unfit("edge_softmax", wanted=wanted, A=A.shape, scores=scores.shape)
-    given = scores.to(_common("edge_softmax", scores))
+    given = scores.to(dtype)
     if autograd.wants_grad(given):
         result: torch.Tensor = autograd.EdgeSoftmax.apply(rows, given)
     else:
@@ -129,11 +119,12 @@ def attention(
     """
     A = as_csr(A)
     rows = _upright(A, "attention")
-    dtype = _common("attention", Q, K, V)
+    dtype = common("attention", Q, K, V, known=REAL)
+    wanted = "A (n, m), Q (n, H, D), K (m, H, D), V (m, H, F), all with or all without H, D of 1 or more"
+    ranks("attention", wanted=wanted, dims=(2, 3), Q=Q, K=K, V=V)
     q, k, v = (t.unsqueeze(1) if t.dim() == 2 else t for t in (Q, K, V))
     n, m = A.shape
-    if q.shape != (n, *k.shape[1:]) or k.shape[0] != m or v.shape[:2] != k.shape[:2]:
-        wanted = "A (n, m), Q (n, H, D), K (m, H, D), V (m, H, F), all with or all without H"
+    if q.shape != (n, *k.shape[1:]) or k.shape[0] != m or v.shape[:2] != k.shape[:2] or not q.shape[2]:
         raise ShapeError.unfit("attention", wanted=wanted, A=A.shape, Q=Q.shape, K=K.shape, V=V.shape)
     scale = q.shape[2] ** -0.5 if scale is None else scale
     out: torch.Tensor = Dot.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(scale))
@@ -150,13 +141,14 @@ def gat(
     """
     A = as_csr(A)
     rows = _upright(A, "gat")
-    dtype = _common("gat", target, source, V)
+    dtype = common("gat", target, source, V, known=REAL)
+    wanted = "A (n, m), target (n, H), source (m, H), V (m, H, F), all with or all without H"
+    ranks("gat", wanted=wanted, dims=(2, 3), V=V)
     single = V.dim() == 2
     q, k, v = (target.unsqueeze(1), source.unsqueeze(1), V.unsqueeze(1)) if single else (target, source, V)
     n, m = A.shape
     heads = v.shape[1]
     if q.shape != (n, heads) or k.shape != (m, heads) or v.shape[0] != m:
-        wanted = "A (n, m), target (n, H), source (m, H), V (m, H, F), all with or all without H"
         raise ShapeError.unfit("gat", wanted=wanted, A=A.shape, target=target.shape, source=source.shape, V=V.shape)
     out: torch.Tensor = Additive.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(negative_slope))
     return (out.squeeze(1) if single else out).to(V.dtype)

@@ -12,10 +12,11 @@ import numpy as np
 import torch
 
 from autosparse import executor
-from autosparse.errors import InputError, InputTypeError
+from autosparse.errors import InputError, InputTypeError, ShapeError
 from autosparse.operand import Operand
 from autosparse.plan import Plan
 from autosparse.torch import cells, coo, functional, native
+from autosparse.torch.checks import check_ids, common, in_memory, matrix_shape, tensor
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.structure import INDEX_CODES, Rows
 
@@ -27,13 +28,17 @@ class Csr:
     """``n × m`` matrix by compressed rows: values (nnz,) of a real or complex floating dtype, on the CPU.
 
     Values are read at every product and may require gradients; `with_values` puts others into the same structure.
-    The transpose shares everything. Made by `autosparse.torch.csr`.
+    The transpose shares everything. Made by `autosparse.torch.csr`; pickles and copies like the tensors in it.
     """
 
     __slots__ = ("_transposed", "rows", "values")
+    __array_ufunc__ = None  # NumPy leaves ``array @ A`` to us
 
     def __init__(self, rows: Rows, values: torch.Tensor, *, transposed: bool = False) -> None:
-        self.rows, self.values, self._transposed = rows, values, transposed
+        self.rows, self.values, self._transposed = rows, in_memory("Csr", rows.fit(values)), transposed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made_again, (self.rows, self.values, self._transposed)
 
     @property
     def shape(self) -> torch.Size:
@@ -49,7 +54,7 @@ class Csr:
     @property
     def nnz(self) -> int:
         """Stored entries."""
-        return self.values.shape[0]
+        return self.rows.col.shape[0]
 
     @property
     def requires_grad(self) -> bool:
@@ -82,7 +87,7 @@ class Csr:
         """A torch tensor of layout sparse_csr (sparse_csc for a transpose) that shares indices and values."""
         layout = torch.sparse_csc if self._transposed else torch.sparse_csr
         return torch.sparse_compressed_tensor(
-            self.rows.crow, self.rows.col, self.values, self.shape, layout=layout, check_invariants=False
+            self.rows.crow, self.rows.col, self.rows.fit(self.values), self.shape, layout=layout, check_invariants=False
         )
 
     def matmul(self, X: torch.Tensor) -> torch.Tensor:
@@ -95,7 +100,8 @@ class Csr:
 
     @run_as_is
     def __rmatmul__(self, X: torch.Tensor) -> torch.Tensor:
-        return functional.spmm(self.T, X.T).T if X.dim() == 2 else functional.spmm(self.T, X)
+        two = isinstance(X, torch.Tensor) and X.dim() == 2
+        return functional.spmm(self.T, X.T).T if two else functional.spmm(self.T, X)
 
     def tune(self, columns: int = 1, **hints: Any) -> Plan:
         """Find a faster kernel for ``A @ X`` with X of `columns` columns now; products of this structure then use it.
@@ -111,13 +117,15 @@ class Csr:
         from autosparse.explain import explain
 
         if isinstance(X, torch.Tensor):
+            if X.dim() not in (1, 2) or X.shape[0] != self.shape[1]:
+                raise ShapeError.explained(X.shape, n_rows=self.shape[1])
             X = X.shape[1] if X.dim() == 2 else 1
         with self._as_operand() as operand:
             return explain(operand, X)
 
     def _as_operand(self) -> AbstractContextManager[Operand]:
-        values = native.whole(self.values.detach())
-        values = values.float() if values.dtype in functional.HALF else values
+        values = native.whole(self.rows.fit(self.values).detach())
+        values = values.to(common("Csr", values))
         return cells.held(self.rows, values, transposed=self._transposed)
 
     def __repr__(self) -> str:
@@ -157,31 +165,44 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
 }
 
 
+def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
+    """What a pickled or copied `Csr` is made from."""
+    return Csr(rows, values, transposed=transposed)
+
+
 @run_as_is
 def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | None = None) -> Csr:
     """A `Csr` of: a torch tensor (CSR, CSC, COO, dense), a SciPy matrix, a `Csr`, or an edge index (2, E).
 
     CSR and CSC are taken without copies. An edge index (row i, column j of each entry; for message passing from
     source j to target i put targets first) is sorted by rows, its `values` (default: ones) with it. Duplicate entries
-    are kept. Raises InputError for what is no matrix, InputTypeError for other objects.
+    are kept. Beside a matrix, `values` (nnz,) take the place of its own, and `shape` must be its own. Raises
+    InputError for what is no matrix, InputTypeError for other objects, StructureError for indices outside the shape,
+    ShapeError for values of another length.
     """
-    if isinstance(obj, Csr):
-        return obj if values is None else obj.with_values(values)
-    if not isinstance(obj, torch.Tensor):
-        return _from_scipy(obj)
     if type(obj) is not torch.Tensor and hasattr(obj, "as_tensor"):  # torch_geometric.EdgeIndex
         obj = obj.as_tensor()
-    if not obj.is_cpu:
-        raise InputError.refused("csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", cure="A.cpu()")
-    if obj.layout == torch.strided and obj.dim() == 2 and obj.shape[0] == 2 and obj.dtype in INDEX_CODES:
-        return _from_edges(obj, values, shape)
-    if obj.dim() != 2 or (obj.layout != torch.strided and obj.dense_dim()):
+    if isinstance(obj, torch.Tensor):
+        if not obj.is_cpu:
+            raise InputError.refused(
+                "csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", cure="A.cpu()"
+            )
+        if obj.layout == torch.strided and obj.dim() == 2 and obj.shape[0] == 2 and obj.dtype in INDEX_CODES:
+            return _from_edges(obj, values, shape)
+    A = obj if isinstance(obj, Csr) else _from_tensor(obj) if isinstance(obj, torch.Tensor) else _from_scipy(obj)
+    if shape is not None and tuple(shape) != tuple(A.shape):
+        raise ShapeError.unfit("csr", wanted="the matrix's own shape, or none", A=A.shape, shape=shape)
+    return A if values is None else A.with_values(values)
+
+
+def _from_tensor(A: torch.Tensor) -> Csr:
+    if A.dim() != 2 or (A.layout != torch.strided and A.dense_dim()):
         raise InputError.refused(
             "csr() takes a matrix: two dimensions, values that are numbers",
-            given=f"a tensor of shape {tuple(obj.shape)} with {obj.dense_dim()} dense dimensions",
+            given=f"a tensor of shape {tuple(A.shape)} with {A.dense_dim()} dense dimensions",
             cure="one matrix of the batch at a time",
         )
-    return _LAYOUTS.get(obj.layout, _from_other)(obj)
+    return _LAYOUTS.get(A.layout, _from_other)(A)
 
 
 def _from_compressed_rows(A: torch.Tensor) -> Csr:
@@ -198,14 +219,34 @@ def _rows(crow: torch.Tensor, col: torch.Tensor, n: int, m: int) -> Rows:
 
 
 def _from_other(A: torch.Tensor) -> Csr:
-    return _from_compressed_rows(A.to_sparse_csr() if A.layout == torch.strided else A.to_sparse_coo().to_sparse_csr())
+    if A.layout == torch.strided:
+        return _from_compressed_rows(A.to_sparse_csr())
+    if A.layout in (torch.sparse_bsr, torch.sparse_bsc):
+        _check_blocks(A)
+    return _from_compressed_rows(A.to_sparse_coo().to_sparse_csr())
+
+
+def _check_blocks(A: torch.Tensor) -> None:
+    by_rows = A.layout == torch.sparse_bsr
+    starts, indices = (A.crow_indices(), A.col_indices()) if by_rows else (A.ccol_indices(), A.row_indices())
+    try:
+        torch._validate_sparse_compressed_tensor_args(starts, indices, A.values(), A.shape, A.layout)
+    except RuntimeError as error:
+        raise InputError.refused(
+            f"the blocks of a sparse tensor are not valid: {error}",
+            given=f"layout {A.layout}",
+            cure="a tensor made with check_invariants=True",
+        ) from None
 
 
 def _from_coo(A: torch.Tensor) -> Csr:
     if not A.is_coalesced():
+        check_ids(A._indices(), A.shape)
         A = A.coalesce()
     starts = coo.starts_of(A.detach())
-    assert starts.crow is not None  # coalesced: sorted by rows
+    if starts.crow is None or starts.by_columns:  # made with is_coalesced=True, and is not
+        check_ids(A._indices(), A.shape)
+        return _from_coo(torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False))
     return Csr(Rows(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
 
 
@@ -220,7 +261,12 @@ def _from_edges(edges: torch.Tensor, values: torch.Tensor | None, shape: tuple[i
     row, col = edges.unbind(0)
     if shape is None:
         n = int(edges.max()) + 1 if edges.numel() else 0
-        shape = (n, n)
+        shape = (max(n, 0), max(n, 0))
+    shape = matrix_shape(shape)
+    check_ids(edges, shape)
+    if values is not None and tensor("csr", values).shape != row.shape:
+        wanted = f"values of shape ({row.shape[0]},), one for each edge"
+        raise ShapeError.unfit("csr", wanted=wanted, edges=edges.shape, values=values.shape)
     order = torch.argsort(row, stable=True)
     crow = torch._convert_indices_from_coo_to_csr(row[order], shape[0], out_int32=row.dtype == torch.int32)
     values = torch.ones(row.numel()) if values is None else values[order]
@@ -228,14 +274,14 @@ def _from_edges(edges: torch.Tensor, values: torch.Tensor | None, shape: tuple[i
 
 
 def _from_scipy(obj: Any) -> Csr:
-    try:
-        matrix = obj.tocsr()
-    except AttributeError:
+    matrix = obj.tocsr() if hasattr(obj, "tocsr") else None
+    if matrix is None or len(matrix.shape) != 2:
         raise InputTypeError.refused(
             "csr() takes a torch tensor, a SciPy sparse matrix or an edge index",
             given=f"an object of type {type(obj).__name__}",
             cure="torch.as_tensor(...) or scipy.sparse.csr_array(...)",
-        ) from None
+        )
     dtype = np.promote_types(matrix.indptr.dtype, matrix.indices.dtype)
-    crow, col = (torch.from_numpy(np.ascontiguousarray(a, dtype=dtype)) for a in (matrix.indptr, matrix.indices))
-    return Csr(Rows(crow, col, *matrix.shape), torch.from_numpy(np.ascontiguousarray(matrix.data)))
+    indices, data = (array[: int(matrix.indptr[-1])] for array in (matrix.indices, matrix.data))  # SciPy allows more
+    crow, col = (torch.from_numpy(np.ascontiguousarray(a, dtype=dtype)) for a in (matrix.indptr, indices))
+    return Csr(Rows(crow, col, *matrix.shape), torch.from_numpy(np.ascontiguousarray(data)))

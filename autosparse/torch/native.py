@@ -49,9 +49,9 @@ def flags() -> int:
 
 
 def rows_of(dense: torch.Tensor) -> torch.Tensor:
-    """`dense` (1-D or 2-D) with adjacent columns, rows apart by at least their length, and no conj or neg bit."""
-    if dense.is_conj() or dense.is_neg():
-        dense = dense.resolve_conj().resolve_neg()
+    """`dense` (1-D or 2-D) with adjacent columns, rows apart by at least their length, memory to be taken as it is."""
+    if dense.is_conj() or dense.is_neg() or dense._is_zerotensor():
+        dense = settled(dense)
     strides = dense.stride()
     if len(strides) == 2:
         n = dense.shape[1]
@@ -62,10 +62,17 @@ def rows_of(dense: torch.Tensor) -> torch.Tensor:
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` without gaps between elements and without conj or neg bit."""
-    if tensor.is_conj() or tensor.is_neg():
-        tensor = tensor.resolve_conj().resolve_neg()
+    """`tensor` without gaps between elements, with memory to be taken as it is."""
+    if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
+        tensor = settled(tensor)
     return tensor.contiguous()
+
+
+def settled(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor` without bits that say what its memory stands for: conjugated, negated, or all zero (and no memory)."""
+    if tensor._is_zerotensor():
+        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+    return tensor.resolve_conj().resolve_neg()
 
 
 def mm(

@@ -27,6 +27,8 @@ class Home(Protocol):
 def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
     """A B or Aᵀ B; values (nnz,) without gaps, B (k,) or (k, m) of the same dtype → (n,) or (n, m)."""
     structure, B = home.structure, native.rows_of(B)
+    if not structure.is_sound:  # of a tensor that PyTorch did not check, seen for the first time
+        structure.check()
     if structure.nnz * (B.shape[1] if B.dim() == 2 else 1) < SMALL_PRODUCT or native.flags():
         return native.mm(structure, values, B, transposed=transposed)
     if transposed:

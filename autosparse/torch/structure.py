@@ -9,7 +9,6 @@ died may have given its address to another matrix). Values are never kept: they 
 # (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
-import threading
 import time
 from collections import OrderedDict
 from typing import Any, Final
@@ -17,9 +16,10 @@ from typing import Any, Final
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
+from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import get_options
-from autosparse.errors import InputError, StructureError
+from autosparse.errors import InputError, InputTypeError, ShapeError, StructureError
 
 ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
@@ -63,7 +63,8 @@ class Structure(Placed):
     """
 
     __slots__ = (
-        "_lock", "_print", "_turned", "_versions", "_watched", "cells", "inverse_lengths", "rent_s",
+        "_lock", "_print", "_turned", "_versions", "_watched", "cells", "inverse_lengths", "is_sound", "n_changes",
+        "rent_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -72,12 +73,14 @@ class Structure(Placed):
         self.crow, self.col = pointer(crow), pointer(col)
         self.inverse_lengths: dict[torch.dtype, torch.Tensor] = {}
         self.cells: dict[torch.dtype, Any] = {}  # Any: cells.Cell, which knows this class
+        self.is_sound = False  # whether a kernel may follow the indices: looked at once, by `check`
+        self.n_changes = 0  # of the arrays, found by `changed`
         self.rent_s = 0.0  # spent in products with the transpose while it is not built
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
         self._versions = (version(crow), version(col))
         self._turned: Transposed | None = None
         self._print: tuple[int, int] | None = None
-        self._lock = threading.Lock()
+        self._lock = forking.lock()
 
     def stands(self, crow: torch.Tensor, col: torch.Tensor) -> bool:
         """Whether `crow` and `col`, found at the same addresses, are still the arrays that we saw."""
@@ -93,8 +96,8 @@ class Structure(Placed):
     def changed(self) -> bool:
         """Whether index arrays were replaced behind torch's back (NumPy, ``.data``) since the last look.
 
-        Looks at samples, and makes sure at the first look and after a change that a kernel may follow the indices.
-        Raises StructureError when it may not.
+        Looks at samples. After a change the indices are checked again and what was derived from them is forgotten.
+        Raises StructureError.
         """
         width = 8 if self.index_code else 4
         seen = (
@@ -103,18 +106,39 @@ class Structure(Placed):
         )
         if seen == self._print:
             return False
+        was_known = self._print is not None
+        if was_known:
+            self._turned, self.is_sound = None, False
+            self.inverse_lengths.clear()
+            self.n_changes += 1
+        if not self.is_sound:
+            self.check()
+        self._print = seen
+        return was_known
+
+    def check(self) -> None:
+        """Make sure that a kernel may follow the indices, O(nnz). Raises StructureError when it may not."""
+        self.is_sound = False
         code = lib.asp_csr_check(
             self.index_code, self.n_rows, self.n_cols, self.crow, self.col, self.nnz, torch.get_num_threads()
         )
-        if code:
-            raise StructureError(f"a sparse tensor's structure is not valid: {runtime_api.STRUCTURE_FAULTS[code]}")
-        was_known, self._print = self._print is not None, seen
-        return was_known
+        fault = runtime_api.STRUCTURE_FAULTS.get(code)
+        if fault is None and self._end() != self.nnz:
+            fault = f"indptr ends at {self._end()}"
+        if fault is not None:
+            raise StructureError.unsound(fault, shape=(self.n_rows, self.n_cols), n_stored=self.nnz)
+        self.is_sound = True
+
+    def _end(self) -> int:
+        """Where the last row ends."""
+        starts = ffi.cast("int64_t *" if self.index_code else "int32_t *", self.crow)
+        return int(starts[self.n_rows])
 
     def transposed(self) -> Transposed:
         """Rows of the transpose with the place of each value in ours; built once, O(nnz)."""
         with self._lock:
-            if self.changed() or self._turned is None:
+            self.changed()
+            if self._turned is None:
                 self._turned = Transposed(self)
             return self._turned
 
@@ -171,20 +195,60 @@ def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
     return torch.frombuffer(ffi.buffer(address, n * (8 if index_code else 4)), dtype=dtype)
 
 
+def _is_index_array(array: torch.Tensor) -> bool:
+    plain = array.dtype in INDEX_CODES and array.dim() == 1 and array.is_cpu and array.layout is torch.strided
+    return plain and array.is_contiguous() and (array.data_ptr() != 0 or not array.numel())
+
+
+def _described(array: torch.Tensor) -> str:
+    return f"of shape {tuple(array.shape)} and {array.dtype} on {array.device}"
+
+
 class Rows:
-    """Index arrays kept alive together with what is known about them; contiguous int32 or int64, of one dtype."""
+    """Index arrays kept alive together with what is known about them; contiguous int32 or int64, of one dtype.
+
+    Made only of arrays that a kernel may follow: raises InputError, StructureError.
+    """
 
     __slots__ = ("_structure", "col", "crow", "n_cols", "n_rows")
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
         self.crow, self.col, self.n_rows, self.n_cols = crow, col, n_rows, n_cols
-        if crow.data_ptr() == 0 or (col.numel() and col.data_ptr() == 0):
+        self._structure = self._look()
+        self._structure.changed()  # where a matrix is made again of arrays that were written in between
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Rows, (self.crow, self.col, self.n_rows, self.n_cols)
+
+    def _look(self) -> Structure:
+        """The structure of the arrays as they are now; lengths are looked at anew, indices if nobody has before."""
+        crow, col = self.crow, self.col
+        if not (_is_index_array(crow) and _is_index_array(col)) or crow.dtype is not col.dtype:
             raise InputError.refused(
-                "index arrays must lie in this computer's memory",
-                given=f"{type(crow).__name__} and {type(col).__name__}",
+                "index arrays must be vectors without gaps in this computer's memory, both int32 or both int64",
+                given=f"a {type(crow).__name__} {_described(crow)} and a {type(col).__name__} {_described(col)}",
                 cure="plain torch tensors on the CPU",
             )
-        self._structure = structure_of(crow, col, n_rows, n_cols)
+        if crow.shape[0] != self.n_rows + 1:
+            raise StructureError.indptr_size(crow.shape[0], wanted=self.n_rows + 1)
+        structure = structure_of(crow, col, self.n_rows, self.n_cols)
+        if not structure.is_sound:
+            structure.check()
+        return structure
+
+    def fit(self, values: torch.Tensor) -> torch.Tensor:
+        """`values`, a tensor of one number for each stored entry. Raises ShapeError, InputTypeError."""
+        if not isinstance(values, torch.Tensor):
+            raise InputTypeError.refused(
+                "the values of a Csr are a dense torch tensor",
+                given=f"an object of type {type(values).__name__}",
+                cure="torch.as_tensor(...)",
+            )
+        if values.shape != self.col.shape:
+            n = self.col.shape[0]
+            wanted = f"values of shape ({n},), one for each stored entry"
+            raise ShapeError.unfit("Csr", wanted=wanted, A=(self.n_rows, self.n_cols), values=values.shape)
+        return values
 
     @property
     def arrays(self) -> tuple[torch.Tensor, torch.Tensor]:
@@ -195,7 +259,7 @@ class Rows:
     def structure(self) -> Structure:
         """The structure of these arrays, a new one after they were written."""
         if not self._structure.stands(self.crow, self.col):
-            self._structure = structure_of(self.crow, self.col, self.n_rows, self.n_cols)
+            self._structure = self._look()
         return self._structure
 
     def inverse_lengths(self, dtype: torch.dtype) -> torch.Tensor:
@@ -206,7 +270,7 @@ class Rows:
         return kept[dtype]
 
 
-_lock = threading.Lock()
+_lock = forking.lock()
 _structures: OrderedDict[tuple[int, int, int, int, int, torch.dtype], Structure] = OrderedDict()
 
 

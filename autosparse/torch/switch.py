@@ -4,7 +4,6 @@
 # (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,13 +11,15 @@ from typing import Any, Final
 
 import torch
 
+from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse.errors import FallbackWarning, MissingExtraError, warn_once
-from autosparse.torch import aten, gradients, theirs
+from autosparse.errors import MissingExtraError
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.torch import aten, gradients, reductions, theirs
 from autosparse.torch.compiled import run_as_is
 
 TABLES: Final[dict[str, dict[str, Callable[..., Any]]]] = {
-    "SparseCsrCPU": aten.COMPRESSED,
+    "SparseCsrCPU": aten.COMPRESSED | reductions.TABLE,
     "SparseCPU": aten.COORDINATES,
 }
 """Dispatch key → operator → kernel."""
@@ -29,7 +30,7 @@ SPARSE_GRADIENTS: Final[dict[str, dict[str, Callable[..., Any]]]] = {"AutogradCP
 PREFIXES: Final = {"SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::"}
 """Names of PyTorch's own kernels in `theirs.originals`, by dispatch key."""
 
-_lock = threading.RLock()
+_lock = forking.rlock()
 _libraries: list[tuple[Any, frozenset[str]]] = []  # (torch.library.Library or None, its kernels), innermost last
 
 

@@ -6,6 +6,7 @@ Below some thousand multiplications nothing is gained over them, and what our Py
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -49,10 +50,29 @@ def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return addmm(keys, _ZEROS[a.dtype], a, b, beta=0, alpha=1)
 
 
+def settled(tensor: torch.Tensor) -> torch.Tensor:
+    """`tensor` without conj or neg bit: PyTorch resolves them before it calls most kernels, but not below itself."""
+    return native.settled(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
+
+
+def has_bits(out: torch.Tensor) -> bool:
+    """Whether what is written to the memory of `out` would read as something else."""
+    return out.is_conj() or out.is_neg()
+
+
+def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """`write` to memory of its own, and from there to `out`, which has bits."""
+    plain = write(native.settled(out))
+    if plain.shape != out.shape:  # as PyTorch, which has warned of it
+        out.resize_(plain.shape)
+    return out.copy_(plain)
+
+
 def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ b`` by PyTorch, base being of any shape that it broadcasts."""
+    base, b = settled(base), settled(b)
     if a.layout is _COO:
         result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     else:
@@ -65,7 +85,7 @@ def addmv(
     keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ x`` by PyTorch, into out."""
-    kernel = originals["addmv.out"].call_boxed
+    base, x, kernel = settled(base), settled(x), originals["addmv.out"].call_boxed
     if beta == 1 and alpha == 1:
         kernel(keys, base, a, x, out=out)
     else:

@@ -1,0 +1,27 @@
+"""What type checkers are told of the names in `autosparse._HOMES`; nothing imports this at run time."""
+
+from __future__ import annotations
+
+from autosparse.arrays.construct import csc as csc
+from autosparse.arrays.construct import csr as csr
+from autosparse.arrays.family import csc_array as csc_array
+from autosparse.arrays.family import csc_matrix as csc_matrix
+from autosparse.arrays.family import csr_array as csr_array
+from autosparse.arrays.family import csr_matrix as csr_matrix
+from autosparse.arrays.functions import matmul as matmul
+from autosparse.arrays.sampled import sddmm as sddmm
+from autosparse.arrays.sparse_tensor import mttkrp as mttkrp
+from autosparse.arrays.sparse_tensor import tensor as tensor
+from autosparse.asymptotic.surface import einsum as einsum
+from autosparse.asymptotic.surface import einsum_path as einsum_path
+from autosparse.cache import wisdom_export as wisdom_export
+from autosparse.cache import wisdom_forget as wisdom_forget
+from autosparse.cache import wisdom_import as wisdom_import
+from autosparse.config import Effort as Effort
+from autosparse.config import Options as Options
+from autosparse.config import get_options as get_options
+from autosparse.config import options as options
+from autosparse.config import set_options as set_options
+from autosparse.errors import AutosparseError as AutosparseError
+from autosparse.notices import CacheWarning as CacheWarning
+from autosparse.notices import FallbackWarning as FallbackWarning

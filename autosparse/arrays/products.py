@@ -1,0 +1,118 @@
+"""Products of our matrices: the executor's where an operand is one of its dtypes, else SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+from scipy.sparse._sputils import upcast_char
+
+from autosparse import executor
+from autosparse.arrays import plain
+from autosparse.arrays.fields import NAMES
+from autosparse.errors import ShapeError
+from autosparse.native_rows import NativeRows
+from autosparse.operand import NOT_FEW_NS, Operand
+
+AnyArray = NDArray[Any]  # any dtype that SciPy takes
+ndarray = np.ndarray  # a global of this module: one look-up less per product
+
+
+def _converted(B: AnyArray, dtype: np.dtype[Any]) -> AnyArray | None:
+    """`B` in this dtype where products of the two have it; else None."""
+    if B.dtype == dtype:
+        return B
+    return B.astype(dtype, order="C") if upcast_char(dtype.char, B.dtype.char) == dtype else None
+
+
+class Products:
+    """``A @ B`` and ``B @ A``; mixed in before SciPy's class, whose hooks call back."""
+
+    __slots__ = ()
+
+    _cell: Operand
+    _shape: tuple[int, ...]
+    _transposed: ClassVar[bool]  # whether A is the transpose of the matrix in _cell
+
+    def __matmul__(self, other: Any) -> Any:
+        if type(other) is ndarray:
+            cell = self._cell
+            rows = cell.rows
+            if rows is None:
+                if cell.few_ns < NOT_FEW_NS and cell.engine is None:
+                    C = executor.few(cell, other, transposed=self._transposed)
+                    if C is not None:
+                        return C
+                rows = cell.validate()
+            shape = other.shape
+            if rows.dtype is other.dtype and shape and shape[0] == self._shape[-1] and len(shape) <= 2:
+                return executor.matmul(cell, other, transposed=self._transposed)
+            if 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
+                return self._product_of_mixed(rows, other)
+        return super().__matmul__(other)  # type: ignore[misc]
+
+    def __rmatmul__(self, other: Any) -> Any:
+        if type(other) is ndarray:
+            cell = self._cell
+            if cell.rows is None and cell.few_ns < NOT_FEW_NS and cell.engine is None and other.ndim == 1:
+                C = executor.few(cell, other, transposed=not self._transposed)
+                if C is not None:
+                    return C
+            rows = cell.rows or cell.validate()
+            if rows.dtype is other.dtype and other.shape == self._shape[:1]:
+                return executor.matmul(cell, other, transposed=not self._transposed)
+        elif sps.issparse(other):
+            return NotImplemented  # Python asks subclasses first; SciPy's own product of the left operand is meant
+        return super().__rmatmul__(other)  # type: ignore[misc]
+
+    def _matmul_vector(self, other: Any) -> Any:
+        B = self._as_native(other)
+        if B is None:
+            return super()._matmul_vector(other)  # type: ignore[misc]
+        return executor.matmul(self._cell, B, transposed=self._transposed)
+
+    def _matmul_multivector(self, other: Any) -> Any:
+        B = self._as_native(other)
+        if B is None:
+            return super()._matmul_multivector(other)  # type: ignore[misc]
+        return executor.matmul(self._cell, B, transposed=self._transposed)
+
+    def _matmul_sparse(self, other: Any) -> Any:
+        from autosparse.arrays import sparse_product  # most programs never multiply two
+
+        product = sparse_product.multiply(self, other)
+        return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
+
+    def _as_native(self, other: Any) -> AnyArray | None:
+        """`other` in A's dtype when that is also the dtype of the product and one of ours; else None: SciPy's turn."""
+        cell = self._cell
+        dtype = (cell.rows or cell.validate()).dtype
+        return None if dtype is None or not isinstance(other, ndarray) else _converted(np.asarray(other), dtype)
+
+    def _product_of_mixed(self, rows: NativeRows, other: AnyArray) -> Any:
+        """A @ B of an ndarray (k,) or (k, n) of another dtype: ours where B converts to A's, else SciPy's."""
+        B = None if rows.dtype is None else _converted(other, rows.dtype)
+        if B is None:
+            return self._plain()._matmul_dispatch(other)
+        return executor.matmul(self._cell, B, transposed=self._transposed)
+
+    def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
+        try:
+            return super()._matmul_dispatch(other, *args)  # type: ignore[misc]
+        except ValueError as err:
+            if type(err) is ValueError and "dimension mismatch" in str(err):
+                raise ShapeError.mismatch(str(err), left=self._shape, right=np.shape(other)) from None
+            raise
+
+    def _rmatmul_dispatch(self, other: Any, *args: Any) -> Any:
+        try:
+            return super()._rmatmul_dispatch(other, *args)  # type: ignore[misc]
+        except ShapeError as err:
+            raise ShapeError.mismatch(err.first_line, left=np.shape(other), right=self._shape) from None
+
+    def _plain(self) -> Any:
+        """The matrix as an object of SciPy's class over the same arrays, for use within one call."""
+        kind = plain.CLASSES[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
+        return plain.over(kind, self._shape, {name: self._cell.peek(field) for field, name in enumerate(NAMES)})

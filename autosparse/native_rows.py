@@ -1,0 +1,91 @@
+"""What a C kernel is told about compressed rows, and whether their arrays are such that it may be told."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse._native import runtime_api
+from autosparse.errors import StructureError
+
+AnyArray = NDArray[Any]  # value arrays may have any dtype
+
+_DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DTYPE_CODES.items()}
+_INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
+_CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+
+
+class NativeRows:
+    """What a C kernel is told about the operand. `dtype` None: not for our kernels, SciPy computes."""
+
+    __slots__ = ("data", "dtype", "dtype_code", "index_code", "indices", "indptr", "n_major", "n_minor")
+
+    def __init__(
+        self, n_major: int, n_minor: int, dtype: np.dtype[Any] | None = None, codes: tuple[int, int] = (-1, -1)
+    ) -> None:
+        self.n_major = n_major
+        self.n_minor = n_minor
+        self.dtype = dtype
+        self.dtype_code, self.index_code = codes
+        self.indptr: Any = None  # Any: cffi "void **": `rows.indptr[0]` is the address of the array's memory now
+        self.indices: Any = None
+        self.data: Any = None
+
+
+def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
+    """StructureError unless indptr rises from 0 and every stored index is in [0, shape[1]); first lines are SciPy's."""
+    n_rows, n_cols = shape
+    if indptr.size != n_rows + 1:
+        raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
+    is_plain = runtime_api.available and _is_plain(indptr, indices)
+    if is_plain and runtime_api.check_structure(shape, indptr, indices) is None:
+        return
+    if indptr[0] != 0:
+        raise StructureError.first_pointer(int(indptr[0]))
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        row = int(falls[0])
+        raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
+    stored = indices[: int(indptr[-1])]
+    if stored.size < indptr[-1]:
+        raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=indices.size)
+    if stored.size and stored.max() >= n_cols:
+        raise StructureError.index_too_large(int(stored.max()), extent=n_cols)
+    if stored.size and stored.min() < 0:
+        raise StructureError.index_negative(int(stored.min()))
+
+
+def plain_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
+    """Codes of the values' and the indices' dtype when a C kernel takes the arrays as they are, else None."""
+    if not (runtime_api.available and _is_plain(indptr, indices) and _is_row(data)):
+        return None
+    code = _DTYPE_CODES.get(data.dtype.str)
+    return None if code is None else (code, _INDEX_CODES[indices.dtype.str])
+
+
+def _is_plain(indptr: Any, indices: Any) -> bool:
+    """Whether a C kernel takes the index arrays as they are."""
+    if not (_is_row(indptr) and _is_row(indices)):
+        return False
+    index = indptr.dtype.str
+    return index in _INDEX_CODES and indices.dtype.str == index
+
+
+def _is_row(array: Any) -> bool:
+    return (
+        isinstance(array, np.ndarray)
+        and array.ndim == 1
+        and array.flags.num & _CONTIGUOUS_ALIGNED == _CONTIGUOUS_ALIGNED
+    )
+
+
+def check_bounds(indptr: AnyArray, indices: AnyArray, data: AnyArray, shape: tuple[int, int], *, checked: bool) -> None:
+    """StructureError where a kernel would follow plain arrays out of bounds; indices are read unless `checked`."""
+    if indptr.size != shape[0] + 1:  # looked at even where the structure is known: the shape may be new
+        raise StructureError.indptr_size(indptr.size, wanted=shape[0] + 1)
+    if indptr[-1] > min(indices.size, data.size):
+        raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)
+    if not checked:
+        check_structure(indptr, indices, shape)

@@ -1,0 +1,87 @@
+"""What is asked of tensors before native code reads them: kinds, dtypes, lengths and ids."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Final
+
+import torch
+
+from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
+from autosparse.torch.structure import VALUE_CODES
+
+HALF: Final = (torch.float16, torch.bfloat16)
+REAL: Final = (torch.float32, torch.float64, *HALF)
+NUMBERS: Final = (*VALUE_CODES, *HALF)
+MOST_ROWS: Final = 2**62  # of a matrix, and columns: lengths of arrays are counted in 64 bits
+
+
+def tensor(what: str, given: Any) -> torch.Tensor:
+    """`given`, which is a dense torch tensor (Any: whatever a user hands over)."""
+    if not isinstance(given, torch.Tensor):
+        raise InputTypeError.refused(
+            f"{what} takes dense torch tensors", given=f"an object of type {type(given).__name__}",
+            cure="torch.as_tensor(...), or A.to_torch().to_dense() of a sparse one",
+        )  # fmt: skip
+    return given
+
+
+def in_memory(what: str, given: torch.Tensor) -> torch.Tensor:
+    """`given`, whose elements lie in this computer's memory."""
+    if given.layout is not torch.strided or not given.is_cpu:
+        raise InputError.refused(
+            f"{what} works on dense tensors in this computer's memory",
+            given=f"a {type(given).__name__} of layout {given.layout} on {given.device}",
+            cure="tensor.to_dense().cpu(), or the plain tensor inside",
+        )
+    return given
+
+
+def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = NUMBERS) -> torch.dtype:
+    """The dtype to compute in: all are dense tensors of one of the dtypes `known`, with memory that can be read."""
+    dtype = tensor(what, tensors[0]).dtype
+    for t in tensors:
+        if tensor(what, t).dtype is not dtype or dtype not in known:
+            raise DtypeError.unserved(what, dtypes=[tensor(what, t).dtype for t in tensors], known=known)
+        in_memory(what, t)
+        if t.data_ptr() == 0 and t.numel() and not t._is_zerotensor():  # a subclass around other tensors
+            raise InputError.refused(
+                f"{what} works on tensors in this computer's memory",
+                given=f"a {type(t).__name__} without memory of its own",
+                cure="the plain tensor inside",
+            )
+    return torch.float32 if dtype in HALF else dtype
+
+
+def matrix_shape(shape: Any) -> tuple[int, int]:
+    """Two numbers of rows and columns, as whole numbers from 0 on (Any: whatever a user hands over)."""
+    try:
+        n, m = (operator.index(extent) for extent in shape)
+    except (TypeError, ValueError):
+        raise InputTypeError.refused(
+            "a shape is two whole numbers: rows and columns", given=f"shape={shape!r:.100}", cure="shape=(n, m)"
+        ) from None
+    if not (0 <= n < MOST_ROWS and 0 <= m < MOST_ROWS):
+        raise InputError.refused(
+            f"rows and columns of a shape are from 0 to {MOST_ROWS - 1}", given=f"shape={shape!r:.100}",
+            cure="shape=(n, m)",
+        )  # fmt: skip
+    return n, m
+
+
+def check_ids(indices: torch.Tensor, shape: tuple[int, ...]) -> None:
+    """Make sure that `indices` (2, E), rows and columns of entries, lie within `shape`. Raises StructureError."""
+    if not indices.numel():
+        return
+    least, most = int(indices.min()), indices.amax(1).tolist()
+    if least < 0:
+        raise StructureError.index_negative(least)
+    for id_, extent in zip(most, shape, strict=True):
+        if id_ >= extent:
+            raise StructureError.index_too_large(id_, extent=extent)
+
+
+def ranks(what: str, *, wanted: str, dims: tuple[int, ...], **tensors: torch.Tensor) -> None:
+    """Make sure that each tensor has one of these numbers of dimensions. Raises ShapeError."""
+    if any(t.dim() not in dims for t in tensors.values()):
+        raise ShapeError.unfit(what, wanted=wanted, **{name: t.shape for name, t in tensors.items()})

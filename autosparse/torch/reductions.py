@@ -1,0 +1,82 @@
+"""PyTorch's reductions over the entries of each row, ``torch.sparse.mm(A, B, reduce)``, by the C runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import torch
+
+from autosparse.torch import few, native, products
+from autosparse.torch.aten import Keys, entries_of, is_plain
+from autosparse.torch.checks import HALF
+from autosparse.torch.structure import VALUE_CODES
+from autosparse.torch.theirs import is_tiny, originals
+
+
+def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
+    if reduce == "sum" and (product := few.matrix(a, b, None, 0, 1, None)) is not None:
+        return product, torch.empty(0, dtype=torch.int64)
+    A = entries_of(a) if _reduces(a, b, reduce) else None
+    if A is None or A.transposed:
+        result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(keys, a, b, reduce)
+        return result
+    dtype = b.dtype
+    values, dense = (A.values.float(), b.float()) if dtype in HALF else (A.values, b)
+    with_arg = torch.is_grad_enabled() and (a.requires_grad or b.requires_grad)
+    arg = None
+    if reduce in EXTREMES:
+        out, arg = native.extreme(A, values, dense, least=EXTREMES[reduce], with_arg=with_arg)
+    else:
+        out = products.mm(A, values, dense)
+        if reduce == "mean":
+            out /= A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
+    return out.to(dtype), A.arrays[1].new_empty(0) if arg is None else arg
+
+
+EXTREMES: Final = {"amax": False, "amin": True}
+
+
+def _reduces(a: torch.Tensor, b: torch.Tensor, reduce: str) -> bool:
+    served = (a.dtype in VALUE_CODES and not a.dtype.is_complex) or a.dtype in HALF
+    known = reduce in EXTREMES or reduce in ("sum", "mean")
+    if not (known and served) or is_tiny(a, b):
+        return False
+    return a.dim() == 2 and is_plain(b, a.dtype, 2) and a.shape[1] == b.shape[0]
+
+
+def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
+    keys: Keys,
+    a: torch.Tensor,
+    grad: torch.Tensor,
+    b: torch.Tensor,
+    reduce: str,
+    arg: torch.Tensor,
+    wanted: list[bool],
+) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """aten::_sparse_mm_reduce_impl_backward: gradients of a (sparse, a's structure) and b."""
+    ours = _reduces(a, b, reduce) and a.dtype in VALUE_CODES and is_plain(grad, a.dtype, 2)
+    A = entries_of(a) if ours else None
+    if A is None or A.transposed:
+        result: tuple[torch.Tensor | None, torch.Tensor | None]
+        result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(keys, a, grad, b, reduce, arg, wanted)
+        return result
+    if reduce in EXTREMES:
+        d_values, d_b = native.extreme_backward(A, A.values, b, grad, arg, wanted=(wanted[0], wanted[1]))
+    else:
+        if reduce == "mean":
+            grad = grad / A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
+        d_values = native.sddmm(A, grad, b) if wanted[0] else None
+        d_b = products.mm(A, A.values, grad, transposed=True) if wanted[1] else None
+    if d_values is None:
+        return None, d_b
+    d_a = A.with_values(d_values, a.shape)
+    return d_a, d_b
+
+
+TABLE: Final[dict[str, Callable[..., Any]]] = {
+    "_sparse_mm_reduce_impl": mm_reduce,
+    "_sparse_mm_reduce_impl_backward": mm_reduce_backward,
+}
+"""Operators of the dispatch key SparseCsrCPU."""
