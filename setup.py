@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -33,7 +34,7 @@ class OptionalBuildExt(build_ext):
 
     def build_extension(self, ext: Any) -> None:
         ext.optional = True  # setuptools then does not miss the file afterwards
-        ext.depends = [*(ext.depends or []), *map(str, sorted((HERE / RUNTIME).parent.glob("*.[ch]")))]
+        ext.depends = [*(ext.depends or []), *map(str, sorted((HERE / RUNTIME).parent.rglob("*.[ch]")))]
         if "-g" not in ext.extra_compile_args:  # Python's own flags have it: six times the size
             ext.extra_compile_args = [*ext.extra_compile_args, "-g0"]
         folder = Path(self.get_ext_fullpath(ext.name)).parent
@@ -64,7 +65,7 @@ class OptionalBuildExt(build_ext):
         folder.mkdir(parents=True, exist_ok=True)
         self.compiler.link_shared_object(objects, str(folder / LIBRARY), extra_postargs=ext.extra_link_args)
         builder = FFI()
-        for header in sorted((HERE / RUNTIME).parent.glob("*_api.h")):
+        for header in sorted((HERE / RUNTIME).parent.rglob("*_api.h"), key=lambda path: path.name):
             builder.cdef(header.read_text(encoding="utf-8"))
         builder.set_source(ext.name, None)
         builder.emit_python_code(str(folder / "_runtime.py"))
@@ -89,7 +90,13 @@ def _forget_builds(folder: Path) -> None:
         old.unlink(missing_ok=True)
 
 
+def _wheel_options() -> dict[str, str]:
+    """One wheel for Python 3.10 and later: the runtime keeps to the stable ABI, which free-threaded builds lack."""
+    return {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"py_limited_api": "cp310"}
+
+
 setup(
     cffi_modules=[f"{RUNTIME}:ffibuilder"] if (HERE / RUNTIME).exists() else [],
     cmdclass={"build_ext": OptionalBuildExt},
+    options={"bdist_wheel": _wheel_options()},
 )

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.skips import SkipCount
+
 # No asserted times, same examples everywhere: a busy machine or another seed must not make a test fail.
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -29,6 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="autosparse-tests-")
     config.add_cleanup(folder.cleanup)
     base = os.environ.get("AUTOSPARSE_CACHE_DIR", folder.name)
+    config.pluginmanager.register(SkipCount())
     os.environ["AUTOSPARSE_CACHE_DIR"] = str(Path(base, os.environ.get("PYTEST_XDIST_WORKER", "main")))
 
 
@@ -62,9 +65,9 @@ def clean_settings() -> Iterator[None]:
 
     A library linked with -ffast-math turns them off for the whole process when it is loaded.
     """
-    from autosparse import config, errors
+    from autosparse import config, notices
 
     yield
     config.reload_options()
-    errors.forget_warnings()
+    notices.forget_warnings()
     assert np.float64(5e-324) * np.float64(1) > 0, "this test loaded code that flushes subnormal numbers to zero"

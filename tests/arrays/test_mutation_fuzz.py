@@ -18,6 +18,8 @@ import scipy.sparse as sps
 
 import autosparse
 from autosparse import executor, guard
+from autosparse.arrays import fields
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.engine import slot as slots
 from autosparse.engine.slot import Slot
 from autosparse.operand import Operand
@@ -55,6 +57,7 @@ class PackedCopies:
 def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[PackedCopies]:
     copies = PackedCopies()
     monkeypatch.setattr(executor, "matmul", copies.matmul)
+    monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)  # reads the arrays live, before there is a copy
     return copies
 
 
@@ -127,6 +130,19 @@ def test_no_product_of_a_tuned_kernel_is_stale(
 @pytest.mark.parametrize("first_entry", [1, slots.FIRST_ENTRY])
 def test_default_kernels_see_every_write(first_entry: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "FIRST_ENTRY", first_entry)
+    monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)
+    assert not stale_products(400)[1]
+
+
+def test_products_of_a_few_see_every_write() -> None:
+    assert not stale_products(400)[1]
+
+
+def test_no_product_is_stale_without_the_descriptors_of_the_runtime(
+    packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for field, name in enumerate(fields.NAMES):
+        monkeypatch.setattr(AutoSparseMatrix, name, fields.watched(field))
     assert not stale_products(400)[1]
 
 

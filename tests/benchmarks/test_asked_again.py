@@ -6,8 +6,8 @@ import itertools
 
 import asked_again
 import pytest
-from autosparse.tuner import space
-from autosparse.tuner.model import Proposal
+from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.space import families as space
 
 from autosparse.schedule import SuperSchedule
 

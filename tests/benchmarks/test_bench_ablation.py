@@ -11,11 +11,11 @@ import ablation
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner import spaces
 from autosparse.tuner.collect.operations import OPS, Op
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.generators import generate
-from autosparse.tuner.neighbours import neighbours
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.base import generate
+from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.space import spaces
 from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_of, schedule_part, under, whole
 from peerlib.records import ResultFile
 

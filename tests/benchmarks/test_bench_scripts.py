@@ -104,3 +104,26 @@ def test_overhead_compares_calls_and_imports() -> None:
     text = run_script("overhead.py", "--rounds", 3, "--imports", 1, "--threads", 1)
     assert "A.T @ x" in text
     assert "import autosparse" in text
+
+
+def test_a_sweep_measures_in_any_order_and_resumes(folder: Path) -> None:
+    (folder / "index.csv").write_text("name,rows,cols,nnz,group,is_tensor\nsmall,300,300,1800,small,0\n")
+    out = folder / "sweep.jsonl"
+    given = ("--matrices", folder, "--min-nnz", 1, "--columns", "8", "--dtypes", "float32", "--budget", 0.5)
+    given += ("--rounds", 3, "--isas", "avx2", "--tiers", "estimate,measure", "--json", out)
+    assert "2 cases of 1 matrices" in run_script("sweep.py", *given)
+    cases = records(out)
+    assert {case["key"] for case in cases} == {"small|float32|8|1|avx2", "small|float32|8|2|avx2"}
+    for case in cases:
+        assert set(case["tiers"]) == {"estimate", "measure"}  # type: ignore[call-overload]
+        assert "not trained on" in case["tiers"]["estimate"]["why"]  # type: ignore[index]
+    run_script("sweep.py", *given)
+    assert records(out) == cases
+    assert "below 0.95" in run_script("sweep.py", *given, "--report")
+
+
+def test_transposed_products_are_timed_in_every_way(folder: Path) -> None:
+    out = folder / "transposed.jsonl"
+    given = ("--rows", 2000, "--cols", "10", "--columns", "16", "--dtypes", "float64", "--rounds", 2, "--json", out)
+    assert "times SciPy's speed" in run_script("transposed.py", *given)
+    assert set(records(out)[0]["times"]) == {"scipy", "csr.T", "csr.T out=", "csc"}  # type: ignore[call-overload]

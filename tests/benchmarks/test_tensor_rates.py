@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autosparse.tuner import spaces
+from autosparse.tuner.analytic.mttkrp import TensorRates, tensor_facts, terms
 from autosparse.tuner.collect.files import read_merged
-from autosparse.tuner.model_mttkrp import TensorRates, tensor_facts, terms
+from autosparse.tuner.space import spaces
 
 from autosparse import _native
 from autosparse.problem import Problem

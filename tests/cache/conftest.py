@@ -13,8 +13,8 @@ from autosparse.cache.stores import close_stores
 from hypothesis import strategies as st
 
 from autosparse.config import Effort
-from autosparse.errors import CacheWarning
 from autosparse.formats import Format
+from autosparse.notices import CacheWarning
 from autosparse.plan import Candidate, Plan
 from autosparse.schedule import SuperSchedule
 
@@ -30,7 +30,7 @@ SCHEDULES = (
     ),
 )
 
-seconds = st.floats(min_value=0.0, allow_nan=False)
+seconds = st.floats(min_value=0.0, max_value=1e15)
 maybe_seconds = st.none() | seconds
 candidates = st.builds(
     Candidate,
@@ -39,7 +39,7 @@ candidates = st.builds(
     measured_s=maybe_seconds,
     build_s=seconds,
     pack_s=seconds,
-    packed_bytes=st.integers(0, 2**60),
+    packed_bytes=st.integers(0, 2**53),
     failed=st.none() | st.text(max_size=20),
 )
 plans = st.builds(
@@ -52,7 +52,7 @@ plans = st.builds(
     default_s=maybe_seconds,
     tune_s=seconds,
     pack_s=seconds,
-    packed_bytes=st.integers(0, 2**60),
+    packed_bytes=st.integers(0, 2**53),
     candidates=st.lists(candidates, max_size=4).map(tuple),
 )
 

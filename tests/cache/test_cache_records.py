@@ -45,6 +45,10 @@ KEY = PlanKey(
     deterministic=False,
     target="t",
     space="s",
+    implementation="c",
+    compiler="gcc",
+    emitter="e",
+    runtime="r",
 )
 OTHER_VALUES = {
     "pattern": "cd" * 16,
@@ -57,6 +61,10 @@ OTHER_VALUES = {
     "deterministic": True,
     "target": "u",
     "space": "r",
+    "implementation": "numba",
+    "compiler": "clang",
+    "emitter": "f",
+    "runtime": "q",
     "schema": 999,
 }
 

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autosparse import config
-from autosparse.errors import CacheWarning, forget_warnings
+from autosparse.notices import CacheWarning, forget_warnings
 from autosparse.plan import Plan
 from tests.cache.conftest import cache_warnings, failure, files_in, plans
 

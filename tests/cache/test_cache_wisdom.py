@@ -5,19 +5,20 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from autosparse.cache import History, open_store, wisdom, wisdom_export, wisdom_forget, wisdom_import
 from autosparse.cache.envelope import Envelope
-from autosparse.cache.records import plan_from_record, plan_to_record
+from autosparse.cache.records import KINDS, plan_from_record, plan_to_record
 from autosparse.cache.store import Store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autosparse import config
 from autosparse.config import Effort
-from autosparse.errors import CacheError, OptionError
+from autosparse.errors import CacheError, InputTypeError, OptionError
 from autosparse.plan import Plan
 from tests.cache.conftest import failure, files_in, plans
 
@@ -86,7 +87,8 @@ def test_broken_records_are_not_exported(tmp_path: Path) -> None:
     assert Store(tmp_path / "here").export(tmp_path / "w.json") == 1
 
 
-def _sealed(kind: str, key: str, record: dict[str, object], schema: int = 1) -> dict[str, object]:
+def _sealed(kind: str, key: str, record: dict[str, object], schema: int | None = None) -> dict[str, object]:
+    schema = KINDS[kind].schema if schema is None and kind in KINDS else schema or 1
     return Envelope.seal(kind, key, record, schema=schema, saved_at=1.0).to_json()
 
 
@@ -95,6 +97,14 @@ BAD_ENTRIES = {
     "not an object": 7,
     "checksum": {**GOOD, "checksum": "0" * 32},
     "more fields": {**GOOD, "path": "/etc/passwd"},
+    "prices of another machine": _sealed("machine", "k", {"rates_s": {"pack": [1e-9, 3]}}),
+    "failures of another machine": _sealed("failure", "k", failure()),
+    "features": _sealed("features", "k", {"values": [1.0]}),
+    "times that are no floats": _sealed("plan", "k", {"schedule": None, "why": "w", "tune_s": 10**400}),
+    "times that are no numbers": _sealed("plan", "k", {"schedule": None, "why": "w", "measured_s": float("nan")}),
+    "negative calls": _sealed("history", "k", {"n_calls": -3}),
+    "more calls than can be": _sealed("history", "k", {"n_calls": 2**70}),
+    "a date that is none": {**GOOD, "saved_at": 10**400},
     "unknown kind": _sealed("kernel", "k", {"files": {}}),
     "path as kind": _sealed("../../evil", "k", {}),
     "other schema": _sealed("plan", "k", plan_to_record(Plan(schedule=None, why="w")), schema=999),
@@ -121,6 +131,24 @@ def test_keys_cannot_leave_the_folder(tmp_path: Path, key: str) -> None:
     assert Store(tmp_path / "deep" / "er" / "here").load("plan", key) is not None
     assert {path.parts[len(tmp_path.parts)] for path in files_in(tmp_path)} == {"w.json", "deep"}
     assert all("evil" not in path.name for path in files_in(tmp_path))
+
+
+def test_a_broken_record_of_ours_is_no_reason_to_refuse_a_good_one(tmp_path: Path) -> None:
+    there, here = Store(None), Store(tmp_path / "here")
+    here.save("plan", "k", {"effort": [1], "why": 3})
+    here.save("history", "h", {"n_calls": "many"})
+    there.save("plan", "k", plan_to_record(Plan(schedule=None, why="w")))
+    there.save("history", "h", {"n_calls": 3})
+    there.export(tmp_path / "w.json")
+    assert here.import_(tmp_path / "w.json") == 2
+
+
+@pytest.mark.parametrize("path", [3, None, b"w.json", [], 1.5])
+@pytest.mark.parametrize("act", [wisdom_export, wisdom_import])
+def test_what_is_no_path_is_said_to_be_none(act: Callable[[object], int], path: object) -> None:
+    with pytest.raises(InputTypeError, match=r"(?s)kept in a file.*Given: .*Cure: ") as caught:
+        act(path)
+    assert isinstance(caught.value, TypeError)
 
 
 BAD_FILES = {

@@ -7,12 +7,16 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.sparse
+from autosparse.tuner.space import families as space
 
-from autosparse.cli import COMMANDS, main
+from autosparse.cli import COMMANDS, demo, main
+from autosparse.cli.operands import Pair
+from autosparse.plan import Plan
 
 QUICK = ("--effort", "measure", "--budget-s", "60")  # a search ends long before; one that is cut short goes on later
 
@@ -101,6 +105,21 @@ def test_demo_remembers(matrix):
     assert "found" not in second.stdout
     for words in ("A @ x", "A @ B, B of 32 columns", "A @ B, B of 256 columns", "SciPy", "break-even", "first call"):
         assert words in first.stdout
+
+
+def test_demo_compares_what_was_measured_together(matrix, capsys, monkeypatch):
+    """The factor of tuning beside a product is that of the times beside it, not that of another race."""
+    seconds = {"scipy": 8e-3, "untuned": 2e-3, "ours": 4e-3}  # slower than the default kernel, whatever the plan says
+    monkeypatch.setattr(demo.timing, "race", lambda calls: {name: seconds[name] for name in calls})
+    schedule = space.schedule("matmul", "csr", {})
+    plan = Plan(
+        schedule=schedule, why="fastest of 3 measured, 1.36x the default kernel", default_s=1.36, measured_s=1.0
+    )
+    pair = Pair.read(Path(matrix), "float32")
+    shown = demo._measured(pair, demo.Tuned(1, pair.dense(1), 1e-3, plan))
+    assert "1.36x" not in shown
+    assert "tuned 0.50x as fast" in shown
+    assert "never against the untuned default kernel" in shown
 
 
 def test_bench_writes_what_it_measured(matrix, tmp_path, capsys):

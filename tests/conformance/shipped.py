@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import autosparse
-from autosparse.arrays import AutoSparseMatrix
+from autosparse.arrays.family import AutoSparseMatrix
 
 CANONICAL = ("TestCSR", "TestCSRMatrix", "TestCSC", "TestCSCMatrix")
 

@@ -22,13 +22,18 @@ N = 60
 def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
     """Shapes of the dense operands of every product that reached the executor."""
     seen: list[tuple[int, ...]] = []
-    right = executor.matmul
 
-    def counting(operand: Any, B: Any, **arguments: Any) -> Any:
-        seen.append(B.shape)
-        return right(operand, B, **arguments)
+    def counting(right: Callable[..., Any]) -> Callable[..., Any]:
+        def product(operand: Any, B: Any, **arguments: Any) -> Any:
+            C = right(operand, B, **arguments)
+            if C is not None:
+                seen.append(B.shape)
+            return C
 
-    monkeypatch.setattr(executor, "matmul", counting)
+        return product
+
+    for name in ("few", "matmul"):
+        monkeypatch.setattr(executor, name, counting(getattr(executor, name)))
     return seen
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 import autosparse as asp
-from autosparse import cache, executor
+from autosparse import cache, executor, operand
 from autosparse.engine import slot
-from autosparse.errors import forget_warnings
+from autosparse.notices import forget_warnings
 
 
 @pytest.fixture(autouse=True)
@@ -39,5 +39,6 @@ def long_way(monkeypatch):
 @pytest.fixture
 def untuned_with_early_entries(monkeypatch):
     monkeypatch.setattr(slot, "FIRST_ENTRY", 2)
+    monkeypatch.setattr(operand, "_BEGIN_NS", operand.NOT_FEW_NS)  # no products before there are slots
     with asp.options(effort="off"):
         yield

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sps
-from autosparse.tuner import space
+from autosparse.tuner.space import families as space
 
 from autosparse import planner
 from autosparse.engine.setup import bench_of, deliberation_of, driver_of

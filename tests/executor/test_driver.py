@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autosparse.tuner.trial import Pause, Sample, Work
+from autosparse.tuner.search.trial import Pause, Sample, Work
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -68,7 +67,7 @@ def simulate(driver: Driver, thinking: FakeDeliberation, *, n_runs: int, default
 
 def make_driver(**options: Any) -> Driver:
     slot = Slot(
-        options=dataclasses.replace(asp.get_options(), **options), transposed=False, dtype=np.dtype("float32"),
+        options=asp.get_options()._replace(**options), transposed=False, dtype=np.dtype("float32"),
         n_dense_cols=8, threads=0, flags=0,
     )  # fmt: skip
     return Driver(slot)
@@ -129,7 +128,7 @@ def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
 
     thinking.steps = fail  # type: ignore[method-assign]
     driver = make_driver()
-    with pytest.warns(asp.errors.FallbackWarning if hasattr(asp, "errors") else RuntimeWarning):
+    with pytest.warns(asp.notices.FallbackWarning if hasattr(asp, "notices") else RuntimeWarning):
         simulate(driver, thinking, n_runs=10, default_s=0.001)
     assert driver.slot.n_calls == 10
     assert driver.failure is not None

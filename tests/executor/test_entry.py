@@ -6,11 +6,12 @@ import sys
 
 import numpy as np
 import pytest
-from autosparse._native import runtime_api
+from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
 from autosparse.engine import object_layout
 from autosparse.errors import ShapeError
+from autosparse.operand import Operand
 from tests.executor.entries import on_the_short_way, opened
 from tests.executor.forcing import close, dense, force, make, schedule_of, slot_of
 
@@ -219,8 +220,8 @@ def test_nothing_is_kept_and_nothing_is_lost():
 
 def test_arrays_lie_as_the_entry_expects_or_there_is_none():
     assert runtime_api.available
-    assert all(map(object_layout.lies_as_expected, (np.empty(3), np.empty((2, 2), np.float32)[:, ::-1])))
-    again = object_layout.slot_offsets(("rows", *object_layout.GUARDED_SLOTS))
+    assert all(map(python_objects.lies_as_expected, (np.empty(3), np.empty((2, 2), np.float32)[:, ::-1])))
+    again = python_objects.slot_offsets(Operand, ("rows", *object_layout.GUARDED_SLOTS))
     assert again == object_layout.OFFSETS
     assert len(set(again.values())) == len(again)
     assert object_layout.references_beside is not None

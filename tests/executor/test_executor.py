@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import subprocess
 import sys
 import weakref
@@ -12,11 +13,14 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
+from autosparse.tuner.learned import seen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
 from autosparse import cache, executor, payoff, planner
+from autosparse.config import get_options
+from autosparse.engine.setup import target_of
 from autosparse.errors import OptionError
 from tests.executor.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, slot_of
 
@@ -227,6 +231,12 @@ def test_deterministic_products_are_bitwise_the_same(columns: int, transposed: b
         ({"runs": 0}, "runs"),
         ({"budget_s": -1}, "budget_s"),
         ({"dtype": "int8"}, "dtype"),
+        ({"dtype": "nonsense"}, "dtype"),
+        ({"columns": 10**5000}, "columns"),
+        ({"operation": ["matmul"]}, "operation"),
+        ({"operation": None}, "operation"),
+        ({"runs": math.inf}, "runs"),
+        ({"budget_s": math.nan}, "budget_s"),
     ],
 )
 def test_bad_arguments_name_the_argument_and_its_domain(hints: dict[str, Any], says: str) -> None:
@@ -271,8 +281,11 @@ def test_changed_structure_forgets_what_was_found() -> None:
 
 
 def test_estimate_chooses_without_running_anything(tmp_path) -> None:
-    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not. What learned models think may change."""
-    with asp.options(models=str(tmp_path)):
+    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not. What learned models think may change.
+
+    Where it has not seen such a machine it is never sure, and says why.
+    """
+    with asp.options(models=str(tmp_path), threads=2):
         check_estimate()
 
 
@@ -283,7 +296,9 @@ def check_estimate() -> None:
     plain = sps.csr_array(blocks.astype(np.float32))
     A = asp.csr(plain, copy=True)
     plan = A.tune(columns=32, effort="estimate")
-    assert not plan.is_default
+    isa = target_of(get_options()).isa
+    assert plan.is_default == (isa not in seen.STATISTICS.isas)
+    assert (f"the model was not trained on {isa}" in plan.why) == plan.is_default
     assert plan.effort == "estimate"
     assert plan.measured_s is None
     assert all(one.measured_s is None for one in plan.candidates)
@@ -312,8 +327,18 @@ def test_first_product_imports_nothing_of_tuning() -> None:
         "import sys, numpy as np, scipy.sparse as sps, autosparse as asp\n"
         "A = asp.csr(sps.eye_array(50, format='csr'))\n"
         "A @ np.ones(50); A @ np.ones((50, 3)); A.T @ np.ones(50)\n"
-        "heavy = ('autosparse.tuner', 'autosparse.cache', 'autosparse.planner', 'autosparse._native.backend')\n"
+        "heavy = ('autosparse.tuner', 'autosparse.cache', 'autosparse.planner', 'autosparse._native.kernels.backend')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]", done.stdout
+
+
+def test_the_option_isa_holds_for_the_default_kernels_too() -> None:
+    A = asp.csr(make(300, 300), copy=True)
+    B = dense(A, 8)
+    best = runtime_api.lib.asp_isa()
+    for isa, level in (("baseline", 0), ("avx2", min(1, best)), (None, best)):
+        with asp.options(isa=isa, effort="off"):
+            close(A @ B, make(300, 300) @ B)
+            assert runtime_api.lib.asp_isa() == level

@@ -16,7 +16,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse import cache
-from autosparse.errors import FallbackWarning
+from autosparse.notices import FallbackWarning
 from tests.executor.forcing import close, dense, make, slot_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")

@@ -8,9 +8,9 @@ import weakref
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
-from autosparse.tuner import spaces
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.generators import generate
+from autosparse.tuner.generators.base import generate
+from autosparse.tuner.space import spaces
 
 import autosparse
 from autosparse.engine import bench as benches

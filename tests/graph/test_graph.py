@@ -153,7 +153,7 @@ def test_broken_graphs_are_refused(change, reason):
 
 
 def test_other_files_are_refused(tmp_path):
-    from autosparse.tuner.safetensors import write_safetensors
+    from autosparse.tuner.learned.safetensors import write_safetensors
 
     write_safetensors(tmp_path / "x.safetensors", {}, {"format": "something else"})
     with pytest.raises(RecordError, match="not a program graph"):

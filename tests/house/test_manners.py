@@ -13,11 +13,11 @@ MAX_LINES = 400
 MAX_FUNCTION_LINES = 40
 MAX_POSITIONAL = 5
 POSITIONAL_BY_CONTRACT = {
-    ("autosparse._native.kernel", "run"),  # called for every product: keywords would cost as much as the rest
-    ("autosparse._native.bound", "run"),
-    ("autosparse._native.numba_intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
+    ("autosparse._native.kernels.kernel", "run"),  # called for every product: keywords would cost as much as the rest
+    ("autosparse._native.kernels.bound", "run"),
+    ("autosparse._native.numba.intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
     ("autosparse.torch.attention", "forward"),  # autograd.Function.apply passes by position only
-    ("autosparse.torch.aten", "mm_reduce_backward"),  # the dispatcher passes by position only
+    ("autosparse.torch.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}
 WIDE = {"Exception", "BaseException"}
@@ -26,7 +26,7 @@ WIDE = {"Exception", "BaseException"}
 def every_file() -> list[Path]:
     """Python and C of the package, and in a checkout those of tests, benchmarks and tools."""
     found = {source.path for source in sources()}
-    found |= {file for source in sources() for file in source.path.parent.glob("*.[ch]")}
+    found |= {file for source in sources() for file in source.path.parent.rglob("*.[ch]")}
     if IN_CHECKOUT:
         for folder in ("tests", "benchmarks", "tools", "examples"):
             found |= set((REPOSITORY / folder).rglob("*.py"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_bare_checkout_says_what_to_do(tmp_path):
     """A copy of autosparse/ beside a pyproject.toml, without the mapped folders."""
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "autosparse").mkdir()
-    for name in ("__init__.py", "_version.py"):
+    for name in ("__init__.py", "_version.py", "forking.py"):
         (tmp_path / "autosparse" / name).write_text((REPOSITORY / "autosparse" / name).read_text())
     script = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import autosparse"
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, cwd=tmp_path)
@@ -84,13 +85,51 @@ def test_wheel_holds_every_module_and_nothing_else(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (wheel,) = tmp_path.glob("*.whl")
+    assert sysconfig.get_config_var("Py_GIL_DISABLED") or "-cp310-abi3-" in wheel.name
     names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     expected = {
         f"{source.name.replace('.', '/')}{'/__init__' if source.path.name == '__init__.py' else ''}.py"
         for source in sources()
     }
     assert expected == {name for name in names if name.endswith(".py")}
-    runtime = {f"autosparse/_native/runtime/{path.name}" for path in (REPOSITORY / "_native/runtime").glob("*.[ch]")}
+    files = (REPOSITORY / "_native/runtime").rglob("*.[ch]")
+    runtime = {f"autosparse/{path.relative_to(REPOSITORY)}" for path in files}
     assert runtime <= names
     rest = {Path(name).suffix for name in names - expected - runtime}
     assert rest <= {".typed", ".so", ".json", ".npz", ".safetensors"}, rest
+
+
+def test_the_wheel_is_for_every_python_from_3_10_on():
+    """The runtime keeps to the stable ABI (cffi), so the wheel may say so; free-threaded Python has none."""
+    script = (
+        "import sys, setuptools; sys.argv = ['setup.py', '--quiet', '--version']; made = []\n"
+        "setuptools.setup = lambda **how: made.append(how)\n"
+        "import runpy; runpy.run_path('setup.py'); print(made[0]['options']['bdist_wheel'])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=REPOSITORY)
+    assert sysconfig.get_config_var("Py_GIL_DISABLED") or "{'py_limited_api': 'cp310'}" in done.stdout, done.stderr
+
+
+def test_the_tests_install_the_cpu_build_of_torch_and_every_extra_they_need():
+    """`make test` and `make test-wheel` go through one script, which asks for no build with CUDA."""
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    script = (REPOSITORY / "tools" / "install_tests.sh").read_text(encoding="utf-8")
+    assert makefile.count("sh tools/install_tests.sh") == 2
+    assert "[test]' $(PINS)" in makefile
+    assert "https://download.pytorch.org/whl/cpu" in script
+    assert "torch==2.13.0" in script
+    assert "hnswlib" in script
+    named = " ".join(declared()["project"]["optional-dependencies"]["test"])
+    for package in (
+        "numba",
+        "scikit-learn",
+        "matplotlib",
+        "safetensors",
+        "xxhash",
+        "threadpoolctl",
+        "networkx",
+        "pyamg",
+    ):
+        assert package in named
+    for document in ("README.md", "autosparse/errors.py"):
+        assert "pip install torch --index-url" in (REPOSITORY / document).read_text(encoding="utf-8")

@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.generators import FAMILIES, generate
-from autosparse.tuner.learned_fine_tune import Example
-from autosparse.tuner.sketch import SKETCH_WIDTHS, sketch
-from autosparse.tuner.trees import NODE, Trees, trees_of
+from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
+from autosparse.tuner.generators.base import FAMILIES, generate
+from autosparse.tuner.learned.fine_tune import Example
+from autosparse.tuner.learned.trees import NODE, Trees, trees_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,6 +22,7 @@ from autosparse.engine.learned import find_model
 from autosparse.engine.setup import target_of
 from autosparse.pattern import Pattern
 from autosparse.target import Target
+from tests.learned.world import settle
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 N_SKETCH, N_COLUMNS = 5, 4
@@ -60,7 +61,7 @@ def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(tr
     np.testing.assert_array_equal(again.nodes, trees.nodes)
     np.testing.assert_allclose(trees.joined(again).on(pattern).predict(codes), 2 * whole, rtol=1e-5, atol=1e-5)
     if runtime_api.available:
-        from autosparse._native.trees import decided, predicted
+        from autosparse._native.inference.trees import decided, predicted
 
         np.testing.assert_allclose(predicted(left, codes), whole, rtol=1e-5, atol=1e-5)
         native = decided(trees, pattern)
@@ -83,7 +84,7 @@ def test_nodes_that_would_lead_a_walk_astray_are_refused():
 
 @needs_runtime
 def test_trees_that_read_what_is_not_there_are_refused():
-    from autosparse._native.trees import predicted
+    from autosparse._native.inference.trees import predicted
 
     split = trees_of([[(3, 0.5, 1, 2), (-1, 1.0, 0, 0), (-1, 2.0, 0, 0)]], 0.0, 2)
     codes = np.zeros((2, 1), np.int16)
@@ -140,7 +141,7 @@ def learnable(n_patterns: int, seed: int) -> list[Example]:
 
 def test_exported_trees_predict_what_scikit_learn_does_and_more_of_them_refine():
     pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
-    from autosparse.tuner.boosting import BoostSettings, features_of, fit, more_trees, targets
+    from autosparse.tuner.learned.boosting import BoostSettings, features_of, fit, more_trees, targets
 
     examples = learnable(40, seed=1)
     x = np.vstack([features_of(one.pattern, one.programs) for one in examples])
@@ -181,11 +182,12 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
     import autosparse as asp
 
     data, run, models = (str(tmp_path / name) for name in ("data", "run", "models"))
-    assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "8", "--schedules", "16"]) == 0
-    train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "40", "--out", run]
+    assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "5", "--schedules", "8"]) == 0
+    settle(tmp_path / "data", "spmv")
+    train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "20", "--out", run]
     assert cli.main(train) == 0
     calibrate = ["calibrate", "--ops", "spmv", "--weights", str(tmp_path / "run" / "weights.safetensors")]
-    assert cli.main([*calibrate, "--data", data, "--out", models, "--epochs", "10", "--programs", "200"]) == 0
+    assert cli.main([*calibrate, "--data", data, "--out", models, "--epochs", "5", "--programs", "200"]) == 0
     with options(models=models, effort="measure", cache_dir=str(tmp_path / "cache")):
         from autosparse.config import get_options
 
@@ -198,13 +200,13 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
         rows = np.argsort(model.ratios(features, schedules))
         assert rows.size == len(schedules)
         A = asp.csr((np.ones(found.nnz, np.float32), found.indices, found.indptr), shape=found.shape)
-        A.tune("matmul", columns=1, budget_s=20)
+        A.tune("matmul", columns=1, budget_s=5)
         x = np.random.default_rng(0).standard_normal(found.shape[1]).astype(np.float32)
         np.testing.assert_allclose(A @ x, A.base @ x, rtol=1e-4, atol=1e-4)
 
 
 def test_fast_schedules_weigh_more():
-    boosting = pytest.importorskip("autosparse.tuner.boosting")
+    boosting = pytest.importorskip("autosparse.tuner.learned.boosting")
     ratios = np.array([0.5, 1.0, 2.0, 0.5, 1e9])
     weights = boosting.weights_of(ratios, boosting.BoostSettings(focus=1.0))
     np.testing.assert_allclose(weights[:4], [1.0, 0.5, 0.25, 1.0])
@@ -214,7 +216,7 @@ def test_fast_schedules_weigh_more():
 
 def test_weights_decide_what_is_learned_where_not_everything_can_be():
     pytest.importorskip("sklearn")
-    boosting = pytest.importorskip("autosparse.tuner.boosting")
+    boosting = pytest.importorskip("autosparse.tuner.learned.boosting")
     x, y = np.zeros((200, N_SKETCH + N_COLUMNS), np.float32), np.repeat([0.0, 1.0], 100)
 
     def learned(weights: np.ndarray | None) -> float:

@@ -8,21 +8,22 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse._native.packing import reason_unfit
-from autosparse._native.waconet import PredictorWeights
-from autosparse.tuner import space, spaces
-from autosparse.tuner.generators import generate
+from autosparse._native.inference.waconet import PredictorWeights
+from autosparse._native.storage.packing import reason_unfit
+from autosparse.tuner.features.panels import looked_at
+from autosparse.tuner.generators.base import generate
 from autosparse.tuner.graph import ProgramGraph
-from autosparse.tuner.joint_space import JointSpace
-from autosparse.tuner.learned import LearnedModel, Scale, suits
-from autosparse.tuner.learned_embeddings import code_of, code_rows, embed_pattern, embed_programs, looked_at_cells
-from autosparse.tuner.learned_names import op_of
-from autosparse.tuner.learned_scale import fit_scale
-from autosparse.tuner.learned_weights import LearnedWeights
-from autosparse.tuner.own_space import own_space
-from autosparse.tuner.panels import looked_at
-from autosparse.tuner.safetensors import read_safetensors, write_safetensors
-from autosparse.tuner.waco_space import waco_space
+from autosparse.tuner.learned.embeddings import code_of, code_rows, embed_pattern, embed_programs, looked_at_cells
+from autosparse.tuner.learned.names import op_of
+from autosparse.tuner.learned.predict import LearnedModel, Scale, suits
+from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
+from autosparse.tuner.learned.scale import fit_scale
+from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.space import families as space
+from autosparse.tuner.space import spaces
+from autosparse.tuner.space.joint import JointSpace
+from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.waco import waco_space
 
 import autosparse as asp
 from autosparse import _native
@@ -31,6 +32,7 @@ from autosparse.engine import learned as learned_tier
 from autosparse.errors import RecordError
 from autosparse.pattern import Pattern
 from autosparse.problem import Problem
+from autosparse.schedule import RUNTIME
 from autosparse.target import Target
 from tests.learned.world import tiny_model
 
@@ -268,7 +270,7 @@ def test_what_only_some_problems_have_is_not_proposed_to_others():
     symmetric = space.member("matmul", space.SYMMETRIC_FAMILY, {}, unroll=4)
     assert suits(problem_of(mesh), symmetric)
     assert not suits(problem_of(uneven), symmetric)
-    whole = space.schedule("matmul", "csr", {}, tile=space.WHOLE_ROW, prefetch=8)
+    whole = space.schedule("matmul", "csr", {}, implementation=RUNTIME, prefetch=8)
     far = dataclasses.replace(problem_of(mesh, 256), target=dataclasses.replace(Target.host(), l2_bytes=1 << 16))
     near = dataclasses.replace(far, target=dataclasses.replace(Target.host(), l2_bytes=1 << 30))
     assert suits(far, whole)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.generators import generate
-from autosparse.tuner.learned import suits
-from autosparse.tuner.learned_embeddings import embed_pattern
-from autosparse.tuner.learned_names import op_of
-from autosparse.tuner.learned_tensors import rows_first, tensor_cells
-from autosparse.tuner.learned_weights import LearnedWeights
-from autosparse.tuner.own_space import own_space
-from autosparse.tuner.panels import looked_at
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.features.panels import looked_at
+from autosparse.tuner.generators.base import generate
+from autosparse.tuner.learned.embeddings import embed_pattern
+from autosparse.tuner.learned.names import op_of
+from autosparse.tuner.learned.predict import suits
+from autosparse.tuner.learned.tensors import rows_first, tensor_cells
+from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.space.own import own_space
 
 import autosparse as asp
 from autosparse.config import get_options
@@ -110,7 +110,7 @@ def test_features_of_tensors_equal_pytorchs(tmp_path, extractor):
 
 
 def own_space_parameters():
-    from autosparse.tuner.joint_space import JointSpace
+    from autosparse.tuner.space.joint import JointSpace
 
     return JointSpace((own_space("mttkrp", threads=(0, 1)),)).parameters
 
@@ -118,6 +118,7 @@ def own_space_parameters():
 # -- end to end
 
 
+@pytest.mark.full  # the same way as SpMV's in test_learned and mttkrp's below
 def test_sddmm_from_measurements_to_a_product(tmp_path, capsys):
     """collect -> train -> calibrate -> tune with the model's candidates -> product."""
     models = tiny_model(tmp_path, "sddmm32")

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.generators import generate
-from autosparse.tuner.learned import LearnedModel
+from autosparse.tuner.generators.base import generate
+from autosparse.tuner.learned.predict import LearnedModel
 
 import autosparse as asp
 from autosparse import _native
@@ -88,7 +88,7 @@ def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypat
     op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
     with bench_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as bench:
         with monkeypatch.context() as fresh:  # a process that has read none
-            fresh.delitem(sys.modules, "autosparse.tuner.learned")
+            fresh.delitem(sys.modules, "autosparse.tuner.learned.predict")
             asker = learned.asker_of(bench.bench, live=True)
         assert not reads
         assert (asker is not None) == asks

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from autosparse._native.lower import supports
+from autosparse._native.ir.lower import supports
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native.lower import supports
+from autosparse._native.ir.lower import supports
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse._native.assembly import Assembled, Types, assemble, assemble_generic
+from autosparse._native.storage.assembly import Assembled, Types, assemble, assemble_generic
 from hypothesis import given
 from hypothesis import strategies as st
 

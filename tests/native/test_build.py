@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autosparse._native import c_types, runtime_api
-from autosparse._native.backend import build_many
-from autosparse._native.c_build import Compilations, Compiler
-from autosparse._native.c_emit import emit
+from autosparse._native import runtime_api
+from autosparse._native.c import types as c_types
+from autosparse._native.c.build import Compilations, Compiler
+from autosparse._native.c.emit import emit
+from autosparse._native.kernels.implementations import build_many
 
 from autosparse import _native, cache, config
 from autosparse.errors import BuildError
@@ -228,7 +229,7 @@ def test_emitted_c_has_no_warnings(tmp_path: Path) -> None:
 
 
 def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> None:
-    """The struct is declared twice, in the emitted C and in runtime/kernel_api.h."""
+    """The struct is declared twice, in the emitted C and in runtime/kernels/kernel_api.h."""
     names = ["size", "pos", "crd", "vals", "n_positions", "sorted", "parallel", "origin", "repeats", "take", "give"]
     table = ", ".join([*(f"offsetof(asp_operand, {name})" for name in names), "sizeof(asp_operand)"])
     source = tmp_path / "layout.c"

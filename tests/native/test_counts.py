@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from autosparse._native import counts, runtime_api
-from autosparse.tuner.counts import BLOCK_SIZES, NUMPY, SLICE_LANES, WINDOWS
-from autosparse.tuner.generators import generate
-from autosparse.tuner.statistics import Locality, pattern_facts
+from autosparse.tuner.features.counts import BLOCK_SIZES, NUMPY, SLICE_LANES, WINDOWS
+from autosparse.tuner.features.statistics import Locality, pattern_facts
+from autosparse.tuner.generators.base import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from autosparse._native.c_emit import emit
-from autosparse._native.spec import KernelSpec
+from autosparse._native.c.emit import emit
+from autosparse._native.ir.spec import KernelSpec
 
 from tests.native import operands
 from tests.native.cases import schedule

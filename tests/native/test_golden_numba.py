@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 import pytest
-from autosparse._native.numba_emit import emit
-from autosparse._native.spec import KernelSpec
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.numba.emit import emit
 
 from tests.native.test_golden import FOLDER as C_FOLDER
 from tests.native.test_golden import KERNELS as C_KERNELS

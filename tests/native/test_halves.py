@@ -7,10 +7,10 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native import halves
-from autosparse._native.interpreter import interpret
-from autosparse._native.lower import lower
-from autosparse.tuner import spaces
+from autosparse._native.ir.interpreter import interpret
+from autosparse._native.ir.lower import lower
+from autosparse._native.storage import half_precision as halves
+from autosparse.tuner.space import spaces
 
 import autosparse
 from autosparse import _native, cache

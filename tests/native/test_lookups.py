@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
-import pytest
 from autosparse._native import runtime_api
-from autosparse._native.c_emit import emit
+from autosparse._native.c.emit import emit
 
 from autosparse import _native
 from autosparse.schedule import SuperSchedule
 from autosparse.target import VECTOR_BYTES, Target
+from tests.covering import covering, in_turn
 from tests.native import cases
 from tests.native.runtime_cases import INDEX_DTYPES, forced, isas, needs_runtime, patterns, spoken, values
 from tests.native.test_slices import SLICED
 
 PATTERNS = patterns()
+ISAS = [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes]
 GATHERING = tuple(
     made
     for made in (
@@ -40,10 +41,7 @@ def gathers(wanted: bool) -> Iterator[None]:
 
 
 @needs_runtime
-@pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(name=PATTERNS, isa=isas(), dtype=["float32", "float64"], index_dtype=INDEX_DTYPES)
 def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, index_dtype: str) -> None:
     A, csr = spoken(PATTERNS[name], dtype, index_dtype)
     x = values(np.random.default_rng(2), A.shape[1], dtype)
@@ -60,8 +58,7 @@ def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, 
             np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("isa", [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes])
-@pytest.mark.parametrize("made", GATHERING, ids=cases.label)
+@in_turn("made", "isa", first=GATHERING, second=ISAS, label=cases.label)
 def test_generated_kernels_compute_the_same_bits(made: SuperSchedule, isa: str) -> None:
     rng = np.random.default_rng(5)
     for dtype, index_dtype in (("float32", "int32"), ("float64", "int64")):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse._native import ir
-from autosparse._native.lower import lower
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.lower import lower
 
 from autosparse import _native
 from autosparse.errors import ScheduleError

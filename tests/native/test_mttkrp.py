@@ -6,9 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
-from autosparse._native import ir
-from autosparse._native.c_private import PRIVATE_LIMIT_BYTES
-from autosparse._native.lower import lower
+from autosparse._native.c.private import PRIVATE_LIMIT_BYTES
+from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.lower import lower
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -125,12 +125,12 @@ def run_python(code: str, **extra: str) -> str:
 TUNE = """
 import numpy as np, scipy.sparse as sp, autosparse as asp
 from autosparse import _native
-from autosparse._native.backend import backend_name
+from autosparse._native.kernels.identity import backend_name
 assert _native.compiler_id().startswith("numba"), _native.compiler_id()
 S = sp.random_array((2000, 2000), density=0.01, random_state=np.random.default_rng(0), format="csr", dtype=np.float32)
 A, B = asp.csr(S), np.ones((2000, 16), np.float32)
 for columns in (1, 16):
-    A.tune("matmul", columns=columns, runs=100_000, effort="measure", budget_s=4)
+    A.tune("matmul", columns=columns, runs=10_000_000, effort="measure", budget_s=4)
 np.testing.assert_allclose(A @ B, S @ B, rtol=1e-4)
 np.testing.assert_allclose(A @ B[:, 0], S @ B[:, 0], rtol=1e-4)
 print(backend_name(None), "could not be built" not in str(A.explain(B)))
@@ -172,7 +172,7 @@ def test_ir_and_python_are_written_where_asked(tmp_path: Path) -> None:
 
 
 def test_an_object_that_is_none_is_a_build_error(tmp_path: Path) -> None:
-    from autosparse._native.numba_backend import OBJECT_NAME, NumbaBackend
+    from autosparse._native.numba.backend import OBJECT_NAME, NumbaBackend
 
     of = cases.spec(cases.SPMV[0])
     with pytest.raises(BuildError, match="cannot be read"):

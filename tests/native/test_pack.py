@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native import native_packers, packing
+from autosparse._native.storage import packers as native_packers
+from autosparse._native.storage import packing
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -7,20 +7,20 @@ import dataclasses
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
-from autosparse._native.interpreter import interpret_sddmm
-from autosparse._native.ready import PREFETCH, ready_kernel
+from autosparse._native.ir.interpreter import interpret_sddmm
+from autosparse._native.kernels.precompiled import PREFETCH, ready_kernel
 
 from autosparse import _native
-from autosparse.formats import MAX_SPLIT, ROW_ORDERS
+from autosparse.formats import ROW_ORDERS
 from autosparse.pattern import Pattern
+from autosparse.schedule import RUNTIME
 from tests.native import cases
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 
 pytestmark = needs_runtime
 
-LOOPS = "i1 k1 j1 j0"
 MADE = tuple(
-    dataclasses.replace(cases.schedule(levels, LOOPS, MAX_SPLIT, prefetch=ahead), operation="sddmm")
+    dataclasses.replace(cases.schedule(levels, "i1 k1", prefetch=ahead), operation="sddmm", implementation=RUNTIME)
     for levels in ("i1:U,k1:C", *(f"i1:U,k1:C | rows={order}" for order in ROW_ORDERS))
     for ahead in PREFETCH
 )
@@ -88,7 +88,9 @@ def test_entries_that_repeat_and_are_not_sorted(made):
     packed = _native.pack_structure(pattern, made.format)
     want = data * (X[rows] * Y[pattern.indices]).sum(axis=1)
     np.testing.assert_array_equal(sampled(spec(made), packed, data, X, Y), want)
-    np.testing.assert_array_equal(interpret_sddmm(spec(made), packed, data, X, Y, n_threads=2), want)
+    loops = {"implementation": "generated", "loop_order": ("i1", "k1", "j1", "j0"), "dense_splits": (("j", 8),)}
+    generated = spec(dataclasses.replace(made, **loops))  # loops over columns that the interpreter can read
+    np.testing.assert_array_equal(interpret_sddmm(generated, packed, data, X, Y, n_threads=2), want)
 
 
 def test_bits_do_not_depend_on_threads_or_order():
@@ -111,8 +113,8 @@ def test_it_serves_nothing_else():
         spec(ordered, index_dtype="int64"),
         spec(dataclasses.replace(ordered, prefetch=3)),
         spec(dataclasses.replace(ordered, unroll=4)),
-        spec(dataclasses.replace(ordered, dense_splits=(("j", 32),))),
-        spec(dataclasses.replace(ordered, loop_order=("i1", "j1", "k1", "j0"))),
+        spec(dataclasses.replace(ordered, dense_splits=(("j", 32),), loop_order=("i1", "k1", "j1", "j0"))),
+        spec(dataclasses.replace(ordered, parallel="k1")),
     )
     assert all(ready_kernel(other) is None for other in others)
     assert ready_kernel(spec(ordered)) is not None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native import native_packers, row_orders
-from autosparse._native.interpreter import interpret
-from autosparse._native.lower import supports
+from autosparse._native.ir.interpreter import interpret
+from autosparse._native.ir.lower import supports
+from autosparse._native.storage import packers as native_packers
+from autosparse._native.storage import row_orders
 from scipy.sparse import csgraph
 
 from autosparse import _native

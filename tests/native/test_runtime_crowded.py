@@ -7,6 +7,7 @@ import pytest
 from autosparse._native import runtime_api
 from autosparse._native.runtime_api import FLAG_ACCUMULATE
 
+from tests.covering import covering
 from tests.native.runtime_cases import DTYPES, assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
 pytestmark = needs_runtime
@@ -31,9 +32,7 @@ def placed(shape, dtype, late):
     return memory[start : start + n_bytes].view(dtype).reshape(shape), memory, start
 
 
-@pytest.mark.parametrize("name", patterns())
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("isa", isas())
+@covering(isa=isas(), dtype=DTYPES, name=patterns())
 def test_the_answer_is_scipys_and_memory_beside_it_is_not_touched(isa, dtype, name):
     for index_dtype in ("int32", "int64"):
         A, csr = spoken(patterns()[name], dtype, index_dtype)
@@ -67,9 +66,7 @@ def test_the_bits_are_those_of_operands_that_fit(crowded, isa, dtype):
         np.testing.assert_array_equal(*found)
 
 
-@pytest.mark.parametrize("name", patterns())
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("isa", isas())
+@covering(isa=isas(), dtype=["float32", "float64"], name=patterns())
 def test_sampled_products_are_numpys(isa, dtype, name):
     rng = np.random.default_rng(3)
     for index_dtype in ("int32", "int64"):

@@ -7,6 +7,7 @@ import pytest
 from autosparse._native import runtime_api
 from autosparse._native.runtime_api import FLAG_ACCUMULATE
 
+from tests.covering import covering
 from tests.native.runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
 pytestmark = needs_runtime
@@ -23,10 +24,10 @@ def placed(array: np.ndarray, late: int, fill: float) -> tuple[np.ndarray, np.nd
     return memory[start : start + array.size].reshape(array.shape), memory
 
 
-@pytest.mark.parametrize("columns", [16, 32, 48, 64, 80, 96, 160, 256, 272, 544])
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("name", PATTERNS)
+WIDTHS = (16, 32, 48, 64, 80, 96, 160, 256, 272, 544)
+
+
+@covering(name=PATTERNS, isa=isas(), dtype=["float32", "float64"], columns=WIDTHS)
 def test_bits_do_not_depend_on_where_operands_begin(name: str, isa: str, dtype: str, columns: int) -> None:
     A, csr = spoken(PATTERNS[name], dtype, "int32")
     if A.nnz > 20_000 and columns > 160:

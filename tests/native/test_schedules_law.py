@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from autosparse._native.c_emit import emit
-from autosparse.tuner.own_space import own_space
-from autosparse.tuner.pool import KernelPool
-from autosparse.tuner.template import TemplateSpace
-from autosparse.tuner.waco_space import waco_space
+from autosparse._native.c.emit import emit
+from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.pool import KernelPool
+from autosparse.tuner.space.template import TemplateSpace
+from autosparse.tuner.space.waco import waco_space
 
 from autosparse import _native, cache, config
 from autosparse.errors import BuildError, PackError

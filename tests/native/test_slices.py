@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native import slices
+from autosparse._native.storage import slices
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native.interpreter import interpret
-from autosparse.tuner import space, spaces
-from autosparse.tuner.statistics import seems_symmetric
+from autosparse._native.ir.interpreter import interpret
+from autosparse.tuner.features.statistics import seems_symmetric
+from autosparse.tuner.space import families as space
+from autosparse.tuner.space import spaces
 
 from autosparse import _native, cache
 from autosparse.errors import PackError, ScheduleError

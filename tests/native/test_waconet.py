@@ -7,9 +7,9 @@ import itertools
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
-from autosparse._native.waconet import ConvolutionWeights, PredictorWeights, pooled_means
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.generators import generate
+from autosparse._native.inference.waconet import ConvolutionWeights, PredictorWeights, pooled_means
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.base import generate
 
 CHANNELS = 32
 

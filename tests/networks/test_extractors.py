@@ -8,12 +8,12 @@ import pytest
 from tests.networks.world import pattern, torch
 
 from autosparse.errors import OptionError  # isort: skip
-from autosparse.tuner.coordinates import Coordinates  # isort: skip
-from autosparse.tuner.generators import generate  # isort: skip
+from autosparse.tuner.features.coordinates import Coordinates  # isort: skip
+from autosparse.tuner.generators.base import generate  # isort: skip
 from autosparse.tuner.networks.baselines import IMAGE_SIZE, images  # isort: skip
 from autosparse.tuner.networks.cost_model import EXTRACTORS, CostModel, make_extractor  # isort: skip
 from autosparse.tuner.networks.embedder import ProgramEmbedder, flat_codes, permutation_matrices  # isort: skip
-from autosparse.tuner.template import Categorical, Permutation  # isort: skip
+from autosparse.tuner.space.template import Categorical, Permutation  # isort: skip
 
 PARAMETERS = (Categorical("train", (1, 2, 4)), Permutation("order", ("i", "j", "k")), Categorical("keys", ("C", "U")))
 

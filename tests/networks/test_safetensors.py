@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse.tuner.safetensors import DTYPES, read_safetensors, write_safetensors
+from autosparse.tuner.learned.safetensors import DTYPES, read_safetensors, write_safetensors
 
 from autosparse.errors import RecordError
 

@@ -256,3 +256,23 @@ def test_bad_factors_are_explained() -> None:
         autosparse.mttkrp(T, good, 0, out=np.empty((2, 5), np.float32))
     with pytest.raises(ValueError, match="order 2 or more"):
         autosparse.mttkrp(autosparse.tensor([[0]], [1.0]), [np.ones((1, 2))], 0)
+
+
+@pytest.mark.parametrize("shape", [5, "abc", (2.5, 3, 3), (None,) * 3, [[1, 2], 3, 4], object()])
+def test_shapes_that_are_none_are_explained(shape: Any) -> None:
+    with pytest.raises(TypeError, match=r"(?s)a sequence of integers.*Given: shape=.*Cure: "):
+        autosparse.tensor(np.zeros((3, 2), int), np.ones(2), shape)
+
+
+def test_extents_beyond_64_bits_are_explained() -> None:
+    with pytest.raises(ValueError, match=r"(?s)extents must be < 2\*\*63.*Cure: "):
+        autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2**70, 2, 2))
+
+
+@pytest.mark.parametrize(
+    "factors", [5, None, object(), [None, "x", "y"], [None, [[1], [1, 2]], [[1]]], [None, [["a"]], [["b"]]], "abc"]
+)
+def test_factors_that_are_none_are_explained(factors: Any) -> None:
+    T = autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2, 3, 4))
+    with pytest.raises(TypeError, match=r"(?s)mttkrp: factor.*Given: .*Cure: "):
+        autosparse.mttkrp(T, factors, 0)

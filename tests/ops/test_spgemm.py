@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -202,3 +203,37 @@ def test_indices_out_of_bounds_raise() -> None:
     ours.indices[2] = 99
     with pytest.raises(ValueError, match="99"):
         ours @ ours
+
+
+EMPTY = {
+    "nothing meets": ([[1.0, 0], [0, 0]], [[0, 0], [0, 1.0]]),
+    "all sums cancel": ([[1.0, -1], [0, 0]], [[1.0, 0], [1, 0]]),
+    "nothing at all": ([[0.0, 0], [0, 0]], [[0.0, 0], [0, 0]]),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("formats", list(itertools.product(("csr", "csc"), ("csr", "csc", "coo"))))
+def test_products_without_entries_have_scipys_types(name: str, formats: tuple[str, str]) -> None:
+    # SciPy narrows a matrix by what lies behind its entries, which is anything where sums have cancelled.
+    left = ("array",) if name == "all sums cancel" else ("array", "matrix")
+    for kinds in itertools.product(left, ("array", "matrix")):
+        for indices in itertools.product(("int32", "int64"), repeat=2):
+            made = []
+            for values, fmt, kind, index in zip(EMPTY[name], formats, kinds, indices, strict=True):
+                one = getattr(sps, f"{fmt}_{kind}")(np.array(values))
+                if fmt != "coo":
+                    one.indices, one.indptr = one.indices.astype(index), one.indptr.astype(index)
+                made.append(one)
+            wanted = made[0] @ made[1]
+            A = getattr(autosparse, formats[0])(made[0].copy())
+            A.indices, A.indptr = made[0].indices.copy(), made[0].indptr.copy()
+            got = A @ made[1]
+            facts = [(one.indices.dtype, one.indptr.dtype, one.dtype, one.nnz, one.shape) for one in (got, wanted)]
+            assert facts[0] == facts[1], (kinds, indices)
+
+
+def test_any_number_of_threads_can_be_allowed() -> None:
+    A = autosparse.csr(sps.eye_array(50, format="csr"))
+    with autosparse.options(threads=4096):
+        assert (A @ A).nnz == 50

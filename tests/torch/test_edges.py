@@ -273,20 +273,20 @@ def test_another_library_of_kernels_before_and_over_ours():
 
 @pytest.mark.parametrize("failure", [MemoryError, RuntimeError, OSError])
 def test_tuning_that_fails_leaves_the_product(failure, monkeypatch):
-    from autosparse import errors
+    from autosparse import notices
     from autosparse.engine import setup
 
     def fails(*args):
         raise failure("for the test")
 
-    errors.forget_warnings()
+    notices.forget_warnings()
     asp.forget_structures()
     monkeypatch.setattr(setup, "bench_of", fails)
     D, B = dense(400, 400, 0.1), numbers(400, 64)
     A = compressed(D)
     with (
         config.options(overhead=1.0, runs=10**6, effort="measure"),
-        pytest.warns(errors.FallbackWarning, match="for the test"),
+        pytest.warns(notices.FallbackWarning, match="for the test"),
     ):
         right = [torch.allclose(A @ B, D @ B, atol=1e-3) for _ in range(30)]
     assert all(right)

@@ -12,6 +12,7 @@ from tests.torch.world import INDICES, assert_close, compressed, dense, numbers,
 import autosparse.torch as asp  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
+COMPLEX = torch.complex64
 SHAPES = ((6, 5), (1, 9), (9, 1), (0, 4), (4, 0), (60, 50))
 
 
@@ -137,6 +138,42 @@ def test_attention_is_sddmm_softmax_spmm(heads):
     )
 
 
+@pytest.mark.parametrize("heads", [0, 2])
+@pytest.mark.parametrize("features", [0, 3])
+def test_nothing_at_all_has_a_shape_and_gradients_too(heads, features):
+    """No heads: a division by their number was the end of the process. No columns: a reshape that cannot be."""
+    A = asp.csr(dense(6, 5))
+    leaves = [
+        numbers(*shape, heads, *last).requires_grad_()
+        for shape, last in (((6,), (4,)), ((5,), (4,)), ((5,), (features,)))
+    ]
+    scores = numbers(A.nnz, heads).requires_grad_()
+    q, k, V = (leaf.detach().requires_grad_() for leaf in (leaves[0][..., 0], leaves[1][..., 0], leaves[2]))
+    for result, shape, inputs in (
+        (asp.attention(A, *leaves), (6, heads, features), leaves),
+        (asp.gat(A, q, k, V), (6, heads, features), (q, k, V)),
+        (asp.edge_softmax(A, scores), (A.nnz, heads), (scores,)),
+    ):
+        assert result.shape == shape
+        for leaf, grad in zip(inputs, torch.autograd.grad(result.sum(), inputs), strict=True):
+            assert grad.shape == leaf.shape
+            assert torch.isfinite(grad).all()
+    for reduce in ("sum", "mean", "max", "min"):
+        assert asp.spmm(A, numbers(5, 0), reduce).shape == (6, 0)
+
+
+def test_complex_gradients_of_a_compressed_tensor():
+    """Its values are a view that PyTorch cannot conjugate."""
+    D, X, Y = (numbers(*shape, dtype=COMPLEX, seed=8) for shape in ((6, 5), (6, 3), (3, 5)))
+    for call in (lambda S, Y: asp.spmm(S, Y.t()), lambda S, Y: asp.sddmm(S, X, Y).values):
+        grads = []
+        for kept in (compressed(D), asp.csr(compressed(D)).with_values(D.flatten().clone())):
+            leaf = Y.clone().requires_grad_()
+            result = call(kept, leaf)
+            grads.append(torch.autograd.grad(result, leaf, torch.ones_like(result))[0])
+        assert_close(*grads)
+
+
 def test_mistakes_are_told_with_facts_and_a_cure():
     A = asp.csr(dense(4, 3))
     X = numbers(3, 2)
@@ -147,6 +184,22 @@ def test_mistakes_are_told_with_facts_and_a_cure():
         (ShapeError, lambda: asp.edge_softmax(A, numbers(A.nnz + 1)), "one for each entry"),
         (ShapeError, lambda: asp.attention(A, X, X, X), r"Q \(n, H, D\)"),
         (ShapeError, lambda: asp.gat(A, X, X, X), r"target \(n, H\)"),
+        (ShapeError, lambda: A @ X[0, 0], "0 rows"),
+        (ShapeError, lambda: A.explain(numbers(4, 2)), "needs 3 rows"),
+        (ShapeError, lambda: asp.attention(A, X[:, 0], X[:, 0], X[:, 0]), r"V \(3,\)"),
+        (ShapeError, lambda: asp.attention(A, numbers(4, 0), numbers(3, 0), X), "D of 1 or more"),
+        (ShapeError, lambda: asp.attention(A, numbers(4, 0), numbers(3, 0), X, scale=1.0), "D of 1 or more"),
+        (ShapeError, lambda: asp.attention(A, numbers(4, 1, 2), numbers(3, 1, 2), numbers(3, 1, 2, 5)), "V"),
+        (ShapeError, lambda: asp.gat(A, numbers(4), numbers(3), numbers(3)), r"V \(3,\)"),
+        (ShapeError, lambda: asp.gat(A, numbers(4, 1), numbers(3, 1), numbers(3, 1, 2, 5)), "V"),
+        (DtypeError, lambda: asp.attention(A, *(numbers(k, 2, dtype=COMPLEX) for k in (4, 3, 3))), "complex64"),
+        (DtypeError, lambda: asp.gat(A, *(numbers(*k, dtype=COMPLEX) for k in ((4,), (3,), (3, 2)))), "complex64"),
+        (DtypeError, lambda: asp.edge_softmax(A, numbers(A.nnz, dtype=COMPLEX)), "complex64"),
+        (DtypeError, lambda: asp.spmm(A.to(COMPLEX), X.to(COMPLEX), "max"), "complex64"),
+        (InputTypeError, lambda: A @ X.numpy(), "ndarray"),
+        (InputTypeError, lambda: np.ones((2, 4), np.float32) @ A, "ndarray"),
+        (InputTypeError, lambda: A @ A, "Csr"),
+        (InputError, lambda: A @ X.to_sparse(), "sparse_coo"),
         (DtypeError, lambda: A @ X.double(), "float64"),
         (DtypeError, lambda: A @ X.int(), "int32"),
         (OptionError, lambda: asp.spmm(A, X, reduce="median"), "median"),
@@ -197,9 +250,9 @@ def test_tensors_without_memory_are_unwrapped_or_refused():
 
 def test_broken_structures_are_refused_before_anything_is_written_by_them():
     crow, col = torch.tensor([0, 1, 2]), torch.tensor([0, 7])
-    A = asp.csr(torch.sparse_csr_tensor(crow, col, torch.ones(2), (2, 3), check_invariants=False))
+    S = torch.sparse_csr_tensor(crow, col, torch.ones(2), (2, 3), check_invariants=False)
     with pytest.raises(ValueError, match="not valid"):
-        asp.gat(A, numbers(2, 1), numbers(3, 1), numbers(3, 1, 4).requires_grad_()).sum().backward()
+        asp.gat(S, numbers(2, 1), numbers(3, 1), numbers(3, 1, 4).requires_grad_()).sum().backward()
 
 
 def test_tuning_and_explaining_a_csr():

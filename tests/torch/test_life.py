@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import io
 import os
+import pickle
 import threading
 
 import pytest
@@ -181,3 +183,58 @@ def test_fewer_threads_when_torch_is_told_so():
         assert_close(A @ X, D @ X)
     finally:
         torch.set_num_threads(before)
+
+
+def sent(A, way):
+    """`A` after a journey."""
+    if way == "pickle":
+        return pickle.loads(pickle.dumps(A))
+    if way == "torch.save":
+        file = io.BytesIO()
+        torch.save(A, file)
+        file.seek(0)
+        return torch.load(file, weights_only=False)
+    return copy.deepcopy(A) if way == "deepcopy" else copy.copy(A)
+
+
+@pytest.mark.parametrize("way", ["pickle", "torch.save", "deepcopy", "copy"])
+def test_a_csr_travels_with_its_values_and_its_transpose(way):
+    D = dense(30, 20)
+    A, X = asp.csr(D).with_values(asp.csr(D).values.clone().requires_grad_()), numbers(20, 4)
+    A @ X
+    A.rows.structure.transposed()
+    B, turned = sent(A, way), sent(A.T, way)
+    assert (B.shape, B.nnz, B.dtype, B.requires_grad) == (A.shape, A.nnz, A.dtype, True)
+    assert_close(B @ X, D @ X)
+    assert_close(turned @ numbers(30, 4), D.t() @ numbers(30, 4))
+    assert (B.values.data_ptr() == A.values.data_ptr()) == (way == "copy")
+    (B @ X).sum().backward()
+    assert_close(B.values.grad, X.sum(1)[B.rows.col.long()])
+
+
+def test_copies_share_a_structure_among_themselves():
+    A = asp.csr(dense(30, 20))
+    one, other = copy.deepcopy((A, A.T))
+    assert one.rows is other.rows
+    assert one.rows is not A.rows
+    one.values.zero_()
+    assert float((A @ numbers(20)).abs().sum()) > 0
+
+
+def test_a_broken_pickle_is_refused():
+    from autosparse.errors import AutosparseError
+
+    A = asp.csr(dense(30, 20))
+    make, (rows, values, transposed) = A.__reduce__()
+    with pytest.raises(AutosparseError, match="one for each"):
+        make(rows, values[1:], transposed)
+    remake, (crow, col, n, m) = rows.__reduce__()
+    with pytest.raises(AutosparseError, match="not valid"):
+        remake(crow, col + m, n, m)
+
+
+def test_a_module_that_keeps_a_csr_is_copied():
+    layer = torch.nn.Linear(3, 2)
+    layer.adjacency = asp.csr(dense(30, 20))
+    twin = copy.deepcopy(layer)
+    assert_close(twin.adjacency @ numbers(20, 3), layer.adjacency @ numbers(20, 3))

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from autosparse import config, errors
+from autosparse import config, notices
 from tests.torch.world import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
@@ -280,9 +280,9 @@ def test_dense_products_and_other_tensors_are_not_touched():
 
 def test_without_the_runtime_pytorch_computes_and_one_warning_says_so(monkeypatch):
     monkeypatch.setattr(runtime_api, "available", False)
-    errors.forget_warnings()
+    notices.forget_warnings()
     A, B = compressed(dense(5, 5)), numbers(5, 2)
-    with pytest.warns(errors.FallbackWarning, match="no C runtime"):
+    with pytest.warns(notices.FallbackWarning, match="no C runtime"):
         asp.install()
     with counted() as calls:
         A @ B

@@ -96,7 +96,9 @@ def test_comparison_with_pytorchs_own_tests_tells_right_from_wrong(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:Sparse", "ignore:index_reduce")
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", ["gcn", *(pytest.param(one, marks=pytest.mark.full) for one in EXAMPLES if one != "gcn")]
+)
 def test_examples_run_on_a_small_graph(name, monkeypatch, capsys):
     examples = REPOSITORY / "examples"
     if not examples.is_dir():

@@ -12,10 +12,10 @@ from autosparse.schedule import SuperSchedule  # isort: skip
 from autosparse.target import Target  # isort: skip
 from autosparse.tuner.collect.files import CENSORED, REFUSED, read  # isort: skip
 from autosparse.tuner.collect.recipes import Recipe  # isort: skip
-from autosparse.tuner.joint_space import ABSENT, JointSpace  # isort: skip
-from autosparse.tuner.own_space import own_space  # isort: skip
+from autosparse.tuner.space.joint import ABSENT, JointSpace  # isort: skip
+from autosparse.tuner.space.own import own_space  # isort: skip
 from autosparse.tuner.training.data import Case, is_validation, read_data  # isort: skip
-from autosparse.tuner.waco_space import waco_space  # isort: skip
+from autosparse.tuner.space.waco import waco_space  # isort: skip
 
 
 @pytest.fixture(scope="module")

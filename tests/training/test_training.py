@@ -13,7 +13,7 @@ from tests.training.world import collection, torch
 from autosparse.cli import main  # isort: skip
 from autosparse.errors import OptionError, RecordError  # isort: skip
 from autosparse.tuner.networks.cost_model import EXTRACTORS, make_extractor  # isort: skip
-from autosparse.tuner.safetensors import read_safetensors, write_safetensors  # isort: skip
+from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors  # isort: skip
 from autosparse.tuner.training import pairs  # isort: skip
 from autosparse.tuner.training.curves import CURVE, read_curve, write_curve  # isort: skip
 from autosparse.tuner.training.data import read_data  # isort: skip

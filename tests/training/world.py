@@ -9,8 +9,8 @@ torch = pytest.importorskip("torch", reason="torch is not installed (extra: trai
 
 from autosparse.tuner.collect.files import CENSORED, MEASURED, REFUSED, SCHEDULE_COLUMNS, Measurements, write  # noqa: E402
 from autosparse.tuner.collect.recipes import Recipe  # noqa: E402
-from autosparse.tuner.own_space import own_space  # noqa: E402
-from autosparse.tuner.waco_space import waco_space  # noqa: E402
+from autosparse.tuner.space.own import own_space  # noqa: E402
+from autosparse.tuner.space.waco import waco_space  # noqa: E402
 
 FAMILIES = ("banded", "uniform", "blocks", "mesh")
 

@@ -7,12 +7,13 @@ import itertools
 from collections.abc import Sequence
 
 import pytest
-from autosparse.tuner import space, tune
-from autosparse.tuner.model import Proposal
-from autosparse.tuner.search import MOST_REFUSED
+from autosparse.tuner import tune
+from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.search.search import MOST_REFUSED
+from autosparse.tuner.space import families as space
 
 from autosparse.config import Effort
-from autosparse.schedule import SuperSchedule
+from autosparse.schedule import RUNTIME, SuperSchedule
 from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
 from tests.tuner.test_tuner_search import FlatModel, any_schedule, few_schedules, make_problem, make_search
 
@@ -51,12 +52,12 @@ class Named:
         ("matmul", 32, "", 32, 0.89, True),
         ("matmul", 32, "", 32, 0.91, False),
         ("matmul", 128, "first", 32, 0.89, True),
-        ("matmul", 256, "first", space.WHOLE_ROW, 0.89, True),
-        ("matmul", 256, "first", space.WHOLE_ROW, 0.91, False),
-        ("matmul", 256, "rcm", space.WHOLE_ROW, 0.5, False),
-        ("sddmm", 32, "first", space.WHOLE_ROW, 0.91, True),
+        ("matmul", 256, "first", RUNTIME, 0.89, True),
+        ("matmul", 256, "first", RUNTIME, 0.91, False),
+        ("matmul", 256, "rcm", RUNTIME, 0.5, False),
+        ("sddmm", 32, "first", RUNTIME, 0.91, True),
         ("sddmm", 32, "", 32, 0.93, False),
-        ("sddmm", 256, "first", space.WHOLE_ROW, 0.91, True),
+        ("sddmm", 256, "first", RUNTIME, 0.91, True),
     ],
 )
 def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
@@ -64,8 +65,11 @@ def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
 ) -> None:
     problem = dataclasses.replace(make_problem(columns), operation=operation)
     plain = space.candidates(problem, few_schedules if tile else any_schedule)[0]
-    splits = (("j", tile),) if tile else ()
-    named = dataclasses.replace(plain, format=dataclasses.replace(plain.format, rows=rows), dense_splits=splits)
+    fmt = dataclasses.replace(plain.format, rows=rows)
+    if tile == RUNTIME:
+        named = SuperSchedule(operation="matmul", format=fmt, implementation=RUNTIME)
+    else:
+        named = dataclasses.replace(plain, format=fmt, dense_splits=(("j", tile),) if tile else ())
     factory = FakeFactory(FakeClock(), lambda one: 1e-3)
     search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.99))
     search.propose = Named([Proposal(named, ratio)])

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Sequence
 
 import pytest
-from autosparse.tuner import Search, space, tune
-from autosparse.tuner.correction import next_best
-from autosparse.tuner.model import Proposal
-from autosparse.tuner.search import BLOCKING, LIVE
+from autosparse.tuner import Search, tune
+from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.search.residual_model import next_best
+from autosparse.tuner.search.search import BLOCKING, LIVE
+from autosparse.tuner.space import families as space
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -7,8 +7,9 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner import space, spaces
-from autosparse.tuner.neighbours import neighbours
+from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.space import families as space
+from autosparse.tuner.space import spaces
 
 from autosparse import _native
 from autosparse.pattern import Pattern, TensorPattern
@@ -23,7 +24,7 @@ SMALL_CACHES = Target(
 
 def make_problem(operation: str, n_dense_cols: int) -> Problem:
     """Of a matrix beside which the dense operand is far, so that the runtime's own loops are in the space."""
-    matrix = scipy.sparse.random_array((400, 500), density=0.02, rng=0, format="csr", dtype="float32")
+    matrix = scipy.sparse.random_array((400, 500), density=0.02, random_state=0, format="csr", dtype="float32")
     pattern = Pattern(*matrix.shape, matrix.indptr.astype("int32"), matrix.indices.astype("int32"))
     return Problem(
         operation=operation, pattern=pattern, transposed=False, n_dense_cols=n_dense_cols, dtype="float32", threads=2,
@@ -45,7 +46,7 @@ def axes(one: SuperSchedule, other: SuperSchedule) -> set[str]:
 @pytest.mark.parametrize(("operation", "width"), [("matmul", 1), ("matmul", 32), ("sddmm", 32)])
 def test_each_step_changes_one_axis_and_can_be_lowered(operation: str, width: int) -> None:
     problem = make_problem(operation, width)
-    generated = [one for one in spaces.candidates(problem, _native.supports) if one.dense_split("j") != space.WHOLE_ROW]
+    generated = [one for one in spaces.candidates(problem, _native.supports) if not one.is_precompiled]
     for one in generated:
         found = around(problem, one)
         assert len(found) == len(set(found)) > 2
@@ -76,12 +77,12 @@ def test_handed_out_in_chunks_and_back() -> None:
 @pytest.mark.parametrize("operation", ["matmul", "sddmm"])
 def test_beside_the_runtimes_own_loops_are_generated_ones_of_the_format(operation: str) -> None:
     problem = make_problem(operation, 32)
-    runtimes = [one for one in spaces.candidates(problem, _native.supports) if one.dense_split("j") == space.WHOLE_ROW]
+    runtimes = [one for one in spaces.candidates(problem, _native.supports) if one.is_precompiled]
     assert runtimes
     for one in runtimes:
         found = around(problem, one)
         assert {(other.format.order, other.format.rows) for other in found} == {(one.format.order, one.format.rows)}
-        assert {other.dense_split("j") == space.WHOLE_ROW for other in found} == {True, False}
+        assert {other.is_precompiled for other in found} == {True, False}
         assert {other.partition for other in found} == {"nnz", "dynamic"}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse.tuner.generators import generate
-from autosparse.tuner.panels import ALIGNMENT, N_PANELS, looked_at, panel_spans
+from autosparse.tuner.features.panels import ALIGNMENT, N_PANELS, looked_at, panel_spans
+from autosparse.tuner.generators.base import generate
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.generators import FAMILIES, generate
-from autosparse.tuner.pattern_vector import VECTOR_WIDTHS, matrix_vector, pattern_vector, tensor_vector
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, matrix_vector, pattern_vector, tensor_vector
+from autosparse.tuner.generators.base import FAMILIES, generate
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -44,7 +44,7 @@ def test_the_order_of_a_tensors_entries_does_not_matter():
 
 @pytest.mark.parametrize("family", ["tensor_power_law", "tensor_temporal", "tensor_blocks"])
 def test_counting_some_pairs_only_gives_nearly_the_same_shares(family, monkeypatch):
-    from autosparse.tuner import pattern_vector as module
+    from autosparse.tuner.features import pattern_vector as module
 
     made = generate(family, nnz=60_000, seed=5)
     exact = pattern_vector(made)
@@ -53,7 +53,7 @@ def test_counting_some_pairs_only_gives_nearly_the_same_shares(family, monkeypat
 
 
 def test_counting_some_columns_only_gives_nearly_the_same_shares(monkeypatch):
-    from autosparse.tuner import pattern_vector as module
+    from autosparse.tuner.features import pattern_vector as module
 
     made = generate("mesh", nnz=60_000, seed=5)
     exact = pattern_vector(made)

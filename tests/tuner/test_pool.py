@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse.tuner.own_space import own_space
-from autosparse.tuner.pool import KernelPool
-from autosparse.tuner.template import TemplateSpace
-from autosparse.tuner.waco_space import TEMPLATES, waco_space
+from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.pool import KernelPool
+from autosparse.tuner.space.template import TemplateSpace
+from autosparse.tuner.space.waco import TEMPLATES, waco_space
 
 from autosparse.errors import ScheduleError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from autosparse.tuner.prices import DEFAULT_RATES_S, Prices
+from autosparse.tuner.search.prices import DEFAULT_RATES_S, Prices
 
 
 def test_a_step_that_was_stopped_for_a_minute_is_no_price():

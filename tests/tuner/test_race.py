@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from autosparse.tuner.measure import Race, RaceRule, spread, timed_s
+from autosparse.tuner.search.race import Race, RaceRule, spread, timed_s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

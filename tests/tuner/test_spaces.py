@@ -8,11 +8,11 @@ import weakref
 
 import numpy as np
 import pytest
-from autosparse._native.ready import is_ready
-from autosparse._native.spec import KernelSpec
-from autosparse.tuner import spaces
-from autosparse.tuner.coordinates import Coordinates
-from autosparse.tuner.own_space import own_space
+from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels.precompiled import is_ready
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.space import spaces
+from autosparse.tuner.space.own import own_space
 
 from autosparse.pattern import Pattern
 from autosparse.problem import Problem

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from autosparse.tuner import counts
-from autosparse.tuner.counts import BLOCK_SIZES, MAX_DIAGONAL_CELLS, PANEL
-from autosparse.tuner.generators import generate
-from autosparse.tuner.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
+from autosparse.tuner.features import counts
+from autosparse.tuner.features.counts import BLOCK_SIZES, MAX_DIAGONAL_CELLS, PANEL
+from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
+from autosparse.tuner.generators.base import generate
 
 from autosparse.pattern import Pattern
 

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
-from autosparse.tuner.own_space import own_space
-from autosparse.tuner.space import READY_AHEAD, WHOLE_ROW
-from autosparse.tuner.template import Categorical, Permutation, TemplateSpace
-from autosparse.tuner.waco_space import TEMPLATES, waco_space
+from autosparse.tuner.space.families import READY_AHEAD
+from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.template import Categorical, Permutation, TemplateSpace
+from autosparse.tuner.space.waco import TEMPLATES, waco_space
 
 from autosparse.errors import ScheduleError
 from autosparse.schedule import SuperSchedule
@@ -81,7 +81,7 @@ def test_what_is_not_supported_is_not_sampled(space: TemplateSpace) -> None:
 def test_the_runtimes_own_loops_are_members(algorithm: str) -> None:
     """All of them but the default kernel itself; each leads to each in one step; without parameters at run time."""
     space = own_space(algorithm, threads=(0, 1))
-    ready = {one for one in samples(space, 600) if one.dense_split("j") == WHOLE_ROW}
+    ready = {one for one in samples(space, 600) if one.is_precompiled}
     assert {(one.format.rows, one.prefetch) for one in ready} == {
         (order, ahead) for order in ("", "first", "rcm") for ahead in READY_AHEAD if order or ahead
     }
@@ -94,7 +94,7 @@ def test_the_runtimes_own_loops_are_members(algorithm: str) -> None:
         with pytest.raises(ScheduleError, match="loop of the runtime"):
             space.schedule_of({**values, **changed})
     one_thread = own_space(algorithm, threads=(1, 2))
-    assert all(one.dense_split("j") != WHOLE_ROW for one in samples(one_thread, 100))
+    assert all(not one.is_precompiled for one in samples(one_thread, 100))
 
 
 def test_symmetric_storage_is_a_member() -> None:

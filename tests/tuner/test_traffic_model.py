@@ -7,12 +7,11 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner import spaces
-from autosparse.tuner.generators import generate
-from autosparse.tuner.model import CROWDED, TWINS, TrafficModel, behind_runtime
-from autosparse.tuner.space import WHOLE_ROW
-from autosparse.tuner.statistics import Locality, pattern_facts
-from autosparse.tuner.traits import Traits
+from autosparse.tuner.analytic.matmul import CROWDED, TWINS, TrafficModel, behind_runtime
+from autosparse.tuner.analytic.traits import Traits
+from autosparse.tuner.features.statistics import Locality, pattern_facts
+from autosparse.tuner.generators.base import generate
+from autosparse.tuner.space import spaces
 
 from autosparse import _native
 from autosparse.pattern import Pattern
@@ -61,7 +60,7 @@ def test_generated_kernels_fall_behind_where_the_runtime_alone_stores_past_the_l
             schedules = (None, *spaces.candidates(problem, _native.supports))
             times[cpu] = TrafficModel(pattern_facts(problem.matrix)).rank(problem, schedules)
             assert behind_runtime(problem) == (CROWDED if crowded and cpu == "AMD EPYC" else 1.0)
-        is_runtimes = [one is None or one.dense_split("j") == WHOLE_ROW for one in schedules]
+        is_runtimes = [one is None or one.is_precompiled for one in schedules]
         for theirs, ours, ready in zip(times["AMD EPYC"], times["fake"], is_runtimes, strict=True):
             assert theirs == pytest.approx(ours * (CROWDED if crowded and not ready else 1.0), rel=1e-14)
 

@@ -9,11 +9,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner import Search, space, tune
-from autosparse.tuner.neighbours import neighbours
-from autosparse.tuner.prices import DEFAULT_RATES_S, Mean, Prices
-from autosparse.tuner.search import BLOCKING, LIVE, SearchStyle
-from autosparse.tuner.trial import Sample
+from autosparse.tuner import Search, tune
+from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.search.prices import DEFAULT_RATES_S, Mean, Prices
+from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
+from autosparse.tuner.search.trial import Sample
+from autosparse.tuner.space import families as space
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,4 +1,4 @@
-"""The traffic model schedule by schedule: what `autosparse.tuner.model` computes for many at once."""
+"""The traffic model schedule by schedule: what `autosparse.tuner.analytic.matmul` computes for many at once."""
 
 from __future__ import annotations
 
@@ -7,9 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from autosparse.tuner.model import CALIBRATED_LANES, LINE_BYTES, SCATTER_S, MachineRates, VectorRates, behind_runtime
-from autosparse.tuner.space import WHOLE_ROW
-from autosparse.tuner.statistics import Locality, PatternFacts
+from autosparse.tuner.analytic.matmul import (
+    CALIBRATED_LANES,
+    LINE_BYTES,
+    SCATTER_S,
+    MachineRates,
+    VectorRates,
+    behind_runtime,
+)
+from autosparse.tuner.features.statistics import Locality, PatternFacts
 
 from autosparse.formats import SLICED_KINDS, Format, LevelKind
 from autosparse.problem import Problem
@@ -35,7 +41,7 @@ class PlainTrafficModel:
         shape = _Shape.of(one, self.facts)
         is_vector = problem.n_dense_cols == 1
         compute = self._vector_s if is_vector else self._wide_s
-        is_runtimes = one is None or one.dense_split("j") == WHOLE_ROW
+        is_runtimes = one is None or one.is_precompiled
         behind = 1.0 if is_vector or is_runtimes else behind_runtime(problem)
         # Two threads on two cores gain about 1.7: they share what lies behind the second cache level.
         speedup = 1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)
@@ -89,7 +95,7 @@ class PlainTrafficModel:
         """Columns computed in one pass; the default kernel takes as many as its registers hold."""
         lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
         tile = one.dense_split("j") if one else 0
-        if tile in (0, WHOLE_ROW):
+        if tile == 0:
             tile = 16 * lanes
         return max(1, min(tile, problem.n_dense_cols))
 

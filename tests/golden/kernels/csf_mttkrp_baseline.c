@@ -186,7 +186,7 @@ int asp_kernel(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int
     {
         task_context x = {.call = call, .n = k1_pos[1] - low_k1, .weights = i1_pos + low_k1};
         x.low_k1 = low_k1;
-        x.step = n_i * n_j;
+        x.step = (n_i * n_j + 15) / 16 * 16;
         const int64_t most = 1 + 268435456 / (x.step * (int64_t)sizeof(double) + 1);
         const int64_t wanted = asp_min(asp_min(n_threads, most), x.n);
         const size_t own_bytes = wanted > 1 ? (size_t)((wanted - 1) * x.step) * sizeof(double) : 0;

@@ -244,7 +244,7 @@ int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int6
     for (int64_t at = 0; at < n_i; at++) for (int64_t to = 0; to < n_j; to++) C_[at * ldC + to] = 0;
     {
         task_context x = {.call = call, .n = n_i1, .weights = k1_pos};
-        x.step = n_i * n_j;
+        x.step = (n_i * n_j + 31) / 32 * 32;
         const int64_t most = 1 + 268435456 / (x.step * (int64_t)sizeof(float) + 1);
         const int64_t wanted = asp_min(asp_min(n_threads, most), x.n);
         const size_t own_bytes = wanted > 1 ? (size_t)((wanted - 1) * x.step) * sizeof(float) : 0;

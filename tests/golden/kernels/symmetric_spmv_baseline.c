@@ -159,7 +159,7 @@ int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int6
     for (int64_t at = 0; at < n_i; at++) C_[at] = 0;
     {
         task_context x = {.call = call, .n = n_i1, .weights = k1_pos};
-        x.step = n_i * 1;
+        x.step = (n_i * 1 + 15) / 16 * 16;
         const int64_t most = 1 + 268435456 / (x.step * (int64_t)sizeof(double) + 1);
         const int64_t wanted = asp_min(asp_min(n_threads, most), x.n);
         const size_t own_bytes = wanted > 1 ? (size_t)((wanted - 1) * x.step) * sizeof(double) : 0;

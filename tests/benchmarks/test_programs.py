@@ -1,0 +1,68 @@
+"""Every whole program, at toy size: SciPy's answer with ours, the inputs untouched."""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "programs.py"
+
+
+def names() -> list[str]:
+    """The programs, where the benchmarks are."""
+    if str(SCRIPT.parent) not in sys.path:
+        sys.path.insert(0, str(SCRIPT.parent))
+    return list(importlib.import_module("programlib.catalogue").PROGRAMS)
+
+
+@pytest.mark.parametrize("name", names())
+def test_both_libraries_agree(name: str) -> None:
+    import autosparse
+
+    program: Any = importlib.import_module("programlib.catalogue").PROGRAMS[name]
+    for module in program.modules:
+        pytest.importorskip(module)
+    as_arrays = importlib.import_module("programlib.child").as_arrays
+    compare = importlib.import_module("programlib.race").compare
+    inputs = dict(program.prepare(True))
+    theirs = as_arrays(program.run(scipy.sparse, **copy.deepcopy(inputs)))
+    ours = as_arrays(program.run(autosparse, **inputs))
+    assert sum(array.size for array in theirs) > 0
+    compare(name, theirs, ours, program.rtol)
+
+
+def test_a_wrong_answer_fails() -> None:
+    race = importlib.import_module("programlib.race")
+    right = [np.ones(3)]
+    assert race.compare("p", right, [np.ones(3) + 1e-9], 1e-6) < 1e-8
+    with pytest.raises(race.WrongAnswerError):
+        race.compare("p", [np.full(3, 1e200)], [np.full(3, 2e200)], 1e-6)
+    for wrong in (np.ones(3) * 1.1, np.ones(4), np.full(3, np.nan)):
+        with pytest.raises(race.WrongAnswerError):
+            race.compare("p", right, [wrong], 1e-6)
+
+
+def test_variables_reach_both_and_settings_are_spelled_out() -> None:
+    found = importlib.import_module("programs").environment_of(["threads=1", "OPENBLAS_NUM_THREADS=1"])
+    assert found == {"AUTOSPARSE_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@pytest.mark.full
+def test_the_script_runs_a_program_and_writes_what_it_found(tmp_path: Path) -> None:
+    out = tmp_path / "programs.jsonl"
+    command = [sys.executable, str(SCRIPT), "--only", "knn_smoothing", "--rounds", "1", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["kind"] for line in lines] == ["run", "case"]
+    assert lines[1]["ratio"] > 0
+    assert "knn_smoothing" in out.with_suffix(".md").read_text()

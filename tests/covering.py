@@ -1,0 +1,51 @@
+"""Combinations of parameters: in `make test` so many that every two values meet, all of them in `make test-full`."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Hashable, Iterable, Sequence
+
+import pytest
+
+Combination = tuple[Hashable, ...]
+
+
+def pairs_of(combination: Combination) -> set[tuple[int, Hashable, int, Hashable]]:
+    """(place, value, place, value) of every two of its values."""
+    return {(i, combination[i], j, combination[j]) for i, j in itertools.combinations(range(len(combination)), 2)}
+
+
+def chosen(axes: Sequence[Iterable[Hashable]]) -> list[Combination]:
+    """Combinations in which every two values of different axes meet: greedily, few, the same ones every time."""
+    left = list(itertools.product(*axes))
+    missing = set().union(*map(pairs_of, left)) if left else set()
+    taken = []
+    while missing:
+        best = max(left, key=lambda one: len(pairs_of(one) & missing))  # of equals the first
+        taken.append(best)
+        missing -= pairs_of(best)
+    return taken
+
+
+def covering(**axes: Iterable[Hashable]) -> pytest.MarkDecorator:
+    """Parametrize by all combinations of the axes; those that bring no new pair are marked `full`."""
+    values = [list(one) for one in axes.values()]
+    usual = set(chosen(values))
+    rows = [
+        pytest.param(*one, id="-".join(map(str, one)), marks=() if one in usual else pytest.mark.full)
+        for one in itertools.product(*values)
+    ]
+    return pytest.mark.parametrize(tuple(axes), rows)
+
+
+def in_turn(
+    *names: str, first: Iterable[Hashable], second: Iterable[Hashable], label: Callable[..., str] = str
+) -> pytest.MarkDecorator:
+    """Parametrize two names by all pairs; but for one value of `second` for each of `first`, in turn, marked `full`."""
+    others = list(second)
+    rows = [
+        pytest.param(one, other, id=f"{label(one)}-{other}", marks=() if n % len(others) == m else pytest.mark.full)
+        for n, one in enumerate(first)
+        for m, other in enumerate(others)
+    ]
+    return pytest.mark.parametrize(names, rows)

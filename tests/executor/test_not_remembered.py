@@ -1,0 +1,156 @@
+"""A plan is believed only under the makers of its kernels, and an explanation says why none was remembered."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native.kernels import identity
+from autosparse.cache.envelope import Envelope
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.engine import nearest, recollection
+from autosparse.engine.bench import Bench
+from autosparse.engine.setup import bench_of
+from autosparse.engine.slot import slot_for
+from autosparse.plan import Plan
+
+KNOWN = Plan(schedule=None, why="w", effort="full", default_s=2e-5, measured_s=2e-5, tune_s=1e3)
+OTHERS: dict[str, Any] = {
+    "operation": "sddmm", "transposed": True, "columns_bucket": 4096, "dtype": "float16", "index_dtype": "int8",
+    "threads": 999, "deterministic": True, "target": "t", "space": "s", "implementation": "tcc", "compiler": "cc 1",
+    "emitter": "e", "runtime": "r", "schema": 1,
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def fresh(tmp_path: Path) -> Iterator[None]:
+    with asp.options(cache=True, cache_dir=tmp_path, effort="measure", budget_s=0.2):
+        yield
+
+
+def matrix(seed: int = 0) -> Any:
+    return asp.csr(sps.random_array((60, 60), density=0.1, random_state=np.random.default_rng(seed), dtype=np.float32))
+
+
+def bench(A: Any) -> Bench:
+    return bench_of(A._cell, slot_for(A._cell, A._cell.rows or A._cell.validate(), 8, False))
+
+
+def remember(key: cache.PlanKey) -> None:
+    cache.open_store().save("plan", key.stable_hash(), cache.plan_to_record(KNOWN, key))
+
+
+def explained(A: Any) -> str:
+    return str(A.explain(np.ones((60, 8), np.float32)))
+
+
+@pytest.mark.parametrize("field", OTHERS)
+def test_the_field_that_differs_is_named(field: str) -> None:
+    A = matrix()
+    remember(dataclasses.replace(recollection.key_of(bench(A)), **{field: OTHERS[field]}))
+    assert recollection.recall(bench(A)) is None
+    told = nearest.why_not_remembered(bench(A))
+    assert nearest.WORDS[field] in told
+    assert all(word not in told for name, word in nearest.WORDS.items() if name != field)
+    assert told in " ".join(explained(A).split()) or "not remembered" in explained(A)
+
+
+def test_every_field_of_a_key_has_words() -> None:
+    assert set(nearest.WORDS) == {field.name for field in dataclasses.fields(cache.PlanKey)}
+    assert set(OTHERS) == set(nearest.WORDS) - {"pattern"}
+
+
+def test_the_nearest_plan_is_the_one_with_fewest_differences() -> None:
+    A = matrix()
+    key = recollection.key_of(bench(A))
+    remember(dataclasses.replace(key, threads=999, compiler="cc 1", emitter="e"))
+    remember(dataclasses.replace(key, runtime="r"))
+    remember(dataclasses.replace(key, threads=998, runtime="r"))
+    assert nearest.why_not_remembered(bench(A)).endswith(f"differs in {nearest.WORDS['runtime']}")
+
+
+def test_a_remembered_plan_needs_no_explanation() -> None:
+    A = matrix()
+    remember(recollection.key_of(bench(A)))
+    assert nearest.why_not_remembered(bench(A)) == ""
+    plan = A.tune(columns=8)
+    assert plan.remembered
+    assert plan.not_remembered == ""
+    assert "not remembered" not in explained(A)
+
+
+def test_plans_of_other_patterns_are_none() -> None:
+    A, B = matrix(0), matrix(1)
+    remember(recollection.key_of(bench(B)))
+    assert "no plan of a matrix with this pattern" in nearest.why_not_remembered(bench(A))
+
+
+def test_a_plan_made_with_another_compiler_is_not_believed() -> None:
+    A = matrix()
+    with asp.options(compiler="cc -g0"):
+        remember(recollection.key_of(bench(A)))
+        assert A.tune(columns=8).remembered
+    with asp.options(compiler="cc -g1"):
+        plan = matrix().tune(columns=8)
+    assert not plan.remembered
+    if identity.maker_of("cc").implementation == "c":
+        assert "the compiler (" in plan.not_remembered
+
+
+def test_the_compiler_is_another_problem_for_the_same_matrix() -> None:
+    A = matrix()
+    keys = []
+    for compiler in ("cc -g0", "cc -g1", "cc -g0"):
+        with asp.options(compiler=compiler):
+            keys.append(recollection.key_of(bench(A)).stable_hash())
+    assert keys[0] == keys[2]
+    assert len(set(keys)) == (2 if identity.maker_of("cc").implementation == "c" else 1)
+
+
+def test_a_plan_of_the_old_layout_is_neither_believed_nor_fatal(tmp_path: Path) -> None:
+    """Layout 1 had no makers in its keys. Its folder is another one; a record of it in ours is left alone."""
+    A = matrix()
+    key = recollection.key_of(bench(A))
+    name = key.stable_hash()
+    old = Envelope.seal("plan", name, cache.plan_to_record(KNOWN), schema=1, saved_at=1.0).to_bytes()
+    for folder in tmp_path.glob("*/"):
+        for path in (folder / "records/plan-1" / name[:2], folder / "records/plan-2" / name[:2]):
+            path.mkdir(parents=True, exist_ok=True)
+            (path / f"{name}.json").write_bytes(old)
+    assert recollection.recall(bench(A)) is None
+    assert not matrix().tune(columns=8).remembered
+    explained(A)
+
+
+@pytest.mark.parametrize("key", [None, 3, [], {}, {"threads": [1]}, {"compiler": "x" * 10**5}, {"emitter": {}}])
+def test_a_key_of_any_content_is_no_danger(key: Any) -> None:
+    A = matrix()
+    wanted = recollection.key_of(bench(A))
+    other = dataclasses.replace(wanted, threads=999)
+    record = cache.plan_to_record(KNOWN, other)
+    fields = wanted.to_json() | key if isinstance(key, dict) and key else key
+    cache.open_store().save("plan", other.stable_hash(), record | {"key": fields})
+    assert len(nearest.why_not_remembered(bench(A))) < 500
+
+
+def test_who_asked_for_more_is_told_so() -> None:
+    A = matrix()
+    key = recollection.key_of(bench(A))
+    plan = dataclasses.replace(KNOWN, effort="estimate")
+    cache.open_store().save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
+    assert "effort estimate" in A.tune(columns=8, effort="measure").not_remembered
+
+
+def test_the_makers_are_found_at_once() -> None:
+    made = identity.maker_of(None)
+    assert made == identity.maker_of(None)
+    assert len({identity.code_digest("c"), identity.code_digest("numba")}) == 2
+    assert all(getattr(made, field.name) for field in dataclasses.fields(made))
+    assert identity.maker_of("no-such-compiler-here").implementation == "none"

@@ -1,0 +1,208 @@
+"""Mutated records of every kind, one per seed, and products that meet them; run as a program: a range of seeds.
+
+A case is right when no product raises and every one is within the rounding of its sums. The compiler refuses after so
+many kernels: most mutants that are schedules at all differ in what code does not depend on.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+import shutil
+import sys
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sps
+from autosparse.tuner.space import spaces
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.engine import experience, recollection
+from autosparse.engine.setup import bench_of
+from autosparse.engine.slot import slot_for
+from autosparse.formats import PRESETS
+from autosparse.plan import Candidate, Plan
+
+MOST_KERNELS = 24
+NASTY: tuple[Any, ...] = (
+    None, True, False, 0, 1, -1, 2, 3, 8, 64, 1.5, -0.5, 2**31, 2**63, 2**70, -(2**70), 10**400, float("nan"), 1e308,
+    float("inf"), float("-inf"), 5e-324, "", "x", "off", "full", "matmul", "sddmm", "mttkrp", "i1", "k1", "j0", "nnz",
+    "dynamic", [], {}, [[]], {"a": 1}, ["i1"], ["j", 8], [["j", 32768]], [["j", 1024]], "\ud800",
+    *(str(preset.format) for preset in PRESETS.values()),
+    *(f"i1:U,k1:C | {setting}" for setting in (
+        "values=bfloat16", "values=float16", "symmetric=1", "rows=rcm", "rows=degree", "bits=16", "bits=64", "i=4",
+        "sigma=64", "k=99999999999999999999",
+    )),
+)  # fmt: skip
+
+
+@dataclass
+class World:
+    """A product, what it should be, and where records of its problem are kept."""
+
+    name: str
+    make: Callable[[], Any]  # an operand that has no plan yet
+    product: Callable[[Any], np.ndarray]
+    cell: Callable[[Any], Any]
+    operation: str
+    columns: int
+    wanted: np.ndarray
+    bench: Any = None
+    schedules: tuple[Any, ...] = ()
+
+    def prepare(self) -> None:
+        """Learn the keys of its records."""
+        operand = self.cell(self.make())
+        rows = operand if self.operation == "mttkrp" else operand.rows or operand.validate()
+        self.kept = operand
+        self.bench = bench_of(operand, slot_for(operand, rows, self.columns, False, operation=self.operation))
+        found = spaces.candidates(self.bench.problem, self.bench.supports)
+        self.schedules = (None, *found[:: max(1, len(found) // 5)])
+
+    def key(self, kind: str, rng: random.Random) -> str:
+        """Of the record of `kind` that products of this problem look at."""
+        if kind == "plan":
+            return recollection.key_of(self.bench).stable_hash()
+        if kind == "history":
+            operand, dtype = self.kept, self.bench.problem.dtype
+            return recollection.history_key(
+                operand, operation=self.operation, transposed=False, n_dense_cols=self.columns, dtype=dtype
+            )
+        if kind == "failure":
+            return str(self.bench.spec(rng.choice(self.schedules[1:])).key())
+        return self.bench.experience.machine_key
+
+    def record(self, kind: str, rng: random.Random) -> Any:
+        """A record that says what its kind must say."""
+        if kind == "plan":
+            schedule = rng.choice(self.schedules)
+            times = {"predicted_s": 1e-5, "measured_s": 1e-5, "predicted_ratio": 0.5}
+            others = tuple(Candidate(schedule=one, **times) for one in self.schedules[:2])
+            made = Plan(
+                schedule=schedule, why="w", effort="full", default_s=2e-5, tune_s=0.1, candidates=others, **times
+            )
+            return cache.plan_to_record(made)
+        if kind == "history":
+            history = cache.History()
+            for process in "abc":
+                history = history.observe(process=process, calls=1000, spent_s=1.0, new_objects=1)
+            return history.to_record()
+        if kind == "failure":
+            return cache.Failure(reason="r", compiler="c", failed_at=1e9).to_record()
+        tables = {"rates_s": {"pack": [1e-9, 3], "compile": [0.3, 2]}, "gains": {f"{self.operation}|8": [0.2, 4]}}
+        return copy.deepcopy(tables)
+
+
+def worlds() -> list[World]:
+    values = np.random.default_rng(0)
+    m = sps.random_array((48, 48), density=0.15, random_state=values, format="csr", dtype=np.float32)
+    m = sps.csr_array(m + m.T)
+    B, x = values.standard_normal((48, 8)).astype(np.float32), values.standard_normal(48).astype(np.float32)
+    X, Y = values.standard_normal((48, 8)).astype(np.float32), values.standard_normal((8, 48)).astype(np.float32)
+    coords = values.integers(0, 12, (3, 90))
+    entries = values.standard_normal(90)
+    factors = [values.standard_normal((12, 8)) for _ in range(3)]
+
+    def matrix() -> Any:
+        return asp.csr(m.copy())
+
+    T = np.zeros((12, 12, 12))
+    np.add.at(T, tuple(coords), entries)
+    M = np.einsum("ikl,kj,lj->ij", T, factors[1], factors[2])
+    made = [
+        World("spmm", matrix, lambda A: A @ B, lambda A: A._cell, "matmul", 8, m @ B),
+        World("spmv", matrix, lambda A: A @ x, lambda A: A._cell, "matmul", 1, m @ x),
+        World(
+            "sddmm", matrix, lambda A: asp.sddmm(A, X, Y).data, lambda A: A._cell, "sddmm", 8,
+            m.multiply(X @ Y).tocsr().data,
+        ),
+        World(
+            "mttkrp", lambda: asp.tensor(coords, entries, (12, 12, 12)), lambda one: asp.mttkrp(one, factors, 0),
+            lambda one: one._unfolding(0), "mttkrp", 8, M,
+        ),
+    ]  # fmt: skip
+    for world in made:
+        world.prepare()
+    return made
+
+
+def mutated(record: Any, rng: random.Random) -> Any:
+    """`record` with one to four of its values replaced, dropped or wrapped."""
+    record = copy.deepcopy(record)
+    for _ in range(rng.choice((1, 1, 1, 2, 4))):
+        record = _changed(record, rng)
+    return record
+
+
+def _changed(node: Any, rng: random.Random) -> Any:
+    if isinstance(node, (dict, list)) and node and rng.random() < 0.93:
+        at = rng.choice(list(node)) if isinstance(node, dict) else rng.randrange(len(node))
+        if rng.random() < 0.05:
+            del node[at]
+        else:
+            node[at] = _changed(node[at], rng)
+        return node
+    if isinstance(node, str) and "|" in node and rng.random() < 0.5:
+        return node + rng.choice((" | bits=16", " | values=bfloat16", ",k=3", " | symmetric=1", " | rows=first", "0"))
+    if isinstance(node, int) and rng.random() < 0.3:
+        return node * rng.choice((2, -1, 3, 2**40))
+    return copy.deepcopy(rng.choice(NASTY))
+
+
+def check(seed: int, known: list[World]) -> bool:
+    """Plant the record of `seed` and compute; whether it was a mutated plan with another schedule."""
+    rng = random.Random(seed)
+    world = rng.choice(known)
+    kind = rng.choice(("plan", "plan", "plan", "machine", "history", "failure"))
+    store = cache.open_store()
+    store.clear() if store.cache_folder is None else store._memory.forget()
+    record = mutated(world.record(kind, rng), rng)
+    if isinstance(record, dict):
+        store.save(kind, world.key(kind, rng), record)
+    experience._experiences.pop(store, None)
+    operand = world.make()
+    bound = 3e-4 * max(1.0, float(np.abs(world.wanted).max()))
+    for _ in range(8):
+        got = world.product(operand)
+        assert got.shape == world.wanted.shape
+        assert float(np.abs(got - world.wanted).max()) <= bound, (world.name, kind, record)
+    if rng.random() < 0.02:
+        columns = {"columns": world.columns, "effort": "estimate", "budget_s": 0.1}
+        operand.tune(world.operation, **columns)
+        assert float(np.abs(world.product(operand) - world.wanted).max()) <= bound
+    engine = world.cell(operand).engine
+    return any(slot.turn is not None for slot in engine.slots.values())
+
+
+def refusing_compiler(folder: Path) -> str:
+    """A compiler that has had enough after MOST_KERNELS."""
+    path = folder / "cc"
+    real = shutil.which("cc") or "cc"
+    path.write_text(
+        f'#!/bin/sh\nn=$(cat "{folder}/n" 2>/dev/null || echo 0)\n[ "$n" -lt {MOST_KERNELS} ] || exit 1\n'
+        f'echo $((n + 1)) > "{folder}/n"\nexec {real} "$@"\n'
+    )
+    path.chmod(0o755)
+    return str(path)
+
+
+def main(folder: Path, first: int, n: int) -> None:
+    """Print in how many cases a tuned kernel served in the end."""
+    warnings.simplefilter("ignore")
+    n_served = 0
+    settings = {"runs": 10**7, "overhead": 1.0, "effort": "estimate", "budget_s": 1e6, "extra_memory": 100}
+    with asp.options(cache=False, compiler=refusing_compiler(folder), **settings):
+        known = worlds()
+        for seed in range(first, first + n):
+            (folder / "seed").write_text(str(seed))
+            n_served += check(seed, known)
+    print(n_served)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

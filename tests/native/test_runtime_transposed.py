@@ -1,0 +1,87 @@
+"""A^T B on several threads: no two write to one cache line of C, wherever C begins, and every way gives the product."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse._native import runtime_api
+from autosparse._native.runtime_api import DTYPE_CODES, FLAG_ACCUMULATE, FLAG_DETERMINISTIC
+
+from tests.native.runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
+
+pytestmark = needs_runtime
+
+LINE = 64
+MOST_CUTS = 257
+WAYS = {"transposed": 0, "parts": 1, "columns": 2, "tiles": 3}
+PATTERNS = patterns()
+
+
+def cuts_of(dtype: str, address: int, ld: int, columns: int, threads: int) -> list[int]:
+    """Columns at which threads that add to C itself are kept apart; [] when each has memory of its own."""
+    cuts = runtime_api.ffi.new(f"int64_t[{MOST_CUTS}]")
+    n = runtime_api.lib.asp_csr_t_cuts(DTYPE_CODES[dtype], address, ld, columns, threads, cuts)
+    return list(cuts[0 : n + 1]) if n else []
+
+
+@pytest.mark.parametrize("dtype", DTYPE_CODES)
+def test_no_two_threads_write_to_one_line_wherever_the_result_begins(dtype: str) -> None:
+    item = np.dtype(dtype).itemsize
+    n_cut = 0
+    widths = (16, 17, 24, 32, 64, 100, 256, 300)
+    for columns, late, threads in itertools.product(widths, range(0, LINE, item), (1, 2, 3, 8)):
+        for ld in (columns, columns + LINE // item, columns + 1):
+            cuts = cuts_of(dtype, (1 << 20) + late, ld, columns, threads)
+            if not cuts:
+                continue
+            n_cut += len(cuts) > 2
+            assert cuts[0] == 0
+            assert cuts[-1] == columns
+            assert all(first < last for first, last in itertools.pairwise(cuts))
+            for row, cut in itertools.product(range(3), cuts[1:-1]):
+                assert (late + (row * ld + cut) * item) % LINE == 0, (columns, late, threads, ld)
+    assert n_cut, "where rows of C are whole lines, columns are cut"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("name", PATTERNS)
+def test_every_way_gives_the_product_wherever_the_result_begins(name: str, isa: str, way: str) -> None:
+    A, csr = spoken(PATTERNS[name], "float64", "int32")
+    rng = np.random.default_rng(5)
+    with forced(isa):
+        for columns, late, threads in ((16, 16, 2), (24, 0, 3), (33, 8, 2), (64, 48, 4), (40, 0, 1)):
+            B = values(rng, (A.shape[0], columns), "float64")
+            before = values(rng, (A.shape[1], columns), "float64")
+            for flags in (0, FLAG_ACCUMULATE):
+                memory = np.full(before.size + 4 * LINE // 8, 7.0)
+                start = (-memory.ctypes.data % LINE + LINE + late) // 8
+                out = memory[start : start + before.size].reshape(before.shape)
+                out[:] = before
+                runtime_api.lib.asp_force_t_way(WAYS[way])
+                try:
+                    runtime_api.matmul(csr, A.shape, B, out, transposed=True, threads=threads, flags=flags)
+                finally:
+                    runtime_api.lib.asp_force_t_way(-1)
+                assert_product(out, A.T, B, added_to=before if flags else None)
+                assert (memory[:start] == 7).all()
+                assert (memory[start + before.size :] == 7).all()
+
+
+@pytest.mark.parametrize("columns", [16, 24, 48])
+def test_deterministic_results_depend_on_neither_threads_nor_alignment(columns: int) -> None:
+    rng = np.random.default_rng(6)
+    A = sp.random_array((40_000, 12), density=0.25, format="csr", random_state=rng)
+    csr, B = (A.indptr, A.indices, A.data), rng.standard_normal((A.shape[0], columns))
+    wanted = None
+    for threads, late in itertools.product((1, 2, 3), (0, 16, 56)):
+        memory = np.empty(A.shape[1] * columns + 2 * LINE // 8)
+        start = (-memory.ctypes.data % LINE + late) // 8
+        out = memory[start : start + A.shape[1] * columns].reshape(-1, columns)
+        runtime_api.matmul(csr, A.shape, B, out, transposed=True, threads=threads, flags=FLAG_DETERMINISTIC)
+        wanted = out.copy() if wanted is None else wanted
+        np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_allclose(wanted, A.T @ B, rtol=1e-10, atol=1e-10)

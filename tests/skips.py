@@ -1,0 +1,73 @@
+"""Skipped tests counted by reason: a reason that stands in no row below fails a run in continuous integration.
+
+There every extra is installed, so that a test that is skipped for want of one is a test that does not exist.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+import pytest
+
+ALLOWED: Final[Mapping[str, str]] = {
+    r"^slow: runs with --full": "`make test-full` runs it",
+    r"^no real matrices|^no published weights": "data that are too large for the repository",
+    r"MinkowskiEngine|^(pydata/)?sparse is not|^(python-graphblas|mkl|dgl) is|^no headers of Eigen": "others' programs",
+    r"^needs the sources|^the (benchmarks|examples) are not": "an installed copy has no checkout around it",
+    r"needs root|\(root\)|is not allowed here|of a sticky folder": "rights of the user",
+    r"^no (baseline|avx2|avx512) here|^this machine has no|^no model is shipped": "processors",
+    r"fork|POSIX|Windows|/proc|not tell|address space|address sanitizer|libasan|OpenMP|reference counts": "systems",
+    r"^no descriptors here|^this interpreter has no way past": "interpreters whose objects lie in another way",
+    r"^this SciPy|^unconditional skip|^no such kernel": "versions, and combinations that there are not",
+    r"^the machine was so busy": "other programs on the machine",
+    r"^no browser|^(mypy|pyright) is not installed": "tools for `make test-full` only",
+}
+"""Beginning or part of a reason -> why such a test may be skipped anywhere."""
+
+REFUSED: Final = r"is not installed|could not import|C runtime|compiled runtime|no C compiler|Python's headers"
+"""Reasons of tests that would run where everything is installed."""
+
+
+def is_allowed(reason: str, path: str = "") -> bool:
+    """Whether a test at `path` may be skipped for `reason` in continuous integration; SciPy's own tests say why."""
+    return "/scipy/" in path or any(re.search(row, reason) for row in ALLOWED)
+
+
+class SkipCount:
+    """Plugin: counts skipped tests and modules, tells the counts, and fails a run with CI set for those not allowed."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def _note(self, report: pytest.TestReport | pytest.CollectReport) -> None:
+        if not report.skipped or hasattr(report, "wasxfail") or not isinstance(report.longrepr, tuple):
+            return
+        path, _, reason = report.longrepr
+        reason = reason.removeprefix("Skipped: ").split("\n", 1)[0]
+        self.counts[reason] += 1
+        if not is_allowed(reason, str(path)):
+            self.refused[reason] += 1
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._note(report)
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        self._note(report)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.refused and os.environ.get("CI") and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if not self.counts:
+            return
+        terminalreporter.section("skipped, by reason")
+        for reason, n in self.counts.most_common():
+            mark = "" if reason not in self.refused else "  <- not in continuous integration"
+            terminalreporter.write_line(f"{n:6} {reason[:90]}{mark}")

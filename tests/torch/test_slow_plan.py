@@ -1,0 +1,45 @@
+"""A tuned kernel that turned out to be slow is given up by torch's products too."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from autosparse.tuner.space import families as space
+
+import autosparse as asp
+import autosparse.torch as at
+from autosparse import planner
+from autosparse.engine.setup import bench_of, deliberation_of, driver_of
+from autosparse.engine.slot import slot_for
+from autosparse.plan import Plan
+from autosparse.torch.cells import held
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
+    rng = np.random.default_rng(0)
+    crow = torch.arange(0, 6401, 8)
+    col = torch.tensor(np.sort(rng.permuted(np.tile(np.arange(800), (800, 1)), axis=1)[:, :8], axis=1).ravel())
+    A = at.csr(torch.sparse_csr_tensor(crow, col, torch.randn(6400), (800, 800)))
+    B = torch.randn(800, 64)
+    schedule = space.schedule("matmul", "bcsr", {"r": 8, "c": 8}, tile=16)
+    with asp.options(extra_memory=500.0), torch.no_grad():
+        left = A.t() if transposed else A
+        for _ in range(60):  # until the transpose is built
+            left @ B
+        with held(A.rows, A.values, transposed=transposed) as cell:
+            slot = slot_for(cell, cell.rows, 64, False)
+            bench = bench_of(cell, slot)
+            plan = Plan(schedule=schedule, why="", default_s=1.0, measured_s=0.5)
+            decision = planner.adopt(bench, plan)
+            assert decision.trial is not None
+            driver = driver_of(slot, cell)
+            deliberation = deliberation_of(driver, cell)
+            deliberation.bench = bench
+            driver.install(deliberation, decision.plan, decision.trial)
+        for _ in range(400):
+            left @ B
+            if deliberation.champion is None:
+                return
+        raise AssertionError("a slow kernel still serves")

@@ -1,0 +1,69 @@
+"""Estimates are believed only for problems such as the model was trained on."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from autosparse.tuner import tune
+from autosparse.tuner.learned.seen import STATISTICS, Seen
+
+from autosparse.config import Effort
+from autosparse.problem import Problem
+from tests.tuner.fakes import FakeClock, FakeFactory
+from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
+
+TRAINED = {"dtype": "float32", "n_dense_cols": 32, "threads": 2, "machine": {"isa": "avx512"}}
+
+
+def problem(**changed: object) -> Problem:
+    """One that a model of `TRAINED` has seen, but for what is `changed`."""
+    known = make_problem()
+    target = dataclasses.replace(known.target, isa=changed.pop("isa", "avx512"))
+    settled = dataclasses.replace(known, dtype="float32", n_dense_cols=32, threads=2, target=target)
+    return dataclasses.replace(settled, **changed)
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({}, None),
+        ({"n_dense_cols": 20}, None),  # shares its plans with 32
+        ({"dtype": "float64"}, "float64"),
+        ({"isa": "avx2"}, "avx2"),
+        ({"n_dense_cols": 8}, "8 columns"),
+        ({"n_dense_cols": 128}, "128 columns"),
+        ({"threads": 1}, "1 threads"),
+    ],
+)
+def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: dict[str, object], what: str) -> None:
+    seen = Seen.of_measurements([TRAINED])
+    asked = problem(**changed)
+    doubt = seen.doubt(asked)
+    assert (doubt is None) == (what is None)
+    assert what is None or (doubt is not None and what in doubt)
+    for effort in (Effort.ESTIMATE, Effort.MEASURE):
+        clock = FakeClock()
+        factory = FakeFactory(clock, lambda one: 1e-3 if one is None else 5e-4)
+        search = make_search(factory, asked, effort=effort, model=FlatModel(lambda one: 0.5))
+        search.doubt = lambda is_learned: doubt
+        plan = tune(search, runner=factory.run_of, budget_s=10, clock=clock)
+        assert plan.is_default == (what is not None and effort is Effort.ESTIMATE), "measuring goes on as ever"
+        if plan.is_default:
+            assert what in plan.why
+
+
+def test_what_was_seen_is_kept_with_a_model() -> None:
+    seen = Seen.of_measurements([TRAINED, {**TRAINED, "dtype": "float64", "threads": 8}])
+    assert Seen.of_model("spmm32", {"seen": seen.to_data()}) == seen
+    assert Seen.of_measurements([{"dtype": "float32", "machine": {}}]) == Seen(), "no more than is said"
+    assert (seen | STATISTICS).columns == {1, 16, 32, 256}
+    # Models of before say on which machines: 32 columns of float32, as `collect` measures, and all cores.
+    before = Seen.of_model("spmm32", {"machines": [{"isa": "avx512", "n_cores": 2}]})
+    assert before == Seen.of_measurements([TRAINED])
+    assert Seen.of_model("spmv", {"machines": []}).columns == {1}
+
+
+@pytest.mark.parametrize("about", [{}, {"seen": 3}, {"seen": {"dtypes": []}}, {"machines": [3]}, {"machines": 3}])
+def test_a_model_that_does_not_say_has_seen_nothing(about: dict[str, object]) -> None:
+    assert Seen.of_model("spmm32", about).doubt(problem()) is not None
