@@ -10,7 +10,7 @@ from autosparse._native import runtime_api
 from autosparse._native.storage.rows import packing_threads
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern
+from autosparse.core.pattern import Pattern
 
 N_OF_LENGTHS: Final = 3
 N_OF_SAMPLE: Final = 5

@@ -29,8 +29,8 @@ from peerlib.environment import matrices_folder
 from peerlib.summary import Distribution
 from peerlib.table import markdown
 
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 N_FIRST, N_STATISTICS, N_AGAIN = 10, 4, 4
 FEWEST: Final = 2 * (N_FIRST + N_STATISTICS + N_AGAIN)
@@ -106,7 +106,7 @@ def cases(data: Sequence[Path], op: str, model: LearnedModel, matrices: Path | N
 
 
 def _case(found: Measurements, model: LearnedModel, pattern: Any) -> Case | None:
-    from autosparse.engine.collecting import statistics_model
+    from autosparse.calibration.collection import statistics_model
 
     problem = Problem(
         operation=OPS[found.facts["op"]].operation, pattern=pattern, transposed=False,
@@ -156,8 +156,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """Replay, then report."""
     from autosparse.config import get_options, set_options
-    from autosparse.engine.learned import find_model
-    from autosparse.target import Target
+    from autosparse.core.target import Target
+    from autosparse.tuning.learned import find_model
 
     args = arguments()
     set_options(models=args.models)

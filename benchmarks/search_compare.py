@@ -32,10 +32,10 @@ from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
 
 from autosparse import _native
-from autosparse.engine.learned import scorer_of
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
-from autosparse.pattern import Pattern
-from autosparse.schedule import SuperSchedule
+from autosparse.tuning.learned import scorer_of
 
 MIN_NNZ = 100_000
 ILLEGAL = 1e3

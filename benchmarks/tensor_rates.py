@@ -34,8 +34,8 @@ from peerlib.environment import matrices_folder
 from peerlib.summary import Distribution
 from peerlib.table import markdown
 
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ def recipes(n: int, seed: int) -> Iterator[Recipe]:
 
 def measure(n: int, path: Path, seed: int) -> None:
     """Measure what `path` does not hold yet of `n` patterns; kept after every pattern."""
-    from autosparse.engine.collecting import bench_for, machine_facts, statistics_model
+    from autosparse.calibration.collection import lab_for, machine_facts, statistics_model
 
     done = read_merged(path) if path.exists() else []
     known = {one.recipe for one in done}
@@ -104,9 +104,9 @@ def measure(n: int, path: Path, seed: int) -> None:
             continue
         pattern = tensor_of(recipe, None)
         op = dataclasses.replace(OP, n_dims=recipe.n_dims)
-        with bench_for(pattern, op) as bench:
-            problem, heats = bench.problem, Heats(bench)
-            chosen = drawn(problem, bench.supports, statistics_model(problem), np.random.default_rng(recipe.seed))
+        with lab_for(pattern, op) as lab:
+            problem, heats = lab.problem, Heats(lab)
+            chosen = drawn(problem, lab.supports, statistics_model(problem), np.random.default_rng(recipe.seed))
             heats.run(chosen, until_s=heats.clock() + PATTERN_S)
             columns, heat_columns = heats.columns()
             facts: dict[str, Any] = {

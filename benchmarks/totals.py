@@ -55,8 +55,8 @@ def tiers(models: Path | None, efforts: Sequence[str] = EFFORTS) -> list[Tier]:
 
 def shipped_models() -> Path | None:
     """Those that come with the library for this machine."""
-    from autosparse.engine.learned import shipped_folder
-    from autosparse.target import Target
+    from autosparse.core.target import Target
+    from autosparse.tuning.learned import shipped_folder
 
     folder = shipped_folder(Target.host())
     return folder if folder.is_dir() else None
@@ -182,7 +182,7 @@ class Selector:
         from autosparse.tuner.space.families import TILES
         from peerlib.best_format import of_both_widths, widened
 
-        from autosparse.target import Target
+        from autosparse.core.target import Target
 
         lanes = Target.host().vector_bytes // np.dtype(case.A.dtype).itemsize
         fitting = [tile for tile in TILES if lanes <= tile <= case.operation.n_dense_cols]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from autosparse.problem import Problem
+    from autosparse.core.problem import Problem
 
 PLAN_SCHEMA: Final = 2
 """Raise when the layout or the meaning of a plan record changes."""
@@ -85,7 +85,7 @@ class PlanKey:
     @classmethod
     def of(cls, problem: Problem, *, space: str, maker: Maker) -> PlanKey:
         """The key of `problem` for a search in `space` among kernels of `maker`."""
-        from autosparse.problem import columns_bucket
+        from autosparse.core.problem import columns_bucket
 
         return cls(
             pattern=problem.pattern.sparsity_hash,

@@ -13,9 +13,9 @@ from autosparse.cache.keys import PLAN_SCHEMA, PlanKey
 
 from autosparse._version import __version__
 from autosparse.config import Effort
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.plan import Candidate, Plan
-from autosparse.schedule import SuperSchedule
 
 T = TypeVar("T")
 

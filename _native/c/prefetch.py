@@ -9,7 +9,7 @@ from autosparse._native.c.block import BlockShape
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import Access
 
-from autosparse.schedule import FAR_AHEAD
+from autosparse.core.schedule import FAR_AHEAD
 
 if TYPE_CHECKING:
     from autosparse._native.c.loops import Emitter, Scope

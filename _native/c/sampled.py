@@ -16,7 +16,7 @@ from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
 
-from autosparse.formats import Format
+from autosparse.core.formats import Format
 
 
 def emit_sampled_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:

@@ -52,9 +52,9 @@ from autosparse._native.ir.spec import (
     variant_of,
 )
 
+from autosparse.core.formats import LevelKind
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
-from autosparse.formats import LevelKind
-from autosparse.schedule import SuperSchedule
 
 MAX_TAIL_UPDATES: Final = 160
 """Most multiply-adds, as vector instructions, of the tiles for the last columns when each number of vectors has one."""

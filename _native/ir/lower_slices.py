@@ -8,7 +8,7 @@ from autosparse._native.ir.nodes import Coordinate, Extent, ForDense, Program, S
 from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.storage.slices import INDEX_BITS, LEVELS, has_diagonals
 
-from autosparse.schedule import SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 
 LANES: Final = (2, 4, 8, 16, 32)
 """Rows of a slice."""

@@ -9,11 +9,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from autosparse.core.formats import LevelKind
+from autosparse.core.schedule import RUN_TIME, SuperSchedule
+from autosparse.core.target import VECTOR_BYTES
 from autosparse.errors import ScheduleError
 from autosparse.forking import computed_once
-from autosparse.formats import LevelKind
-from autosparse.schedule import RUN_TIME, SuperSchedule
-from autosparse.target import VECTOR_BYTES
 
 VALUE_BYTES: Final[Mapping[str, int]] = {"float32": 4, "float64": 8}
 """Value types that kernels are generated for, with their size."""

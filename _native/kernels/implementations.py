@@ -25,8 +25,8 @@ from autosparse._native.kernels.kernel import Kernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
 
 from autosparse import forking
+from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.errors import AutosparseError, BuildError
-from autosparse.schedule import RUNTIME, SuperSchedule
 
 NO_RUNTIME: Final = "the compiled runtime is missing: reinstall autosparse with a C compiler"
 

@@ -119,7 +119,7 @@ class BoundKernel:
         )  # fmt: skip
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Write what `run` hands over into an entry (`engine.entry`)."""
+        """Write what `run` hands over into an entry (`dispatch.fast_path`)."""
         state.kernel, state.operand = self._address, runtime_api.ffi.cast("void *", self._operand)
         state.chunk, state.most_threads = self._chunk, self._most_threads
         state.value_bytes, state.n_reads = self._value_bytes, self._n_reads

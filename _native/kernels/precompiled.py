@@ -14,8 +14,8 @@ from autosparse._native import runtime_api
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.kernel import Kernel
 
-from autosparse.formats import CSR
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import CSR
+from autosparse.core.schedule import SuperSchedule
 
 DTYPES: Final = {"float32": 0, "float64": 1}
 """Codes of `asp_ready_kernel` and `asp_ready_sampled`."""

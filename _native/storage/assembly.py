@@ -15,8 +15,8 @@ from autosparse._native import memory, runtime_api
 from autosparse._native.storage.levels import LEVELS, Entries
 from numpy.typing import NDArray
 
+from autosparse.core.formats import Format, LevelKind
 from autosparse.errors import PackError
-from autosparse.formats import Format, LevelKind
 
 Array = NDArray[Any]  # indices of any integer type
 KIND_CODES: Final = {

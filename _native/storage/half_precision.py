@@ -13,8 +13,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.formats import Format
 from autosparse.errors import PackError
-from autosparse.formats import Format
 
 Array = NDArray[Any]  # float32, or uint16 as stored
 

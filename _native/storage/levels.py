@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.formats import Format, LevelKind
+from autosparse.core.formats import Format, LevelKind
 
 IntArray = NDArray[Any]  # any integer type
 COORDINATE_DTYPES: Final[Mapping[int, np.dtype[Any]]] = {

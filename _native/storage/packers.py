@@ -14,8 +14,8 @@ from autosparse._native.storage.levels import COORDINATE_DTYPES, coordinate_dtyp
 from autosparse._native.storage.rows import Rows, packing_threads
 from numpy.typing import NDArray
 
-from autosparse.formats import PRESETS, Format
-from autosparse.pattern import Pattern
+from autosparse.core.formats import PRESETS, Format
+from autosparse.core.pattern import Pattern
 
 if TYPE_CHECKING:
     from autosparse._native.storage.packing import PackedOperand

@@ -20,9 +20,9 @@ from autosparse._native.storage.levels import LEVELS, coordinate_dtype
 from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
+from autosparse.core.formats import Format, Level, LevelKind
+from autosparse.core.pattern import Pattern
 from autosparse.errors import PackError
-from autosparse.formats import Format, Level, LevelKind
-from autosparse.pattern import Pattern
 
 ORDER_BYTES: Final = 4
 """Of a row's place in the order of a format with `rows`."""

@@ -14,7 +14,7 @@ import numpy as np
 from autosparse._native.storage.rows import Rows
 from numpy.typing import NDArray
 
-from autosparse.formats import Format
+from autosparse.core.formats import Format
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 

@@ -17,8 +17,8 @@ from autosparse._native.storage.levels import COORDINATE_DTYPES
 from autosparse._native.storage.rows import Rows, packing_threads
 from numpy.typing import NDArray
 
-from autosparse.formats import PRESETS, Format, LevelKind
-from autosparse.pattern import Pattern
+from autosparse.core.formats import PRESETS, Format, LevelKind
+from autosparse.core.pattern import Pattern
 
 if TYPE_CHECKING:
     from autosparse._native.storage.packers import Packed

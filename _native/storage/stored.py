@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.formats import Format, LevelKind
+from autosparse.core.formats import Format, LevelKind
 
 Array = NDArray[Any]  # indices of any supported dtype
 

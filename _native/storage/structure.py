@@ -19,9 +19,9 @@ from autosparse._native.storage.row_orders import places
 from autosparse._native.storage.stored import StoredLevels, whole_of
 from numpy.typing import NDArray
 
+from autosparse.core.formats import Format
+from autosparse.core.pattern import Pattern
 from autosparse.errors import PackError
-from autosparse.formats import Format
-from autosparse.pattern import Pattern
 
 Array = NDArray[Any]  # indices: int32, int64, uint16
 

@@ -13,9 +13,9 @@ from autosparse._native.storage.packers import rows_of
 from autosparse._native.storage.rows import Rows
 from numpy.typing import NDArray
 
+from autosparse.core.formats import Format
+from autosparse.core.pattern import Pattern
 from autosparse.errors import PackError
-from autosparse.formats import Format
-from autosparse.pattern import Pattern
 
 Array = NDArray[Any]  # values or indices of any supported dtype
 

@@ -14,9 +14,9 @@ from autosparse._native.storage.levels import COORDINATE_DTYPES, LEVELS
 from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
+from autosparse.core.formats import Format, LevelKind
+from autosparse.core.pattern import TensorPattern
 from autosparse.errors import PackError
-from autosparse.formats import Format, LevelKind
-from autosparse.pattern import TensorPattern
 
 Array = NDArray[Any]  # values: float32, float64; indices: int32, int64, uint16
 

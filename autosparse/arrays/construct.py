@@ -13,7 +13,7 @@ from numpy.typing import DTypeLike
 from autosparse.arrays import tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.errors import AutosparseError, InputError, InputTypeError
-from autosparse.native_rows import check_structure
+from autosparse.operands.native_rows import check_structure
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
     ("csr", True): csr_array,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.operand import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 
 Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data
 

@@ -13,21 +13,22 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse import executor, guard
 from autosparse._native import memory
 from autosparse.arrays import conversion, fields
 from autosparse.arrays.fields import NAMES, watched
 from autosparse.arrays.plain import CLASSES, FRESH_STATE, attributes
 from autosparse.arrays.products import Products
-from autosparse.operand import DATA, INDICES, INDPTR, Operand
+from autosparse.dispatch import executor
+from autosparse.operands import mutation_guard
+from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from autosparse.config import Effort, EffortName
+    from autosparse.core.plan import Plan
     from autosparse.explain import Explanation
     from autosparse.log import Progress
-    from autosparse.plan import Plan
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
 ndarray = np.ndarray
@@ -235,7 +236,7 @@ class AutoSparseMatrix(Products):
             self._cell = Operand()
         elif cell.shared:
             del cell
-            if not guard.is_held_once(self):
+            if not mutation_guard.is_held_once(self):
                 self._cell = self._cell.fork()
         return self._cell
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from autosparse._native import python_objects, runtime_api
-from autosparse.operand import DATA, Operand
+from autosparse.operands.csr import DATA, Operand
 
 NAMES: Final = ("indptr", "indices", "data")
 _KEPT: Final[list[Any]] = []  # what the descriptors read, for the life of the process

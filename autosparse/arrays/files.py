@@ -22,7 +22,7 @@ import scipy.io
 import scipy.sparse as sps
 
 from autosparse.errors import InputFileError
-from autosparse.native_rows import check_structure
+from autosparse.operands.native_rows import check_structure
 
 # What the readers raise for broken files; a missing file stays FileNotFoundError, and MemoryError itself.
 _UNREADABLE: Final = (

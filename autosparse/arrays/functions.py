@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse import executor
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import get_options
+from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
@@ -29,12 +29,12 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     """
     if out is not None and isinstance(A, AutoSparseMatrix):
         cell = A._cell
-        enter = cell.entry
+        enter = cell.fast_path
         if enter is not None and enter(B, out, get_options(), A._transposed):
             return out
         if _is_plain(A, B, out):
             executor.matmul(cell, B, transposed=A._transposed, out=out)
-            executor.open_entry(cell, B, transposed=A._transposed)
+            executor.open_fast_path(cell, B, transposed=A._transposed)
             return out
     if sps.issparse(A) and not isinstance(A, AutoSparseMatrix):
         A = construct.csc(A) if getattr(A, "format", None) == "csc" else construct.csr(A)

@@ -9,12 +9,12 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse._sputils import upcast_char
 
-from autosparse import executor
 from autosparse.arrays import plain
 from autosparse.arrays.fields import NAMES
+from autosparse.dispatch import executor
 from autosparse.errors import ShapeError
-from autosparse.native_rows import NativeRows
-from autosparse.operand import NOT_FEW_NS, Operand
+from autosparse.operands.csr import NOT_FEW_NS, Operand
+from autosparse.operands.native_rows import NativeRows
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
 ndarray = np.ndarray  # a global of this module: one look-up less per product
@@ -41,7 +41,7 @@ class Products:
             cell = self._cell
             rows = cell.rows
             if rows is None:
-                if cell.few_ns < NOT_FEW_NS and cell.engine is None:
+                if cell.few_ns < NOT_FEW_NS and cell.dispatcher is None:
                     C = executor.few(cell, other, transposed=self._transposed)
                     if C is not None:
                         return C
@@ -56,7 +56,7 @@ class Products:
     def __rmatmul__(self, other: Any) -> Any:
         if type(other) is ndarray:
             cell = self._cell
-            if cell.rows is None and cell.few_ns < NOT_FEW_NS and cell.engine is None and other.ndim == 1:
+            if cell.rows is None and cell.few_ns < NOT_FEW_NS and cell.dispatcher is None and other.ndim == 1:
                 C = executor.few(cell, other, transposed=not self._transposed)
                 if C is not None:
                     return C

@@ -8,17 +8,17 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse import executor
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import get_options
+from autosparse.core.pattern import Pattern
+from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
-from autosparse.native_rows import check_structure
-from autosparse.operand import Operand
+from autosparse.operands.csr import Operand
+from autosparse.operands.dense import has_rows
+from autosparse.operands.native_rows import check_structure
 from autosparse.ops import sddmm as operation
-from autosparse.ops.dense import has_rows
-from autosparse.pattern import Pattern
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
 

@@ -9,7 +9,7 @@ from scipy.sparse._sputils import upcast
 
 from autosparse._native import runtime_api
 from autosparse.config import get_options
-from autosparse.operand import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.ops import spgemm
 from autosparse.ops.spgemm import Rows
 

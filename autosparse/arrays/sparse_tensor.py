@@ -10,20 +10,20 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse import executor
 from autosparse.arrays.construct import describe
+from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, LayoutError, ShapeError, StructureError
+from autosparse.operands.dense import has_rows
+from autosparse.operands.unfolding import Entries, Unfolding
 from autosparse.ops import mttkrp as operation
-from autosparse.ops.dense import has_rows
-from autosparse.unfolding import Entries, Unfolding
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
     from autosparse.config import Effort, EffortName
+    from autosparse.core.plan import Plan
     from autosparse.explain import Explanation
     from autosparse.log import Progress
-    from autosparse.plan import Plan
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
 

@@ -44,9 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _checked(arguments: argparse.Namespace) -> tuple[Path, dict[str, Path]]:
     """(where the models go, operation -> the weights to begin with). CommandError for what cannot end well."""
     from autosparse.config import get_options
-    from autosparse.engine.learned import calibrated_folder, weights_in_use
-    from autosparse.engine.setup import target_of
     from autosparse.tuner.collect.operations import OPS
+    from autosparse.tuning.learned import calibrated_folder, weights_in_use
+    from autosparse.tuning.setup import target_of
 
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     unknown = [name for name in ops if name not in OPS]
@@ -81,7 +81,7 @@ def _check_weights(path: Path) -> None:
 
 
 def _calibrate(arguments: argparse.Namespace, op: str, weights: Path, out: Path) -> None:
-    from autosparse.engine.calibrating import calibrate
+    from autosparse.calibration.models import calibrate
     from autosparse.tuner.collect.files import read_folder
 
     folders = arguments.data or [_measured(out, arguments, op)]
@@ -96,7 +96,7 @@ def _calibrate(arguments: argparse.Namespace, op: str, weights: Path, out: Path)
 def _measured(out: Path, arguments: argparse.Namespace, op: str) -> Path:
     """Measure now, beside the models: the next calibration goes on from there."""
     from autosparse._native import supports
-    from autosparse.engine.collecting import bench_for, machine_facts, statistics_model
+    from autosparse.calibration.collection import lab_for, machine_facts, statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
     from autosparse.tuner.collect.operations import OPS
     from autosparse.tuner.collect.recipes import recipes
@@ -113,7 +113,7 @@ def _measured(out: Path, arguments: argparse.Namespace, op: str) -> Path:
     )
 
     def make_bench(pattern: Any, op: Any) -> Any:
-        return bench_for(pattern, op, order.dtype)
+        return lab_for(pattern, op, order.dtype)
 
     collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
     for step in collector.run(recipes(arguments.matrices, n_dims=OPS[op].n_dims, seed=1)):

@@ -89,13 +89,13 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.engine.collecting import bench_for, build_ahead, machine_facts, statistics_model
+    from autosparse.calibration.collection import build_ahead, lab_for, machine_facts, statistics_model
     from autosparse.tuner.collect.collector import Collector
     from autosparse.tuner.collect.recipes import recipes_in_turn
 
     order = _order(arguments, ops)
     collector = Collector(
-        order, lambda pattern, op: bench_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
+        order, lambda pattern, op: lab_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
     )
     for op in ops if arguments.build else ():
         n_kernels = build_ahead(op, collector.kernels_ahead(op), order.dtype)

@@ -14,8 +14,8 @@ from autosparse.cli import show, timing
 from autosparse.cli.example import NAME, example_path
 from autosparse.cli.operands import Pair, add_common, chosen_options
 from autosparse.config import get_options, options
-from autosparse.plan import Plan
-from autosparse.target import Target
+from autosparse.core.plan import Plan
+from autosparse.core.target import Target
 
 COLUMNS: Final = (1, 32, 256)
 BUDGET_S: Final = 60.0  # per product; a search ends after some seconds, on a busy machine later

@@ -17,8 +17,8 @@ from autosparse._version import __version__
 from autosparse.cache import open_store
 from autosparse.cli import show
 from autosparse.config import SETTINGS, Options, child_environment, get_options
+from autosparse.core.target import Target
 from autosparse.errors import BuildError
-from autosparse.target import Target
 
 TORCH_CPU: Final = "https://download.pytorch.org/whl/cpu"
 """Builds of PyTorch without 2.6 GB of CUDA."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from autosparse.formats import CSR
-from autosparse.plan import Plan
+from autosparse.core.formats import CSR
+from autosparse.core.plan import Plan
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 

@@ -65,11 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _boost(arguments: argparse.Namespace) -> int:
     """Boosted trees: no torch, no epochs."""
-    from autosparse.engine.facts import COUNTER
     from autosparse.tuner.learned.boosting import BoostSettings
     from autosparse.tuner.training.boosted import BoostedRun
     from autosparse.tuner.training.curves import WEIGHTS
     from autosparse.tuner.training.data import read_data
+    from autosparse.tuning.statistics import COUNTER
 
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)
     _print_counts(data, arguments.space)

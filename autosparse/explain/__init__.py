@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from autosparse.explain.explanation import Explanation
 
 if TYPE_CHECKING:
-    from autosparse.unfolding import AnyOperand
+    from autosparse.operands.unfolding import AnyOperand
 
 __all__ = ["Explanation", "explain"]
 
@@ -19,6 +19,6 @@ def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operat
     Runs and tunes nothing. B may be whatever the product takes, so its type is left open. ShapeError (a ValueError)
     when B does not fit, OptionError when a number of columns is not >= 1.
     """
-    from autosparse import executor
+    from autosparse.dispatch import executor
 
     return Explanation(executor.report(operand, B, transposed=transposed, operation=operation))

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from autosparse.core.pattern import Pattern
 from autosparse.explain.page import as_html, write_whole
 from autosparse.explain.section import as_text
 from autosparse.explain.sections import sections, title
-from autosparse.pattern import Pattern
 
 if TYPE_CHECKING:
-    from autosparse.report import Report
+    from autosparse.tuning.report import Report
 
 NO_PICTURES: Final = "Pictures need matplotlib: pip install 'autosparse[plot]'"
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from autosparse.formats import PRESETS, SLICED_KINDS, Format, LevelKind
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import PRESETS, SLICED_KINDS, Format, LevelKind
+from autosparse.core.schedule import SuperSchedule
 
 WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
 """What the coordinates of an index are called; other indices keep their letter."""

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.pattern import Pattern
+from autosparse.core.plan import Candidate, Plan
 from autosparse.errors import MissingExtraError
 from autosparse.explain.loop_nest import schedule_name
 from autosparse.explain.units import count
-from autosparse.pattern import Pattern
-from autosparse.plan import Candidate, Plan
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

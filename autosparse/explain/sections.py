@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from autosparse.core.pattern import TensorPattern
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.problem import Problem
 from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
 from autosparse.ops import OPS
-from autosparse.pattern import TensorPattern
-from autosparse.plan import Candidate, Plan
-from autosparse.problem import Problem
 
 if TYPE_CHECKING:
-    from autosparse.report import Report
+    from autosparse.tuning.report import Report
 
 N_LISTED: Final = 12
 """Most candidates listed: the default kernel and the best; the others are counted."""

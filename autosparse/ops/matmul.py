@@ -7,8 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse.core.pattern import Pattern
 from autosparse.ops.base import Operation
-from autosparse.pattern import Pattern
 
 
 def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -> NDArray[Any]:

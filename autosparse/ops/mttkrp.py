@@ -1,124 +1,24 @@
 """M[i,j] = sum over the entries (i, k, l, ...) of T of T[i,k,l,...] * B[k,j] * C[l,j] * ...: one factor per mode but i.
 
 The matricised tensor times Khatri-Rao product of CP decompositions (Smith et al. 2015; WACO §5). Entries that repeat
-add up. `csf` is the storage that the default kernel reads.
+add up.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse._native import runtime_api
 from autosparse.ops.base import Operation
-from autosparse.ops.dense import row_step
 
 AnyArray = NDArray[Any]  # of one native dtype
 
-MAX_ORDER: Final = 16
-"""Most modes that kernels know (ASP_MAX_MODES)."""
-LEAST_CHILDREN: Final = 3
-"""Entries per node above them below which levels cost more than they save, and a tensor is stored flat."""
 BLOCK_BYTES: Final = 1 << 24
 """Products of factor rows that `reference` holds at a time."""
-
-
-class Csf(NamedTuple):
-    """A tensor by levels, its modes in the order that the kernel walks them; level d of n_modes. See csf_api.h."""
-
-    ids: tuple[AnyArray, ...]
-    ptr: tuple[AnyArray, ...]
-    first_leaf: AnyArray  # of each node of level 0, and the number of leaves
-    perm: AnyArray  # entry that each leaf is
-    values: AnyArray  # of the leaves
-    struct: Any  # cffi asp_csf *
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all arrays."""
-        return sum(array.nbytes for array in (*self.ids, *self.ptr, self.first_leaf, self.perm, self.values))
-
-    def with_values(self, values: AnyArray) -> Csf:
-        """The same structure with other values (in the order of the entries), which are gathered anew."""
-        leaves = _gathered(values, self.perm)
-        struct = runtime_api.ffi.new("asp_csf *", self.struct[0])
-        struct.values = runtime_api.pointer(leaves)
-        return Csf(self.ids, self.ptr, self.first_leaf, self.perm, leaves, struct)
-
-
-def csf(coords: Sequence[AnyArray], sizes: Sequence[int], values: AnyArray) -> Csf:
-    """CSF of the entries: `coords` and extents `sizes` of the modes, outermost level first; values (nnz,).
-
-    Coordinates of one type, int32 (then nnz < 2**31) or int64, contiguous, within the extents. May raise MemoryError.
-    """
-    ffi, lib, pointer = runtime_api.ffi, runtime_api.lib, runtime_api.pointer
-    n_modes, nnz, dtype = len(coords), values.size, coords[0].dtype
-    code = runtime_api.INDEX_CODES[dtype.name]
-    sources, extents = ffi.new("void *[]", list(map(pointer, coords))), ffi.new("int64_t[]", list(sizes))
-    perm, n_nodes = np.empty(nnz, dtype), ffi.new("int64_t[]", n_modes)
-    runtime_api.raise_for(lib.asp_tensor_sort(code, n_modes, nnz, sources, extents, pointer(perm)))
-    lib.asp_tensor_levels(code, n_modes, nnz, sources, pointer(perm), n_nodes, ffi.NULL, ffi.NULL)
-    is_flat = n_modes > 2 and LEAST_CHILDREN * n_nodes[n_modes - 2] > nnz
-    n_levels = 2 if is_flat else n_modes  # of two levels every entry is a node of the second
-    common = (code, n_levels, nnz, sources, pointer(perm), n_nodes)
-    lib.asp_tensor_levels(*common, ffi.NULL, ffi.NULL)
-    ids = tuple(np.empty(n_nodes[depth], dtype) for depth in range(n_levels))
-    ptr = tuple(np.empty(n_nodes[depth] + 1, dtype) for depth in range(n_levels - 1))
-    lib.asp_tensor_levels(
-        *common, ffi.new("void *[]", list(map(pointer, ids))), ffi.new("void *[]", list(map(pointer, ptr)))
-    )
-    first_leaf = ptr[0]
-    for below in ptr[1:]:
-        first_leaf = below[first_leaf]
-    ids += tuple(_gathered(coords[depth], perm) for depth in range(n_levels, n_modes))
-    leaves = _gathered(values, perm)
-    struct = ffi.new("asp_csf *")
-    struct.n_modes, struct.n_rows, struct.is_flat = n_modes, sizes[0], is_flat
-    struct.largest_row = int(np.diff(first_leaf).max(initial=0))
-    for depth, level in enumerate(ids):
-        struct.n_nodes[depth], struct.ids[depth] = level.size, pointer(level)
-    for depth, positions in enumerate(ptr):
-        struct.ptr[depth] = pointer(positions)
-    struct.values, struct.first_leaf = pointer(leaves), pointer(first_leaf)
-    return Csf(ids, ptr, first_leaf, perm, leaves, struct)
-
-
-def multiply(csf: Csf, factors: Sequence[AnyArray], M: AnyArray, *, threads: int = 0, flags: int = 0) -> AnyArray:
-    """M from factors by rows (`dense.by_rows`) in the order of the levels below the first, of the values' dtype."""
-    runtime_api.raise_for(
-        csf_mttkrp(
-            csf,
-            list(map(runtime_api.address_of, factors)),
-            list(map(row_step, factors)),
-            (runtime_api.address_of(M), row_step(M), M.shape[1]),
-            threads=threads,
-            flags=flags,
-        )
-    )
-    return M
-
-
-def csf_mttkrp(
-    csf: Csf, addresses: Sequence[int], lds: Sequence[int], target: tuple[int, int, int], *, threads: int, flags: int
-) -> int:
-    """`multiply` by addresses; `target` is M's address, entries between its rows, and its columns. The status."""
-    ffi = runtime_api.ffi
-    pointers = ffi.new("uintptr_t[]", [0, *addresses])
-    M, ldm, n_vecs = target
-    status: int = runtime_api.lib.asp_csf_mttkrp(
-        runtime_api.DTYPE_CODES[csf.values.dtype.name], runtime_api.INDEX_CODES[csf.perm.dtype.name], csf.struct,
-        ffi.cast("void **", pointers), ffi.new("int64_t[]", [0, *lds]), n_vecs, ffi.cast("void *", M), ldm,
-        threads, flags,
-    )  # fmt: skip
-    return status
-
-
-def _gathered(values: AnyArray, perm: AnyArray) -> AnyArray:
-    return runtime_api.gather(values, perm, np.empty(perm.size, values.dtype), threads=runtime_api.max_threads())
 
 
 def reference(

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
+from autosparse.core.pattern import Pattern
+from autosparse.operands.dense import by_rows, has_rows, row_step
 from autosparse.ops.base import Operation
-from autosparse.ops.dense import by_rows, has_rows, row_step
-from autosparse.pattern import Pattern
 
 AnyArray = NDArray[Any]  # of one native dtype
 

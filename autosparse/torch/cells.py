@@ -15,11 +15,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from autosparse import executor, forking
+from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse.native_rows import NativeRows
-from autosparse.operand import Operand
-from autosparse.pattern import Pattern
+from autosparse.core.pattern import Pattern
+from autosparse.dispatch import executor
+from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import NativeRows
 from autosparse.torch import native
 from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 

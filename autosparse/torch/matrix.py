@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import torch
 
-from autosparse import executor
+from autosparse.core.plan import Plan
+from autosparse.dispatch import executor
 from autosparse.errors import InputError, InputTypeError, ShapeError
-from autosparse.operand import Operand
-from autosparse.plan import Plan
+from autosparse.operands.csr import Operand
 from autosparse.torch import cells, coo, functional, native
 from autosparse.torch.checks import check_ids, common, in_memory, matrix_shape, tensor
 from autosparse.torch.compiled import run_as_is

@@ -23,12 +23,12 @@ from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, pattern_vect
 from autosparse.tuner.space.families import MAX_TILE_VECTORS
 from autosparse.tuner.space.own import OwnSpace, own_space
 
-from autosparse.engine.recollection import remember
-from autosparse.engine.setup import bench_of
-from autosparse.engine.slot import slot_for
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.state import state_for
 from autosparse.errors import ScheduleError
-from autosparse.plan import Plan
-from autosparse.schedule import SuperSchedule
+from autosparse.tuning.memory.plan_lookup import remember
+from autosparse.tuning.setup import lab_of
 
 Vectors = Mapping[str, np.ndarray]
 """Digest of a recipe -> statistics of its pattern."""
@@ -221,8 +221,8 @@ def install(A: Any, n_dense_cols: int, schedule: SuperSchedule) -> Plan:
     """Let `A @ B` run `schedule`, built and packed now: the plan in use, the default one where that fails."""
     operand = A._cell
     operand.refresh()
-    slot = slot_for(operand, operand.rows or operand.validate(), n_dense_cols, False)
+    slot = state_for(operand, operand.rows or operand.validate(), n_dense_cols, False)
     slot.n_dense_cols = n_dense_cols
-    remember(bench_of(operand, slot), Plan(schedule=schedule, why="chosen by BestFormat", effort="measure"))
+    remember(lab_of(operand, slot), Plan(schedule=schedule, why="chosen by BestFormat", effort="measure"))
     plan: Plan = A.tune("matmul", columns=n_dense_cols, effort="measure")
     return plan

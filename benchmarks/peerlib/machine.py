@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
-from autosparse.target import Target
+from autosparse.core.target import Target
 from peerlib.environment import openmp_runtimes
 
 OTHERS: Final = ("torch", "numba", "mkl", "suitesparse-graphblas", "sparse", "dgl", "pyamg")

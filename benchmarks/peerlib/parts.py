@@ -20,11 +20,11 @@ from autosparse.tuner.search.search import SearchStyle
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
+from autosparse.calibration.collection import CollectingLab, statistics_model
 from autosparse.config import Effort
-from autosparse.engine.collecting import CollectingBench, statistics_model
-from autosparse.formats import CSR, Format, LevelKind
-from autosparse.plan import Plan
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import CSR, Format, LevelKind
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
 
 TILE: Final = 16
 """Columns that the innermost loop of the base computes together, as compilers do with TACO's loop."""
@@ -70,11 +70,11 @@ class Part:
     first: tuple[SuperSchedule, ...]
 
 
-def format_part(bench: CollectingBench, base: SuperSchedule) -> Part:
+def format_part(lab: CollectingLab, base: SuperSchedule) -> Part:
     """Every format of the space under the schedule of `base`: its own, then the most promising first."""
-    found = dict.fromkeys(under(base, one.format) for one in spaces.everything(bench.problem, bench.supports))
-    able = [one for one in found if one != base and bench.supports(base.operation, one) is None]
-    times_s = statistics_model(bench.problem).rank(bench.problem, able)
+    found = dict.fromkeys(under(base, one.format) for one in spaces.everything(lab.problem, lab.supports))
+    able = [one for one in found if one != base and lab.supports(base.operation, one) is None]
+    times_s = statistics_model(lab.problem).rank(lab.problem, able)
     ranked = [able[at] for at in sorted(range(len(able)), key=lambda at: times_s[at])]
     return Part("format", lambda one: one in found, (base, *ranked))
 
@@ -109,7 +109,7 @@ class Given:
 class PartSearch:
     """The tuner's search within `part`: what the backend cannot lower and what lies outside are refused alike."""
 
-    bench: CollectingBench
+    lab: CollectingLab
     part: Part
     style: SearchStyle = field(default_factory=lambda: SearchStyle(n_candidates=16))
 
@@ -117,23 +117,23 @@ class PartSearch:
         """Why `schedule` is not tried, or None."""
         if not self.part.holds(schedule):
             return f"not in the part {self.part.name!r} of the space"
-        return self.bench.supports(operation, schedule)
+        return self.lab.supports(operation, schedule)
 
     def run(self, budget_s: float) -> Plan:
         """Search for about `budget_s` seconds; nothing stays packed."""
         search = Search(
-            problem=self.bench.problem,
+            problem=self.lab.problem,
             effort=Effort.FULL,
-            make_trial=self.bench,
-            model=lambda: statistics_model(self.bench.problem),
+            make_trial=self.lab,
+            model=lambda: statistics_model(self.lab.problem),
             supports=self.supports,
-            prices=self.bench.bench.experience.prices,
+            prices=self.lab.lab.experience.prices,
             style=self.style,
             propose=Given(self.part.first),
-            build_all=self.bench.build,
+            build_all=self.lab.build,
         )
         try:
-            return tune(search, runner=self.bench.runner, budget_s=budget_s)
+            return tune(search, runner=self.lab.runner, budget_s=budget_s)
         finally:
             search.champion.drop()
 
@@ -145,7 +145,7 @@ class PartSearch:
         return ordered[:n] or list(self.part.first[:1]), len(times_s)
 
 
-def kernels_of(bench: CollectingBench, base: SuperSchedule) -> list[_native.KernelSpec]:
+def kernels_of(lab: CollectingLab, base: SuperSchedule) -> list[_native.KernelSpec]:
     """Every kernel that a search of any part can ask for, each once."""
-    schedules = [*spaces.everything(bench.problem, bench.supports), *format_part(bench, base).first]
-    return list({(spec := bench.bench.spec(one)).key(): spec for one in schedules}.values())
+    schedules = [*spaces.everything(lab.problem, lab.supports), *format_part(lab, base).first]
+    return list({(spec := lab.lab.spec(one)).key(): spec for one in schedules}.values())

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse.target import Target
+from autosparse.core.target import Target
 from peerlib.c_peers import C_TYPES, own_library
 from peerlib.case import Case
 from peerlib.tensor_peers import csf_levels

@@ -1,7 +1,7 @@
 """Total time of N products: tuning at once, or lazily as the library does it; arithmetic alone (WACO §5.6, Table 8).
 
 T(N) = price + N * product for a way that is paid for at once: tuning and converting the operand, then tuned products.
-Lazily, products run as they are until `autosparse.payoff`, the library's own rule, says that the next tier pays.
+Lazily, products run as they are until `tuning.amortization`, the library's own rule, says that the next tier pays.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from autosparse import payoff
-from autosparse.payoff import Account, Outlook
+from autosparse.tuning import amortization
+from autosparse.tuning.amortization import Account, Outlook
 
 MOST_RUNS: Final = 10**9
 """A tier that does not pay within so many products is never bought."""
@@ -31,7 +31,7 @@ class Way:
 
     def amortised_after(self, default_s: float) -> float | None:
         """Products after which the price is paid back by what they save (the paper's 919 and 101); None: never."""
-        return payoff.break_even_runs(price_s=self.price_s, default_s=default_s, tuned_s=self.product_s)
+        return amortization.break_even_runs(price_s=self.price_s, default_s=default_s, tuned_s=self.product_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +88,7 @@ class Lazy:
             product_s = now.total_s(n_runs) - tuning_s
             saved_s = n_runs * self.default_s - product_s
             account = Account(n_calls=n_runs, product_s=product_s, tuning_s=tuning_s, saved_s=saved_s)
-            return payoff.weigh(tier.price_s, account=account, outlook=outlook, on_credit=on_credit).pays
+            return amortization.weigh(tier.price_s, account=account, outlook=outlook, on_credit=on_credit).pays
 
         if pays(now.first):
             return now.first

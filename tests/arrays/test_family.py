@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse
-from autosparse.operand import Operand
+from autosparse.operands.csr import Operand
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 
@@ -201,12 +201,12 @@ def test_pickles_carry_the_matrix_and_nothing_else(name: str, protocol: int) -> 
     ours, theirs = make(name, (50, 60))
     plain = len(pickle.dumps(theirs, protocol))
     product = ours @ np.ones(60)
-    ours._cell.engine = object  # anything that is not data
+    ours._cell.dispatcher = object  # anything that is not data
     text = pickle.dumps(ours, protocol)
     assert len(text) < plain + 50
     back = pickle.loads(text)
     assert type(back) is type(ours)
-    assert back._cell.engine is None
+    assert back._cell.dispatcher is None
     np.testing.assert_array_equal(back @ np.ones(60), product)
 
 
@@ -229,8 +229,8 @@ def test_copies_share_what_scipys_copies_share(name: str) -> None:
             np.testing.assert_allclose(B @ np.ones(6), B.toarray() @ np.ones(6))
         assert shared[0] == shared[1]
     ours = make(name)[0]
-    ours._cell.engine = object()
-    assert all(how(ours)._cell.engine is None for how in (copy.copy, copy.deepcopy, lambda A: A.copy()))
+    ours._cell.dispatcher = object()
+    assert all(how(ours)._cell.dispatcher is None for how in (copy.copy, copy.deepcopy, lambda A: A.copy()))
 
 
 @pytest.mark.parametrize("name", CLASSES)

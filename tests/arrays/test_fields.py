@@ -15,7 +15,7 @@ from autosparse._native import python_objects
 import autosparse
 from autosparse.arrays import fields
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.operand import Operand
+from autosparse.operands.csr import Operand
 
 N = 12
 KINDS = ("python", "runtime")

@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse
-from autosparse import errors, executor
+from autosparse import errors
+from autosparse.dispatch import executor
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 

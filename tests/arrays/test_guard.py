@@ -13,11 +13,13 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse
-from autosparse import guard
 from autosparse.errors import StructureError
-from autosparse.operand import Operand
+from autosparse.operands import mutation_guard
+from autosparse.operands.csr import Operand
 
-counts_known = pytest.mark.skipif(guard.calibrated_counts() is None, reason="no reference counts to trust here")
+counts_known = pytest.mark.skipif(
+    mutation_guard.calibrated_counts() is None, reason="no reference counts to trust here"
+)
 
 
 def matrix(n: int = 30, fmt: str = "csr") -> Any:
@@ -36,14 +38,14 @@ class CountHashes:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.n = 0
-        short, long = guard._hashes()
+        short, long = mutation_guard._hashes()
 
         def counting(right: Any, array: Any) -> Any:
             self.n += 1
             return right(array)
 
         both = functools.partial(counting, short), functools.partial(counting, long)
-        monkeypatch.setattr(guard, "_hashes", lambda: both)
+        monkeypatch.setattr(mutation_guard, "_hashes", lambda: both)
 
     def during(self, call: Any) -> int:
         before = self.n
@@ -266,23 +268,23 @@ def test_arrays_that_are_not_for_our_kernels_are_left_to_scipy(spoil: Any) -> No
 
 
 def test_reference_counts_are_not_used_where_an_alias_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "_getrefcount", lambda array: 1)
-    guard.calibrated_counts.cache_clear()
-    guard._held_once_count.cache_clear()
+    monkeypatch.setattr(mutation_guard, "_getrefcount", lambda array: 1)
+    mutation_guard.calibrated_counts.cache_clear()
+    mutation_guard._held_once_count.cache_clear()
     try:
-        assert guard.calibrated_counts() is None
+        assert mutation_guard.calibrated_counts() is None
         A = matrix()
         A._cell.refresh()
         assert A._cell.is_exposed
-        assert not guard.is_held_once(A)
+        assert not mutation_guard.is_held_once(A)
         before = versions(A._cell)
         assert versions(A._cell) == before
         A._cell._arrays[2][0] += 1  # behind the back of every property
         assert versions(A._cell) == (before[0] + 1, before[1])
     finally:
         monkeypatch.undo()
-        guard.calibrated_counts.cache_clear()
-        guard._held_once_count.cache_clear()
+        mutation_guard.calibrated_counts.cache_clear()
+        mutation_guard._held_once_count.cache_clear()
 
 
 def test_memory_of_others_is_hashed_each_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -17,15 +17,16 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse
-from autosparse import executor, guard
 from autosparse.arrays import fields
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.engine import slot as slots
-from autosparse.engine.slot import Slot
-from autosparse.operand import Operand
+from autosparse.dispatch import executor
+from autosparse.dispatch import state as states
+from autosparse.dispatch.state import DispatchState
+from autosparse.operands import mutation_guard
+from autosparse.operands.csr import Operand
 from tests.arrays import structure_writes, value_writes  # noqa: F401 - what they register is what is played
 from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
-from tests.executor.forcing import force, schedule_of, slot_of
+from tests.executor.forcing import force, schedule_of, state_of
 
 N_SEQUENCES = 4200
 N_STEPS = 6
@@ -110,26 +111,26 @@ def test_no_product_of_a_tuned_kernel_is_stale(
     name: str, n_sequences: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Vector products by the executor itself, from packed copies that it keeps and refreshes; past Python soon."""
-    monkeypatch.setattr(slots, "FIRST_ENTRY", 1)
-    tuned: list[Slot] = []
+    monkeypatch.setattr(states, "FIRST_FAST_PATH", 1)
+    tuned: list[DispatchState] = []
 
     def tune(A: Any) -> None:
         for one in (A, A.T):
             rows = one._cell.rows or one._cell.validate()
-            if rows.dtype is not None and slot_of(one).turn is None:
+            if rows.dtype is not None and state_of(one).serving is None:
                 force(one, schedule_of(name, 1))
-                tuned.append(slot_of(one))
+                tuned.append(state_of(one))
 
     folder = tmp_path_factory.getbasetemp() / "fuzz-kernels"
     with autosparse.options(cache_dir=folder, extra_memory=1000.0):
         _, stale = stale_products(n_sequences, before_product=tune)
     assert not stale, stale[:5]
-    assert sum(slot.n_tuned for slot in tuned) > n_sequences, "hardly any product was computed from a packed copy"
+    assert sum(state.n_tuned for state in tuned) > n_sequences, "hardly any product was computed from a packed copy"
 
 
-@pytest.mark.parametrize("first_entry", [1, slots.FIRST_ENTRY])
+@pytest.mark.parametrize("first_entry", [1, states.FIRST_FAST_PATH])
 def test_default_kernels_see_every_write(first_entry: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "FIRST_ENTRY", first_entry)
+    monkeypatch.setattr(states, "FIRST_FAST_PATH", first_entry)
     monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)
     assert not stale_products(400)[1]
 
@@ -146,11 +147,13 @@ def test_no_product_is_stale_without_the_descriptors_of_the_runtime(
     assert not stale_products(400)[1]
 
 
-@pytest.mark.skipif(guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter")
+@pytest.mark.skipif(
+    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+)
 def test_no_product_is_stale_where_reference_counts_cannot_be_trusted(
     packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "calibrated_counts", lambda: None)
+    monkeypatch.setattr(mutation_guard, "calibrated_counts", lambda: None)
     assert not stale_products(400)[1]
 
 
@@ -159,14 +162,18 @@ def test_the_fuzz_finds_stale_products_without_the_guard(packed: PackedCopies, m
     assert len(stale_products(100)[1]) > 30
 
 
-@pytest.mark.skipif(guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter")
+@pytest.mark.skipif(
+    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+)
 def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(packed: PackedCopies, monkeypatch: pytest.MonkeyPatch) -> None:
-    right = guard.anchors_of
+    right = mutation_guard.anchors_of
 
-    def lax(arrays: Any) -> guard.Anchors:
+    def lax(arrays: Any) -> mutation_guard.Anchors:
         anchors = right(arrays)
         return anchors._replace(expected=anchors.expected + 1)
 
-    monkeypatch.setattr(guard, "anchors_of", lax)
-    monkeypatch.setattr(guard, "is_alone", lambda anchors: guard.reference_total(anchors.arrays) <= anchors.expected)
+    monkeypatch.setattr(mutation_guard, "anchors_of", lax)
+    monkeypatch.setattr(
+        mutation_guard, "is_alone", lambda anchors: mutation_guard.reference_total(anchors.arrays) <= anchors.expected
+    )
     assert stale_products(1000)[1]

@@ -9,7 +9,7 @@ import pytest
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.space import families as space
 
-from autosparse.schedule import SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 
 
 def of_rows(r: int, prefetch: int, unroll: int) -> SuperSchedule:

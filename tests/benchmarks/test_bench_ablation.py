@@ -20,9 +20,9 @@ from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_
 from peerlib.records import ResultFile
 
 from autosparse import _native
-from autosparse.engine.collecting import CollectingBench, bench_for
-from autosparse.formats import CSR, Format
-from autosparse.schedule import SuperSchedule
+from autosparse.calibration.collection import CollectingLab, lab_for
+from autosparse.core.formats import CSR, Format
+from autosparse.core.schedule import SuperSchedule
 
 MATRIX_OPS = [op for op in OPS.values() if op.n_dims == 2]
 
@@ -34,36 +34,36 @@ def op(request: pytest.FixtureRequest) -> Op:
 
 
 @pytest.fixture
-def bench(op: Op) -> Iterator[CollectingBench]:
-    with bench_for(generate("mesh", nnz=2_000, seed=1), op) as found:
+def lab(op: Op) -> Iterator[CollectingLab]:
+    with lab_for(generate("mesh", nnz=2_000, seed=1), op) as found:
         yield found
 
 
-def parts_of(bench: CollectingBench, op: Op) -> list[Part]:
+def parts_of(lab: CollectingLab, op: Op) -> list[Part]:
     base = base_schedule(op)
-    return [format_part(bench, base), schedule_part(base), whole([base])]
+    return [format_part(lab, base), schedule_part(base), whole([base])]
 
 
-def test_the_base_is_csr_row_by_row_in_every_part(bench: CollectingBench, op: Op) -> None:
+def test_the_base_is_csr_row_by_row_in_every_part(lab: CollectingLab, op: Op) -> None:
     base = base_schedule(op)
-    assert bench.supports(op.operation, base) is None
+    assert lab.supports(op.operation, base) is None
     assert (base.format, base.loop_order[:2], base.partition) == (CSR, ("i1", "k1"), "dynamic")
     assert base.chunk == (128 if op.name == "spmv" else 32)
-    assert all(part.holds(base) and part.first[0] == base for part in parts_of(bench, op))
+    assert all(part.holds(base) and part.first[0] == base for part in parts_of(lab, op))
 
 
-def test_searches_are_offered_schedules_of_their_part_only(bench: CollectingBench, op: Op) -> None:
+def test_searches_are_offered_schedules_of_their_part_only(lab: CollectingLab, op: Op) -> None:
     base = base_schedule(op)
-    for part in parts_of(bench, op):
-        search = PartSearch(bench, part)
+    for part in parts_of(lab, op):
+        search = PartSearch(lab, part)
         offered = [
             *part.first,
-            *spaces.candidates(bench.problem, search.supports),
-            *spaces.everything(bench.problem, search.supports),
-            *neighbours(bench.problem, part.first[-1], search.supports),
+            *spaces.candidates(lab.problem, search.supports),
+            *spaces.everything(lab.problem, search.supports),
+            *neighbours(lab.problem, part.first[-1], search.supports),
         ]
         for one in offered:
-            assert bench.supports(op.operation, one) is None
+            assert lab.supports(op.operation, one) is None
             if part.name == "format":
                 assert one == under(base, one.format)
             if part.name == "schedule":
@@ -83,12 +83,12 @@ def test_another_format_keeps_all_but_the_order_of_loops(op: Op) -> None:
     assert panels.unroll == base.unroll
 
 
-def test_kernels_to_build_ahead_hold_those_of_the_parts(bench: CollectingBench, op: Op) -> None:
+def test_kernels_to_build_ahead_hold_those_of_the_parts(lab: CollectingLab, op: Op) -> None:
     base = base_schedule(op)
-    ahead = {spec.key() for spec in kernels_of(bench, base)}
-    assert {bench.bench.spec(one).key() for one in format_part(bench, base).first} <= ahead
+    ahead = {spec.key() for spec in kernels_of(lab, base)}
+    assert {lab.lab.spec(one).key() for one in format_part(lab, base).first} <= ahead
     assert len(ahead) > 50
-    assert all(isinstance(spec, _native.KernelSpec) for spec in kernels_of(bench, base))
+    assert all(isinstance(spec, _native.KernelSpec) for spec in kernels_of(lab, base))
 
 
 def test_a_matrix_end_to_end_and_again(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_schedules_tuned_for_others_are_timed_or_left_out_with_the_reason() -> N
     (spmv,) = (op for op in MATRIX_OPS if op.name == "spmv")
     base = base_schedule(spmv)
     dense = under(base, Format.parse("i1:U,k1:U"))
-    with bench_for(Coordinates.of((30_000, 30_000), wide.indices), spmv) as bench:
-        record = ablation.borrowed(bench, spmv, {"like it": base, "dense one": dense})
+    with lab_for(Coordinates.of((30_000, 30_000), wide.indices), spmv) as lab:
+        record = ablation.borrowed(lab, spmv, {"like it": base, "dense one": dense})
     assert record["times"]["like it"] == record["times"]["base"]  # one schedule, timed once
     assert set(record["left_out"]) == {"dense one"}
     assert "needs 3,600,000,000 bytes" in record["left_out"]["dense one"]
@@ -142,12 +142,10 @@ def test_schedules_without_room_beside_the_others_race_afterwards() -> None:
     pattern = Coordinates.of((n, n), (rows, np.random.default_rng(1).integers(0, n, rows.size)))
     base = base_schedule(spmv)
     padded = {kind: under(base, Format.parse(f"i1:U,k1:{kind},i0:U | i=16 | bits=16")) for kind in "SD"}
-    with bench_for(pattern, spmv) as bench:
-        needed = [
-            _native.packed_bytes(bench.problem.pattern, one.format, 4, transposed=False) for one in padded.values()
-        ]
-        assert max(needed) < bench.bench.limit_bytes < sum(needed)
-        record = ablation.borrowed(bench, spmv, padded)
+    with lab_for(pattern, spmv) as lab:
+        needed = [_native.packed_bytes(lab.problem.pattern, one.format, 4, transposed=False) for one in padded.values()]
+        assert max(needed) < lab.lab.limit_bytes < sum(needed)
+        record = ablation.borrowed(lab, spmv, padded)
     assert set(record["times"]) == {"base", "S", "D"}
     assert not record["left_out"]
     assert {"median_s", "low_s", "high_s", "n_samples", "n_calls_per_sample"} == set(record["times"]["D"])

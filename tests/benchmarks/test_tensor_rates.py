@@ -12,8 +12,8 @@ from autosparse.tuner.collect.files import read_merged
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
-from autosparse.problem import Problem
-from autosparse.target import Target
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
 
 DATA = Path(__file__).parents[2] / "benchmarks" / "data" / "xeon480"
 RATES = np.array(list(dataclasses.asdict(TensorRates()).values()))

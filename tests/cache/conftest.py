@@ -13,10 +13,10 @@ from autosparse.cache.stores import close_stores
 from hypothesis import strategies as st
 
 from autosparse.config import Effort
-from autosparse.formats import Format
+from autosparse.core.formats import Format
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.schedule import SuperSchedule
 from autosparse.notices import CacheWarning
-from autosparse.plan import Candidate, Plan
-from autosparse.schedule import SuperSchedule
 
 SCHEDULES = (
     None,

@@ -12,8 +12,8 @@ from autosparse.cache.folder import MAX_QUARANTINED, Folder
 from autosparse.cache.records import KINDS, Failure, History, plan_to_record
 from autosparse.cache.store import Store
 
+from autosparse.core.plan import Candidate, Plan
 from autosparse.errors import BuildError
-from autosparse.plan import Candidate, Plan
 from tests.cache.conftest import SCHEDULES, cache_warnings, failure
 
 Opener = Callable[..., Store]

@@ -23,8 +23,8 @@ from autosparse.cache.records import (
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autosparse.core.plan import Plan
 from autosparse.errors import RecordError
-from autosparse.plan import Plan
 from tests.cache.conftest import plans
 
 json_values = st.recursive(

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autosparse import config
+from autosparse.core.plan import Plan
 from autosparse.notices import CacheWarning, forget_warnings
-from autosparse.plan import Plan
 from tests.cache.conftest import cache_warnings, failure, files_in, plans
 
 Opener = Callable[..., Store]

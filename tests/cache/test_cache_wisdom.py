@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 from autosparse import config
 from autosparse.config import Effort
+from autosparse.core.plan import Plan
 from autosparse.errors import CacheError, InputTypeError, OptionError
-from autosparse.plan import Plan
 from tests.cache.conftest import failure, files_in, plans
 
 fixtures_are_fine = settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])

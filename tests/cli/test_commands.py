@@ -16,7 +16,7 @@ from autosparse.tuner.space import families as space
 
 from autosparse.cli import COMMANDS, demo, main
 from autosparse.cli.operands import Pair
-from autosparse.plan import Plan
+from autosparse.core.plan import Plan
 
 QUICK = ("--effort", "measure", "--budget-s", "60")  # a search ends long before; one that is cut short goes on later
 

@@ -51,8 +51,8 @@ def plans() -> list[dict]:
 @pytest.mark.parametrize("command", ["tune", "bench", "explain"])
 def test_tuning_is_as_thorough_as_it_was_told(command, folder, monkeypatch):
     """No number of products is assumed, and nothing less thorough is done than what was named."""
-    from autosparse import planner
     from autosparse.config import Effort
+    from autosparse.tuning import planner
 
     plan, asked = planner.plan, []
 
@@ -199,13 +199,13 @@ BAD_ARGUMENTS = {
 @pytest.mark.parametrize("name", BAD_ARGUMENTS)
 def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypatch):
     """Nothing is read, measured or tuned for a command that cannot end well."""
-    from autosparse import executor
-    from autosparse.engine import collecting
+    from autosparse.calibration import collection
+    from autosparse.dispatch import executor
 
     def work(*arguments, **how):
         raise AssertionError("work has begun")
 
-    for home, what in ((executor, "tune"), (executor, "report"), (executor, "matmul"), (collecting, "bench_for")):
+    for home, what in ((executor, "tune"), (executor, "report"), (executor, "matmul"), (collection, "lab_for")):
         monkeypatch.setattr(home, what, work)
     monkeypatch.setattr(operands.Pair, "read", work)
     arguments = [one.format(folder=folder, matrix=folder / "m-good.npz") for one in BAD_ARGUMENTS[name]]

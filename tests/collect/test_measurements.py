@@ -27,10 +27,10 @@ from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
 
 from autosparse import _native, cli
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from autosparse.errors import RecordError
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
 from tests.tuner.fakes import FakeClock, FakeTrial
 
 PATTERN = generate("mesh", nnz=3_000, seed=1)

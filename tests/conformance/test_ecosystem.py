@@ -12,7 +12,7 @@ import scipy.sparse as sps
 from scipy.sparse import csgraph, linalg
 
 import autosparse
-from autosparse import executor
+from autosparse.dispatch import executor
 
 KINDS = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 N = 60

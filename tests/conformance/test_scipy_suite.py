@@ -24,7 +24,7 @@ def test_every_shipped_class_is_tested() -> None:
 
 
 _BROKEN_KERNEL = textwrap.dedent("""
-    from autosparse import executor
+    from autosparse.dispatch import executor
 
     right = executor.matmul
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 import autosparse as asp
-from autosparse import cache, executor, operand
-from autosparse.engine import slot
+from autosparse import cache
+from autosparse.dispatch import executor, state
 from autosparse.notices import forget_warnings
+from autosparse.operands import csr
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def long_way(monkeypatch):
 
 @pytest.fixture
 def untuned_with_early_entries(monkeypatch):
-    monkeypatch.setattr(slot, "FIRST_ENTRY", 2)
-    monkeypatch.setattr(operand, "_BEGIN_NS", operand.NOT_FEW_NS)  # no products before there are slots
+    monkeypatch.setattr(state, "FIRST_FAST_PATH", 2)
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
     with asp.options(effort="off"):
         yield

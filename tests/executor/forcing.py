@@ -8,13 +8,13 @@ import numpy as np
 import scipy.sparse as sps
 from autosparse.tuner.space import families as space
 
-from autosparse import planner
-from autosparse.engine.setup import bench_of, deliberation_of, driver_of
-from autosparse.engine.slot import Slot, slot_for
-from autosparse.engine.trials import KernelTrial
-from autosparse.plan import Plan
-from autosparse.problem import columns_bucket
-from autosparse.schedule import SuperSchedule
+from autosparse.core.plan import Plan
+from autosparse.core.problem import columns_bucket
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.state import DispatchState, state_for
+from autosparse.tuning import planner
+from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 
 def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
@@ -22,22 +22,22 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     operand = A._cell
     rows = operand.rows or operand.validate()
     operand.refresh()
-    slot = slot_for(operand, rows, columns, A._transposed)
-    slot.n_dense_cols = columns
-    bench = bench_of(operand, slot)
-    decision = planner.adopt(bench, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5))
+    state = state_for(operand, rows, columns, A._transposed)
+    state.n_dense_cols = columns
+    lab = lab_of(operand, state)
+    decision = planner.adopt(lab, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5))
     assert decision.trial is not None, decision.plan.why
-    driver = driver_of(slot, operand)
-    deliberation = deliberation_of(driver, operand)
-    deliberation.bench = bench
-    driver.install(deliberation, decision.plan, decision.trial)
+    live_tuner = live_tuner_of(state, operand)
+    session = session_of(live_tuner, operand)
+    session.lab = lab
+    live_tuner.install(session, decision.plan, decision.trial)
     return decision.trial
 
 
-def slot_of(A: Any, columns: int = 1) -> Slot:
+def state_of(A: Any, columns: int = 1) -> DispatchState:
     """The state of A's products of this width under the options in force."""
     operand = A._cell
-    return slot_for(operand, operand.rows or operand.validate(), columns, A._transposed)
+    return state_for(operand, operand.rows or operand.validate(), columns, A._transposed)
 
 
 FORMATS = {

@@ -13,11 +13,13 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse import cache
-from autosparse.engine import entry, experience, recollection, setup
-from autosparse.engine.setup import bench_of
-from autosparse.engine.slot import slot_for
-from autosparse.plan import Plan
-from tests.executor.forcing import close, dense, force, make, schedule_of, slot_of
+from autosparse.core.plan import Plan
+from autosparse.dispatch import fast_path
+from autosparse.dispatch.state import state_for
+from autosparse.tuning import setup
+from autosparse.tuning.memory import history, plan_lookup
+from autosparse.tuning.setup import lab_of
+from tests.executor.forcing import close, dense, force, make, schedule_of, state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
@@ -71,18 +73,18 @@ def plant_plan(**changed: Any) -> dict[str, Any]:
     """Remember a plan for 8 columns of `plain`, with some fields changed; its record."""
     A = asp.csr(plain(), copy=True)
     rows = A._cell.rows or A._cell.validate()
-    bench = bench_of(A._cell, slot_for(A._cell, rows, 8, False))
+    lab = lab_of(A._cell, state_for(A._cell, rows, 8, False))
     known = Plan(schedule=schedule_of("csr", 8), why="w", effort="full", measured_s=1e-5, default_s=2e-5)
     record = cache.plan_to_record(known)
     own = {name: value for name, value in changed.items() if name in record["schedule"]}
     record = record | {name: value for name, value in changed.items() if name not in own}
     record["schedule"] |= own
-    cache.open_store().save("plan", recollection.key_of(bench).stable_hash(), json.loads(json.dumps(record)))
+    cache.open_store().save("plan", plan_lookup.key_of(lab).stable_hash(), json.loads(json.dumps(record)))
     return record
 
 
 def multiply(A: Any = None) -> Any:
-    """Products until tuning has had its say; what the slot knows then."""
+    """Products until tuning has had its say; what the state knows then."""
     m = plain()
     A = asp.csr(m, copy=True) if A is None else A
     B = dense(m, 8)
@@ -94,13 +96,13 @@ def multiply(A: Any = None) -> Any:
 
 def test_a_good_plan_is_adopted() -> None:
     plant_plan()
-    assert slot_of(multiply(), 8).turn is not None
+    assert state_of(multiply(), 8).serving is not None
 
 
 @pytest.mark.parametrize("name", FIELDS)
 def test_plans_with_fields_out_of_range_are_not_adopted(name: str) -> None:
     record = plant_plan(**FIELDS[name])
-    turn = slot_of(multiply(), 8).turn
+    turn = state_of(multiply(), 8).serving
     assert turn is None or json.loads(turn.schedule.to_json()) != record["schedule"]
 
 
@@ -116,18 +118,18 @@ def test_plans_with_impossible_times_cost_no_product(name: str) -> None:
 def test_prices_out_of_range_cost_no_product(name: str) -> None:
     plant_plan()
     store = cache.open_store()
-    key = experience.experience_of(store, setup.target_of(asp.get_options())).machine_key
-    experience._experiences.pop(store)
+    key = history.experience_of(store, setup.target_of(asp.get_options())).machine_key
+    history._experiences.pop(store)
     store.save("machine", key, MACHINES[name])
-    assert slot_of(multiply(), 8).turn is not None
-    experience._experiences.pop(store)
+    assert state_of(multiply(), 8).serving is not None
+    history._experiences.pop(store)
 
 
 def test_a_plan_that_is_not_believed_is_forgotten() -> None:
     plant_plan(threads=2**70)
     A = asp.csr(plain(), copy=True)
     assert not A.tune(columns=8, effort="estimate", budget_s=1).remembered
-    key = recollection.key_of(bench_of(A._cell, slot_of(A, 8))).stable_hash()
+    key = plan_lookup.key_of(lab_of(A._cell, state_of(A, 8))).stable_hash()
     found = cache.open_store().load("plan", key)
     assert found is None or cache.plan_from_record(found) is not None
 
@@ -158,20 +160,20 @@ def test_whatever_breaks_beside_a_product_does_not_break_it(
         assert trial.failed
         assert not trial.ready
         return
-    monkeypatch.setattr(*{"look": (setup, "driver_of", fail), "arm": (entry, "arm", fail)}[place])
-    slot = slot_of(A, 8)
-    slot.entry_due = 1
-    slot.next_look_ns = 0 if place == "look" else 1 << 62
+    monkeypatch.setattr(*{"look": (setup, "live_tuner_of", fail), "arm": (fast_path, "arm", fail)}[place])
+    state = state_of(A, 8)
+    state.fast_path_due = 1
+    state.next_look_ns = 0 if place == "look" else 1 << 62
     multiply(A)
-    assert slot.turn is None
-    assert slot.next_look_ns == 1 << 62
+    assert state.serving is None
+    assert state.next_look_ns == 1 << 62
 
 
 def _with(trial: Any, m: Any) -> Any:
     """A matrix whose products by 8 columns `trial` serves."""
     A = asp.csr(m, copy=True)
-    slot = slot_of(A, 8)
-    slot.turn, slot.next_look_ns = trial, 1 << 62
+    state = state_of(A, 8)
+    state.serving, state.next_look_ns = trial, 1 << 62
     return A
 
 
@@ -179,7 +181,7 @@ def test_interrupts_still_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*args: Any) -> Any:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(setup, "driver_of", interrupt)
+    monkeypatch.setattr(setup, "live_tuner_of", interrupt)
     A = asp.csr(plain(), copy=True)
     with pytest.raises(KeyboardInterrupt):
         A @ np.ones((300, 8), np.float32)

@@ -14,24 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse import cache, planner
-from autosparse.engine import experience as experience_module
-from autosparse.engine.driver import Driver
-from autosparse.engine.experience import Experience
-from autosparse.engine.slot import Slot
-from autosparse.plan import Plan
-from autosparse.schedule import SuperSchedule
+from autosparse import cache
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.state import DispatchState
+from autosparse.tuning import planner
+from autosparse.tuning.live import LiveTuner
+from autosparse.tuning.memory import history as experience_module
+from autosparse.tuning.memory.history import Experience
 from tests.tuner.fakes import FakeClock, FakeTrial
 
 
-class FakeDeliberation:
-    """Work steps of true prices that the slot only knows roughly, then a race against a challenger."""
+class FakeSession:
+    """Work steps of true prices that the state only knows roughly, then a race against a challenger."""
 
     def __init__(self, clock: FakeClock, prices_s: list[float], *, misjudged: float, challenger_s: float) -> None:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
-        self.bench = self.search = self.champion = None
+        self.lab = self.search = self.champion = None
         self.plan = planner.default_plan("fake")
 
     def steps(self) -> Iterator[Any]:
@@ -48,29 +49,29 @@ class FakeDeliberation:
             self.n_samples += seconds is not None
 
 
-def simulate(driver: Driver, thinking: FakeDeliberation, *, n_runs: int, default_s: float) -> float:
+def simulate(live_tuner: LiveTuner, session: FakeSession, *, n_runs: int, default_s: float) -> float:
     """Seconds of `n_runs` products with tuning in between."""
-    clock, slot = thinking.clock, driver.slot
-    driver.clock = clock
-    slot.next_look_ns = 0.0
-    driver.begin(thinking)  # type: ignore[arg-type]  # it has what a slot asks for
+    clock, state = session.clock, live_tuner.state
+    live_tuner.clock = clock
+    state.next_look_ns = 0.0
+    live_tuner.begin(session)  # type: ignore[arg-type]  # it has what a state asks for
     start_s = clock()
     for _ in range(n_runs):
         clock.spend(default_s)
         took_ns = int(default_s * 1e9)
-        slot.n_calls += 1
-        slot.product_ns += took_ns
-        if slot.product_ns >= slot.next_look_ns:
-            driver.look(8, None, took_ns)
+        state.n_calls += 1
+        state.product_ns += took_ns
+        if state.product_ns >= state.next_look_ns:
+            live_tuner.look(8, None, took_ns)
     return clock() - start_s
 
 
-def make_driver(**options: Any) -> Driver:
-    slot = Slot(
+def make_live_tuner(**options: Any) -> LiveTuner:
+    state = DispatchState(
         options=asp.get_options()._replace(**options), transposed=False, dtype=np.dtype("float32"),
         n_dense_cols=8, threads=0, flags=0,
     )  # fmt: skip
-    return Driver(slot)
+    return LiveTuner(state)
 
 
 @given(
@@ -82,8 +83,8 @@ def make_driver(**options: Any) -> Driver:
 def test_unasked_tuning_never_exceeds_its_share(
     prices: list[float], default_s: float, n_runs: int, overhead: float
 ) -> None:
-    thinking = FakeDeliberation(FakeClock(), prices, misjudged=1.0, challenger_s=1.0)
-    total_s = simulate(make_driver(overhead=overhead), thinking, n_runs=n_runs, default_s=default_s)
+    session = FakeSession(FakeClock(), prices, misjudged=1.0, challenger_s=1.0)
+    total_s = simulate(make_live_tuner(overhead=overhead), session, n_runs=n_runs, default_s=default_s)
     assert total_s <= (1 + overhead) * n_runs * default_s * (1 + 1e-6) + 1e-6
 
 
@@ -91,66 +92,66 @@ def test_unasked_tuning_never_exceeds_its_share(
 def test_misjudged_prices_cost_one_step_more_at_most(misjudged: float, seed: int) -> None:
     rng = random.Random(seed)
     prices = [rng.uniform(1e-3, 0.1) for _ in range(5)]
-    thinking = FakeDeliberation(FakeClock(), prices, misjudged=misjudged, challenger_s=1.0)
-    total_s = simulate(make_driver(), thinking, n_runs=300, default_s=0.01)
+    session = FakeSession(FakeClock(), prices, misjudged=misjudged, challenger_s=1.0)
+    total_s = simulate(make_live_tuner(), session, n_runs=300, default_s=0.01)
     assert total_s <= 1.04 * 3.0 + max(prices) + 1e-6
 
 
 def test_given_enough_products_every_step_is_done() -> None:
-    thinking = FakeDeliberation(FakeClock(), [0.01, 0.02, 0.03], misjudged=1.0, challenger_s=1.0)
-    driver = make_driver()
-    simulate(driver, thinking, n_runs=5000, default_s=0.001)
-    assert thinking.n_samples == 10
-    assert driver.pending is None
-    assert driver.slot.turn is None
+    session = FakeSession(FakeClock(), [0.01, 0.02, 0.03], misjudged=1.0, challenger_s=1.0)
+    live_tuner = make_live_tuner()
+    simulate(live_tuner, session, n_runs=5000, default_s=0.001)
+    assert session.n_samples == 10
+    assert live_tuner.pending is None
+    assert live_tuner.state.serving is None
 
 
 def test_effort_budget_ends_unasked_tuning() -> None:
-    thinking = FakeDeliberation(FakeClock(), [0.01] * 100, misjudged=1.0, challenger_s=1.0)
-    driver = make_driver(budget_s=0.05)
-    simulate(driver, thinking, n_runs=20000, default_s=0.01)
-    assert driver.tuning_s <= 0.05 + 1e-9
+    session = FakeSession(FakeClock(), [0.01] * 100, misjudged=1.0, challenger_s=1.0)
+    live_tuner = make_live_tuner(budget_s=0.05)
+    simulate(live_tuner, session, n_runs=20000, default_s=0.01)
+    assert live_tuner.tuning_s <= 0.05 + 1e-9
 
 
 def test_promised_runs_buy_early_and_broken_promises_stop() -> None:
-    thinking = FakeDeliberation(FakeClock(), [0.01], misjudged=1.0, challenger_s=1.0)
-    thinking.total_runs = 1e6
-    driver = make_driver()
-    simulate(driver, thinking, n_runs=2, default_s=0.001)
-    assert driver.tuning_s == pytest.approx(0.01)
+    session = FakeSession(FakeClock(), [0.01], misjudged=1.0, challenger_s=1.0)
+    session.total_runs = 1e6
+    live_tuner = make_live_tuner()
+    simulate(live_tuner, session, n_runs=2, default_s=0.001)
+    assert live_tuner.tuning_s == pytest.approx(0.01)
 
 
 def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
-    thinking = FakeDeliberation(FakeClock(), [0.001], misjudged=1.0, challenger_s=1.0)
+    session = FakeSession(FakeClock(), [0.001], misjudged=1.0, challenger_s=1.0)
 
     def fail() -> Iterator[Any]:
         yield Work(kind="build", price_s=0.0, path_price_s=0.0, do=lambda: {}["nothing"])
 
-    thinking.steps = fail  # type: ignore[method-assign]
-    driver = make_driver()
+    session.steps = fail  # type: ignore[method-assign]
+    live_tuner = make_live_tuner()
     with pytest.warns(asp.notices.FallbackWarning if hasattr(asp, "notices") else RuntimeWarning):
-        simulate(driver, thinking, n_runs=10, default_s=0.001)
-    assert driver.slot.n_calls == 10
-    assert driver.failure is not None
-    assert "KeyError" in driver.failure
+        simulate(live_tuner, session, n_runs=10, default_s=0.001)
+    assert live_tuner.state.n_calls == 10
+    assert live_tuner.failure is not None
+    assert "KeyError" in live_tuner.failure
 
 
 # -- watching a champion ----------------------------------------------------------------------------------------
 
 
-def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[planner.Deliberation, FakeTrial, list[int]]:
-    """Drive a settled deliberation for `n_rounds` comparisons; returns also the pauses."""
+def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[planner.TuningSession, FakeTrial, list[int]]:
+    """Drive a settled session for `n_rounds` comparisons; returns also the pauses."""
     clock = FakeClock()
     champion = FakeTrial(SuperSchedule(), clock, champion_s, packed=True)
-    thinking = planner.Deliberation(
-        make_bench=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
+    session = planner.TuningSession(
+        make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
-    thinking.bench = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
+    session.lab = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
     plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=champion_s)
-    thinking.settle(plan, champion)  # type: ignore[arg-type]
+    session.settle(plan, champion)  # type: ignore[arg-type]
     pauses: list[int] = []
-    steps = thinking.steps()
+    steps = session.steps()
     answer = None
     while len(pauses) < n_rounds:
         try:
@@ -162,23 +163,23 @@ def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[planne
             answer = None
         else:
             answer = step.trial.true_s
-    return thinking, champion, pauses
+    return session, champion, pauses
 
 
 def test_champion_that_stays_faster_is_asked_ever_more_rarely() -> None:
-    thinking, champion, pauses = watch(1.0, 0.8, n_rounds=5)
-    assert thinking.champion is champion
+    session, champion, pauses = watch(1.0, 0.8, n_rounds=5)
+    assert session.champion is champion
     assert champion.packed
     assert pauses == sorted(pauses)
     assert pauses[-1] >= 64 * pauses[0]
 
 
 def test_champion_that_became_slower_is_dropped() -> None:
-    thinking, champion, _ = watch(1.0, 1.3, n_rounds=5)
-    assert thinking.champion is None
+    session, champion, _ = watch(1.0, 1.3, n_rounds=5)
+    assert session.champion is None
     assert not champion.packed
-    assert thinking.current_plan().is_default
-    assert "stopped being faster" in thinking.current_plan().why
+    assert session.current_plan().is_default
+    assert "stopped being faster" in session.current_plan().why
 
 
 # -- experience -------------------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ import pytest
 from autosparse._native import python_objects, runtime_api
 
 import autosparse as asp
-from autosparse.engine import object_layout
+from autosparse.dispatch import object_layout
 from autosparse.errors import ShapeError
-from autosparse.operand import Operand
+from autosparse.operands.csr import Operand
 from tests.executor.entries import on_the_short_way, opened
-from tests.executor.forcing import close, dense, force, make, schedule_of, slot_of
+from tests.executor.forcing import close, dense, force, make, schedule_of, state_of
 
 pytestmark = [
     pytest.mark.usefixtures("untuned_with_early_entries"),
@@ -57,10 +57,10 @@ def test_new_results_are_made_past_python_too(columns, dtype, monkeypatch):
         B = dense(reference, columns or 1)
         B = B if columns else B[:, 0].copy()
         results = [one @ B for _ in range(4)]
-        made = A._cell.entry
+        made = A._cell.fast_path
         assert made is not None
         counted = Counted(made)
-        monkeypatch.setattr(A._cell, "entry", counted)
+        monkeypatch.setattr(A._cell, "fast_path", counted)
         results += [one @ B for _ in range(3)]
         assert counted.answers == [True] * 3
         for at, result in enumerate(results):
@@ -159,7 +159,7 @@ def test_every_kind_of_write_is_seen(long_way):
     out = np.empty((50, 4), B.dtype)
     check()
     kept = A.indices
-    opened_before = A._cell.entry
+    opened_before = A._cell.fast_path
     kept[0] = (kept[0] + 1) % 60
     check()
     assert opened_before is None or A._cell.rows is None
@@ -189,19 +189,19 @@ def test_products_past_python_are_counted_and_end_when_another_kernel_takes_over
     out = np.empty((200, 8), B.dtype)
     with asp.options(effort="measure"):
         opened(A, B, out)
-        slot = slot_of(A, 8)
-        slot.settle()
-        before, spent = slot.n_calls, slot.product_ns
+        state = state_of(A, 8)
+        state.settle()
+        before, spent = state.n_calls, state.product_ns
         long_way.clear()
         for _ in range(5):
             asp.matmul(A, B, out=out)
-        slot.settle()
-        assert slot.n_calls == before + 5
-        assert slot.product_ns > spent
+        state.settle()
+        assert state.n_calls == before + 5
+        assert state.product_ns > spent
         trial = force(A, schedule_of("blocks", 8), columns=8)
-        n_tuned = slot_of(A, 8).n_tuned
+        n_tuned = state_of(A, 8).n_tuned
         close(asp.matmul(A, B, out=out), plain @ B)
-        assert slot_of(A, 8).n_tuned == n_tuned + 1
+        assert state_of(A, 8).n_tuned == n_tuned + 1
         assert trial.ready
 
 
@@ -214,8 +214,8 @@ def test_nothing_is_kept_and_nothing_is_lost():
     for _ in range(200):
         asp.matmul(A, B, out=out)
     assert (sys.getrefcount(B), sys.getrefcount(out), sys.getrefcount(A._cell.rows)) == before
-    assert A._cell.entry() is False
-    assert A._cell.entry(B, out, None) is False
+    assert A._cell.fast_path() is False
+    assert A._cell.fast_path(B, out, None) is False
 
 
 def test_arrays_lie_as_the_entry_expects_or_there_is_none():

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse.engine import entry, object_layout
+from autosparse.dispatch import fast_path, object_layout
 from tests.executor.entries import on_the_short_way
-from tests.executor.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, slot_of
+from tests.executor.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of
 
 pytestmark = [
     pytest.mark.usefixtures("untuned_with_early_entries"),
@@ -43,11 +43,11 @@ def test_generated_kernels_are_entered_and_every_write_is_seen(name, columns, fl
                 close(asp.matmul(A, B, out=out), reference @ B)
 
         check()
-        n_tuned = slot_of(A, columns).n_tuned
+        n_tuned = state_of(A, columns).n_tuned
         close(on_the_short_way(A, B, out, long_way), plain @ B)
-        slot = slot_of(A, columns)
-        slot.settle()
-        assert slot.n_tuned > n_tuned
+        state = state_of(A, columns)
+        state.settle()
+        assert state.n_tuned > n_tuned
         A.data *= 2.0
         check()
         held = A.data
@@ -107,15 +107,15 @@ def test_products_and_writes_in_any_order(data, name, seed):
                 close(asp.matmul(A, B, out=out), wanted @ B)
 
 
-def test_values_that_change_at_every_product_do_not_cost_an_entry_each(monkeypatch):
+def test_values_that_change_at_every_product_do_not_cost_a_fast_path_each(monkeypatch):
     made = []
-    original = entry.Entry.__init__
+    original = fast_path.FastPath.__init__
 
     def counted(self, *args):
         made.append(1)
         original(self, *args)
 
-    monkeypatch.setattr(entry.Entry, "__init__", counted)
+    monkeypatch.setattr(fast_path.FastPath, "__init__", counted)
     plain = make()
     with asp.options(effort="measure"):
         A = asp.csr(plain, copy=True)
@@ -162,7 +162,7 @@ def test_a_packed_copy_that_is_dropped_is_not_kept_by_an_entry():
         B, out = dense(plain, 8), np.empty((plain.shape[0], 8), np.float32)
         for _ in range(8):
             asp.matmul(A, B, out=out)
-        assert slot_of(A, 8).entry is not None
+        assert state_of(A, 8).fast_path is not None
         packed = weakref.ref(trial.bound)
         force(A, schedule_of("columns", 8), columns=8)
         assert packed() is None

@@ -18,11 +18,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse import cache, executor, payoff, planner
+from autosparse import cache
 from autosparse.config import get_options
-from autosparse.engine.setup import target_of
+from autosparse.dispatch import executor
 from autosparse.errors import OptionError
-from tests.executor.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, slot_of
+from autosparse.tuning import amortization, planner
+from autosparse.tuning.setup import target_of
+from tests.executor.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
@@ -48,7 +50,7 @@ def test_any_layout_of_b_gives_scipys_answer_through_any_kernel(name: str, colum
     if columns == 1:
         for layout in layouts:
             close(A @ layout[:, 0], plain @ layout[:, 0])
-    assert slot_of(A, columns).n_tuned > 0
+    assert state_of(A, columns).n_tuned > 0
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -118,10 +120,10 @@ def test_tuning_goes_on_until_it_is_done_and_is_remembered() -> None:
     with asp.options(overhead=1.0, runs=10**8, budget_s=1000):
         for _ in range(3000):
             close(A @ B, wanted)
-            slot = slot_of(A, 16)
-            if slot.driver is not None and slot.driver.deliberation._is_settled:
+            state = state_of(A, 16)
+            if state.live_tuner is not None and state.live_tuner.session._is_settled:
                 break
-        assert slot.driver.failure is None
+        assert state.live_tuner.failure is None
         plan = executor.current_plan(A._cell, columns=16)
         assert plan.effort == "measure"
         assert [one for one in plan.candidates if one.measured_s is not None]
@@ -154,8 +156,8 @@ def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed
 def test_runs_lower_the_effort_of_the_options_and_none_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts = []
     search = planner._search
-    monkeypatch.setattr(planner, "_search", lambda bench, **how: efforts.append(how["effort"]) or search(bench, **how))
-    monkeypatch.setattr(payoff, "pick", lambda offered, **_: offered[0])  # an estimate pays best
+    monkeypatch.setattr(planner, "_search", lambda lab, **how: efforts.append(how["effort"]) or search(lab, **how))
+    monkeypatch.setattr(amortization, "pick", lambda offered, **_: offered[0])  # an estimate pays best
     with asp.options(effort="measure"):
         asp.csr(make(), copy=True).tune(runs=10**6, budget_s=0.05)
         asp.csr(make(seed=1), copy=True).tune(runs=10**6, budget_s=0.05, effort="measure")
@@ -170,7 +172,7 @@ def test_no_budget_no_runs_no_effort_is_the_default_kernel() -> None:
     with asp.options(effort="off"):
         for _ in range(50):
             A @ dense(A, 1)
-        assert slot_of(A).driver is None
+        assert state_of(A).live_tuner is None
 
 
 def test_no_extra_memory_is_taken_where_none_is_allowed() -> None:
@@ -179,7 +181,7 @@ def test_no_extra_memory_is_taken_where_none_is_allowed() -> None:
     with asp.options(extra_memory=0):
         plan = A.tune(columns=16, budget_s=3)
         assert plan.packed_bytes == 0
-        assert A._cell.engine.shelf.n_bytes == 0
+        assert A._cell.dispatcher.packed_copies.n_bytes == 0
         close(A @ dense(A, 16), plain @ dense(A, 16))
 
 
@@ -190,7 +192,7 @@ def test_packed_copies_stay_within_the_bound_and_are_reported() -> None:
         for columns in (1, 16, 200):
             A.tune(columns=columns, budget_s=2)
             report = executor.report(A._cell, columns)
-            assert report.packed_bytes == A._cell.engine.shelf.n_bytes <= report.packed_limit_bytes
+            assert report.packed_bytes == A._cell.dispatcher.packed_copies.n_bytes <= report.packed_limit_bytes
             assert report.packed_limit_bytes == int(1.5 * report.problem.pattern.csr_bytes(4))
             assert report.plan.why
 
@@ -277,7 +279,7 @@ def test_changed_structure_forgets_what_was_found() -> None:
     A[0, :] = 1.0
     for _ in range(3):
         close(A @ B, A.to_scipy() @ B)
-    assert slot_of(A, 8).turn is None
+    assert state_of(A, 8).serving is None
 
 
 def test_estimate_chooses_without_running_anything(tmp_path) -> None:
@@ -311,12 +313,12 @@ def test_packed_copies_go_with_the_matrix_and_not_with_the_garbage_collector() -
     A = asp.csr(plain, copy=True)
     trial = force(A, schedule_of("blocks", 8), columns=8)
     A @ dense(A, 8)
-    packing = weakref.ref(trial._bound)
+    packed_copy = weakref.ref(trial._bound)
     del trial
     gc.disable()
     try:
         del A
-        assert packing() is None
+        assert packed_copy() is None
     finally:
         gc.enable()
 
@@ -327,7 +329,7 @@ def test_first_product_imports_nothing_of_tuning() -> None:
         "import sys, numpy as np, scipy.sparse as sps, autosparse as asp\n"
         "A = asp.csr(sps.eye_array(50, format='csr'))\n"
         "A @ np.ones(50); A @ np.ones((50, 3)); A.T @ np.ones(50)\n"
-        "heavy = ('autosparse.tuner', 'autosparse.cache', 'autosparse.planner', 'autosparse._native.kernels.backend')\n"
+        "heavy = ('autosparse.tuner', 'autosparse.cache', 'autosparse.tuning', 'autosparse._native.kernels.backend')\n"
         "print([name for name in heavy if name in sys.modules])\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -17,7 +17,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import cache
 from autosparse.notices import FallbackWarning
-from tests.executor.forcing import close, dense, make, slot_of
+from tests.executor.forcing import close, dense, make, state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
@@ -71,7 +71,7 @@ def test_interrupted_tuning_leaves_a_working_matrix() -> None:
         try:
             A.tune(columns=16, effort="full", budget_s=3, progress=interrupt_at(n_steps))
         except KeyboardInterrupt:
-            assert A._cell.engine.shelf.n_bytes == 0
+            assert A._cell.dispatcher.packed_copies.n_bytes == 0
         close(A @ B, plain @ B)
     assert not _children()
 
@@ -122,8 +122,8 @@ def test_background_tuning_ends_and_products_stay_right() -> None:
     with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
         for _ in range(20000):
             close(A @ B, wanted)
-            slot = slot_of(A, 16)
-            if slot.driver is not None and slot.driver.deliberation._is_settled:
+            state = state_of(A, 16)
+            if state.live_tuner is not None and state.live_tuner.session._is_settled:
                 break
-        assert slot.driver.failure is None
-        assert slot.driver.deliberation.search is not None
+        assert state.live_tuner.failure is None
+        assert state.live_tuner.session.search is not None

@@ -8,10 +8,10 @@ import scipy.sparse as sps
 from autosparse._native import python_objects
 
 import autosparse as asp
-from autosparse import executor
+from autosparse.dispatch import executor
 from autosparse.errors import StructureError
-from autosparse.operand import NOT_FEW_NS
-from tests.executor.forcing import close, dense, force, make, schedule_of, slot_of
+from autosparse.operands.csr import NOT_FEW_NS
+from tests.executor.forcing import close, dense, force, make, schedule_of, state_of
 
 pytestmark = pytest.mark.skipif(python_objects.few is None, reason="needs the C runtime, on CPython with a GIL")
 
@@ -49,7 +49,7 @@ def test_products_are_those_of_scipy(columns, fmt, dtype, index, served):
     close(x @ A, x @ plain)
     assert served == [True] * 7
     assert A._cell.n_few == 7
-    assert A._cell.engine is None
+    assert A._cell.dispatcher is None
 
 
 ODD = {
@@ -111,8 +111,8 @@ def test_large_products_and_told_ones_are_thought_of_at_once(served):
         B @ np.ones(20, "f4")
     assert served == [False, False]
     assert A._cell.n_few == B._cell.n_few == 0
-    assert A._cell.engine is not None
-    assert B._cell.engine is not None
+    assert A._cell.dispatcher is not None
+    assert B._cell.dispatcher is not None
 
 
 def test_after_some_time_there_is_a_slot_that_has_counted_all(served):
@@ -122,12 +122,12 @@ def test_after_some_time_there_is_a_slot_that_has_counted_all(served):
         A @ x
     A._cell.few_ns = NOT_FEW_NS
     A @ x
-    slot = slot_of(A)
+    state = state_of(A)
     assert served == [True] * 3
-    assert slot.n_calls == 4
-    assert slot.product_ns >= NOT_FEW_NS
+    assert state.n_calls == 4
+    assert state.product_ns >= NOT_FEW_NS
     A @ x
-    assert slot.n_calls == 5
+    assert state.n_calls == 5
     assert served == [True] * 3
 
 
@@ -137,11 +137,11 @@ def test_a_tuned_kernel_serves_though_something_was_written(served):
     A @ x
     with asp.options(extra_memory=1000.0):
         force(A, schedule_of("blocks", 1))
-        before = slot_of(A).n_tuned
+        before = state_of(A).n_tuned
         for _ in range(8):
             A.data[0] = plain.data[0] = 7
             close(A @ x, plain @ x)
-        assert slot_of(A).n_tuned > before
+        assert state_of(A).n_tuned > before
     assert served == [True]
 
 

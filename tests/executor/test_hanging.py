@@ -13,10 +13,10 @@ import pytest
 from autosparse._native import runtime_api
 
 import autosparse as asp
-from autosparse.engine import bench as bench_module
-from autosparse.engine import driver as driver_module
+from autosparse.tuning import live as driver_module
+from autosparse.tuning.trials import lab as bench_module
 from tests.executor.compilers import executable
-from tests.executor.forcing import close, dense, make, slot_of
+from tests.executor.forcing import close, dense, make, state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 UNASKED = {"overhead": 1.0, "runs": 10**8, "budget_s": 1000.0}
@@ -58,14 +58,14 @@ def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pyte
         for _ in range(200_000):
             close(A @ B, wanted)
             n_beside += bool(running(tmp_path))
-            driver = slot_of(A, 8).driver
-            bench = driver and driver.deliberation.bench
-            if bench and bench.failures and not driver._in_background:
+            live_tuner = state_of(A, 8).live_tuner
+            lab = live_tuner and live_tuner.session.lab
+            if lab and lab.failures and not live_tuner._in_background:
                 break
             time.sleep(1e-3)
     assert n_beside > 1, "no product came back while the compiler ran"
-    assert driver.failure is None
-    assert "more than 0.5 s" in bench.failures[0]
+    assert live_tuner.failure is None
+    assert "more than 0.5 s" in lab.failures[0]
 
 
 def test_a_limit_in_proportion_to_the_price(tmp_path: Path) -> None:
@@ -75,14 +75,14 @@ def test_a_limit_in_proportion_to_the_price(tmp_path: Path) -> None:
     with asp.options(**UNASKED):
         for _ in range(3000):
             A @ dense(plain, 8)
-            driver = slot_of(A, 8).driver
-            if driver is not None and driver.deliberation.bench is not None:
+            live_tuner = state_of(A, 8).live_tuner
+            if live_tuner is not None and live_tuner.session.lab is not None:
                 break
-    bench = driver.deliberation.bench
-    expected = max(bench_module.LEAST_LIMIT_S, bench_module.COMPILE_PRICES * bench.experience.prices.price_s("compile"))
-    assert bench.compile_limit_s() == expected
-    bench.patience_s = 1e3
-    assert bench.compile_limit_s() == 1e3
+    lab = live_tuner.session.lab
+    expected = max(bench_module.LEAST_LIMIT_S, bench_module.COMPILE_PRICES * lab.experience.prices.price_s("compile"))
+    assert lab.compile_limit_s() == expected
+    lab.patience_s = 1e3
+    assert lab.compile_limit_s() == 1e3
 
 
 AT_EXIT = """

@@ -13,12 +13,13 @@ from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import spaces
 
 import autosparse as asp
-from autosparse import _native, planner
-from autosparse.engine.setup import bench_of, deliberation_of, driver_of
-from autosparse.engine.slot import slot_for
+from autosparse import _native
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.state import state_for
 from autosparse.errors import OptionError
-from autosparse.plan import Plan
-from autosparse.schedule import SuperSchedule
+from autosparse.tuning import planner
+from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
 
@@ -27,17 +28,17 @@ def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str
     """The operation on `operand` runs `schedule` from now on."""
     typed = operand if operation == "mttkrp" else operand.rows or operand.validate()
     operand.refresh()
-    slot = slot_for(operand, typed, columns, False, operation=operation)
-    slot.n_dense_cols = columns
-    bench = bench_of(operand, slot)
+    state = state_for(operand, typed, columns, False, operation=operation)
+    state.n_dense_cols = columns
+    lab = lab_of(operand, state)
     plan = Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
-    decision = planner.adopt(bench, plan)
+    decision = planner.adopt(lab, plan)
     assert decision.trial is not None, decision.plan.why
-    driver = driver_of(slot, operand)
-    deliberation = deliberation_of(driver, operand)
-    deliberation.bench = bench
-    driver.install(deliberation, decision.plan, decision.trial)
-    return slot
+    live_tuner = live_tuner_of(state, operand)
+    session = session_of(live_tuner, operand)
+    session.lab = lab
+    live_tuner.install(session, decision.plan, decision.trial)
+    return state
 
 
 def samples(problem: Any, n: int) -> list[SuperSchedule]:
@@ -73,7 +74,7 @@ def close(got: Any, wanted: Any) -> None:
 
 def problem_of(operand: Any, operation: str, columns: int) -> Any:
     typed = operand if operation == "mttkrp" else operand.rows or operand.validate()
-    return bench_of(operand, slot_for(operand, typed, columns, False, operation=operation)).problem
+    return lab_of(operand, state_for(operand, typed, columns, False, operation=operation)).problem
 
 
 def test_sampled_products_by_any_kernel_in_any_layout_see_every_write() -> None:
@@ -83,7 +84,7 @@ def test_sampled_products_by_any_kernel_in_any_layout_see_every_write() -> None:
     assert len(schedules) >= 4
     for schedule in schedules:
         A = asp.csr(plain, copy=True)
-        slot = force(A._cell, schedule, columns=20, operation="sddmm")
+        state = force(A._cell, schedule, columns=20, operation="sddmm")
         held, plain_held = A.data, plain.data.copy()
         for step in range(3):
             expected = plain_held * np.einsum("pk,pk->p", X[plain.tocoo().row], Y_rows[plain.indices])
@@ -92,7 +93,7 @@ def test_sampled_products_by_any_kernel_in_any_layout_see_every_write() -> None:
                 close(asp.sddmm(A.T, other.T, one.T).data, expected)  # the same entries, the same plan
             held[step] += 3
             plain_held[step] += 3
-        assert slot.n_tuned >= 12, schedule
+        assert state.n_tuned >= 12, schedule
         A.indices[0] = (A.indices[0] + 1) % 5000  # another structure: what was found for it goes
         moved = sps.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
         close(asp.sddmm(A, X, Y_rows.T).toarray(), (moved.toarray() * (X @ Y_rows.T)))
@@ -108,13 +109,13 @@ def test_tensor_products_by_any_kernel_see_every_write(shape: tuple[int, ...]) -
         schedules = samples(problem_of(T._unfolding(mode), "mttkrp", 16), 3)
         assert len(schedules) == 3
         for schedule in schedules:
-            slot = force(T._unfolding(mode), schedule, columns=16, operation="mttkrp")
+            state = force(T._unfolding(mode), schedule, columns=16, operation="mttkrp")
             for step in range(2):
                 for _ in range(6):  # before and after the packed copy catches up
                     M = asp.mttkrp(T, factors, mode)
                     close(M, np.einsum(text, T.todense(), *(factors[n] for n in others)))
                 T.values[step] += 1
-            assert slot.n_tuned > 0, schedule
+            assert state.n_tuned > 0, schedule
 
 
 @pytest.mark.parametrize("order", [2, 5, 7, 8, 16])
@@ -157,10 +158,10 @@ def test_products_go_on_while_tuning_is_bought_by_them() -> None:
         for _ in range(60):
             close(asp.sddmm(A, X, Y_rows.T).data, expected)
             close(asp.mttkrp(T, factors, 2), M)
-    for engine, name in ((A._cell.engine, "sddmm"), (T._unfolding(2).engine, "mttkrp")):
-        driver = next(slot.driver for slot in engine.slots.values() if slot.operation == name)
-        assert driver is not None
-        assert driver.failure is None, driver.failure
+    for dispatcher, name in ((A._cell.dispatcher, "sddmm"), (T._unfolding(2).dispatcher, "mttkrp")):
+        live_tuner = next(state.live_tuner for state in dispatcher.states.values() if state.operation == name)
+        assert live_tuner is not None
+        assert live_tuner.failure is None, live_tuner.failure
 
 
 def test_explanations_name_the_operation() -> None:

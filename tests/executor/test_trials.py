@@ -13,10 +13,10 @@ from autosparse.tuner.generators.base import generate
 from autosparse.tuner.space import spaces
 
 import autosparse
-from autosparse.engine import bench as benches
-from autosparse.engine import specs, trials
-from autosparse.engine.calls import MatmulCall
-from autosparse.engine.collecting import bench_for
+from autosparse.calibration.collection import lab_for
+from autosparse.dispatch.calls import MatmulCall
+from autosparse.tuning.trials import kernel_trial, specs
+from autosparse.tuning.trials import lab as labs
 from tests.executor.forcing import force, make, schedule_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -32,9 +32,9 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, monkeypatch)
         return by_default(call, *args)
 
     monkeypatch.setattr(MatmulCall, "by_default", spy)
-    with bench_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as bench:
-        trial = bench.bench(None)
-        for run in (bench.runner(trial), bench.runner(trial)):
+    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as lab:
+        trial = lab.lab(None)
+        for run in (lab.runner(trial), lab.runner(trial)):
             for _ in range(5):
                 run()
     # Each place twice, so that a warm-up and the run that is timed meet the same one; the next sample begins elsewhere.
@@ -44,8 +44,8 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, monkeypatch)
 def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
     """... where those of the user will; the guard of a copy of shared arrays costs time and is timed."""
     guarded = []
-    run = trials.KernelTrial.run
-    monkeypatch.setattr(trials.KernelTrial, "run", lambda *args: guarded.append(1) or run(*args))
+    run = kernel_trial.KernelTrial.run
+    monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: guarded.append(1) or run(*args))
     for is_shared in (False, True):
         A = make(200, 300)
         kept = A.data if is_shared else None
@@ -53,7 +53,7 @@ def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
         del A
         with autosparse.options(effort="off"):
             trial = force(array, schedule_of("slices", 1))
-            timed = trial.bench.runner(trial)
+            timed = trial.lab.runner(trial)
             guarded.clear()
             for _ in range(3):
                 timed()
@@ -62,9 +62,9 @@ def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
 
 
 def test_both_places_hold_finite_values():
-    with bench_for(generate("mesh", nnz=2_000, seed=1), OPS["spmm32"]) as bench:
-        problem, operand = bench.problem, bench.bench.operand()
-        calls = bench.bench.handling.synthetic(problem, operand)
+    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS["spmm32"]) as lab:
+        problem, operand = lab.problem, lab.lab.operand()
+        calls = lab.lab.handling.synthetic(problem, operand)
         n = problem.matrix.n_cols * problem.n_dense_cols
         for call in calls:
             B = np.frombuffer(runtime_api.ffi.buffer(runtime_api.ffi.cast("char *", call.source), 4 * n), np.float32)
@@ -82,24 +82,24 @@ def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
             return (lambda: 400_000_000) if name == "asp_pool_caution_left_ns" else getattr(runtime_api_lib, name)
 
     runtime_api_lib = runtime_api.lib
-    with bench_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as bench:
-        monkeypatch.setattr(trials.runtime_api, "lib", Busy())
-        monkeypatch.setattr(trials.time, "sleep", slept.append)
-        monkeypatch.setattr(benches.Bench, "n_threads", lambda _: 2)
+    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as lab:
+        monkeypatch.setattr(kernel_trial.runtime_api, "lib", Busy())
+        monkeypatch.setattr(kernel_trial.time, "sleep", slept.append)
+        monkeypatch.setattr(labs.KernelLab, "n_threads", lambda _: 2)
         for _ in range(4):
-            bench.bench._wait_for_threads()
+            lab.lab._wait_for_threads()
         monkeypatch.undo()
-    assert slept == pytest.approx([0.4, benches.PATIENCE_S - 0.4])
+    assert slept == pytest.approx([0.4, labs.PATIENCE_S - 0.4])
 
 
 def test_spaces_keep_no_bench_and_no_pattern_alive():
     """Candidates are remembered by what they depend on: the next matrix of the same outline gets the same ones."""
     found, patterns = [], []
     for seed in (1, 2):
-        with bench_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as bench:
-            found.append(spaces.candidates(bench.problem, bench.bench.supports))
-            patterns.append(weakref.ref(bench.problem.pattern))
-        del bench
+        with lab_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as lab:
+            found.append(spaces.candidates(lab.problem, lab.lab.supports))
+            patterns.append(weakref.ref(lab.problem.pattern))
+        del lab
     gc.collect()
     assert found[0] is found[1]
     assert [pattern() for pattern in patterns] == [None, None]

@@ -52,14 +52,14 @@ def test_neither_product_nor_plan_is_lost_to_a_warning(
 
 
 def test_a_warning_of_somebody_else_ends_tuning_and_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    from autosparse.engine import driver
+    from autosparse.tuning import live
 
     def warn(*given: object) -> None:
         warnings.warn("of somebody else", RuntimeWarning, stacklevel=1)
 
     plain = make(300, 300)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
-    monkeypatch.setattr(driver.Driver, "_look", warn)
+    monkeypatch.setattr(live.LiveTuner, "_look", warn)
     with asp.options(overhead=1.0, runs=10**8), warnings.catch_warnings():
         warnings.simplefilter("error")
         close(A @ B, plain @ B)

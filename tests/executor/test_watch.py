@@ -8,27 +8,27 @@ from autosparse._native import runtime_api
 from autosparse.tuner.space import families as space
 
 import autosparse
-from autosparse import planner
-from autosparse.engine import recollection, service
-from autosparse.engine.slot import slot_for
-from autosparse.plan import Plan
-from tests.executor.forcing import force, make, slot_of
+from autosparse.core.plan import Plan
+from autosparse.dispatch.state import state_for
+from autosparse.tuning import confirmation, planner
+from autosparse.tuning.memory import plan_lookup
+from tests.executor.forcing import force, make, state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
 
 def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "WATCH_MARGIN", float("inf"))  # whatever else the machine does
+    monkeypatch.setattr(confirmation, "WATCH_MARGIN", float("inf"))  # whatever else the machine does
     A = autosparse.csr(make(), copy=True)
     x = np.ones(A.shape[1], np.float32)
     force(A, space.schedule("matmul", "csr", {}))
-    slot = slot_of(A)
+    state = state_of(A)
     for _ in range(3000):
         A @ x
-    slot.settle()
+    state.settle()
     # Comparisons of 8 rounds after 64, 256, 1024, ... products: the default kernel had a few dozen turns, no more.
-    assert slot.n_calls == 3000
-    assert slot.n_calls - slot.n_tuned <= 60
+    assert state.n_calls == 3000
+    assert state.n_calls - state.n_tuned <= 60
 
 
 def slow_products(A, *, columns: int, out: bool = False):
@@ -36,9 +36,9 @@ def slow_products(A, *, columns: int, out: bool = False):
     shape = (A.shape[1], columns) if columns > 1 else (A.shape[1],)
     B = np.ones(shape, A.dtype)
     C = np.empty((A.shape[0], *shape[1:]), A.dtype)
-    slot = slot_of(A, columns)
+    state = state_of(A, columns)
     for n in range(400):
-        if slot.turn is None and slot.driver.deliberation.champion is None:
+        if state.serving is None and state.live_tuner.session.champion is None:
             return n
         assert (autosparse.matmul(A, B, out=C) if out else A @ B).shape == C.shape
     raise AssertionError("a kernel many times slower than the default one still serves")
@@ -62,38 +62,38 @@ def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
     with autosparse.options(extra_memory=200.0, overhead=0.04, budget_s=0.0 if out else 10.0):
         A = make_slow()
         assert slow_products(A, columns=width, out=out) < 200
-        assert "stopped being faster" in slot_of(A, width).driver.current_plan().why
+        assert "stopped being faster" in state_of(A, width).live_tuner.current_plan().why
 
 
 def test_a_slow_plan_is_given_up_past_python() -> None:
     with autosparse.options(extra_memory=200.0):
         A = make_slow()
-        slot = slot_of(A, 8)
-        slot.entry_due = 0
+        state = state_of(A, 8)
+        state.fast_path_due = 0
         B = np.ones((A.shape[1], 8), A.dtype)
         for _ in range(10):
             A @ B
-        if slot.entry is None or slot.entry.trial is None:
+        if state.fast_path is None or state.fast_path.trial is None:
             pytest.skip("this interpreter has no way past Python")
-        n_before = slot.n_calls
+        n_before = state.n_calls
         assert slow_products(A, columns=8) < 200
-        assert slot.n_calls > n_before
+        assert state.n_calls > n_before
 
 
 def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
     with autosparse.options(extra_memory=200.0, cache_dir=tmp_path, runs=1_000_000, overhead=1.0):
         A = make_slow()
-        bench = slot_of(A, 8).turn.bench
-        recollection.remember(bench, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
+        lab = state_of(A, 8).serving.lab
+        plan_lookup.remember(lab, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
         other = autosparse.csr(make(800, 800), copy=True)
         B = np.ones((other.shape[1], 8), other.dtype)
         for _ in range(60):
             other @ B
-            if slot_of(other, 8).turn is not None:
+            if state_of(other, 8).serving is not None:
                 break
-        assert slot_of(other, 8).turn is not None, "the plan was adopted"
+        assert state_of(other, 8).serving is not None, "the plan was adopted"
         slow_products(other, columns=8)
-        assert recollection.recall(bench).is_default
+        assert plan_lookup.recall(lab).is_default
 
 
 def test_a_slow_plan_of_another_operation_is_given_up() -> None:
@@ -101,13 +101,13 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
     with autosparse.options(extra_memory=200.0):
         X = np.ones((800, 8), np.float32)
         A.tune("sddmm", columns=8, effort="estimate")
-        driver = slot_for(A._cell, A._cell.rows, 8, False, operation="sddmm").driver
-        bench = driver.deliberation.bench
-        trial = planner.adopt(bench, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
+        live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner
+        lab = live_tuner.session.lab
+        trial = planner.adopt(lab, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
         assert trial is not None
-        driver.install(driver.deliberation, Plan(schedule=trial.schedule, why=""), trial)
+        live_tuner.install(live_tuner.session, Plan(schedule=trial.schedule, why=""), trial)
         for _ in range(400):
             autosparse.sddmm(A, X, X.T)
-            if driver.deliberation.champion is None:
+            if live_tuner.session.champion is None:
                 return
         raise AssertionError("a slow kernel still serves")

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.formats import Format
-from autosparse.pattern import Pattern
-from autosparse.plan import Candidate, Plan
-from autosparse.problem import Problem
-from autosparse.report import Report
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
+from autosparse.core.formats import Format
+from autosparse.core.pattern import Pattern
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
+from autosparse.tuning.report import Report
 
 TARGET = Target(
     cpu="Some <CPU> & more",

@@ -12,17 +12,17 @@ from autosparse.tuner.features.statistics import pattern_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autosparse.core.formats import Format
+from autosparse.core.pattern import Pattern
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import MissingExtraError
 from autosparse.explain import Explanation, pictures
 from autosparse.explain.explanation import NO_PICTURES
 from autosparse.explain.loop_nest import NAMES, format_lines, format_name, nest_lines, schedule_name
 from autosparse.explain.page import write_whole
 from autosparse.explain.units import count, n_bytes, seconds
-from autosparse.formats import Format
-from autosparse.pattern import Pattern
-from autosparse.payoff import Tier
-from autosparse.plan import Candidate, Plan
-from autosparse.schedule import SuperSchedule
+from autosparse.tuning.amortization import Tier
 from tests.explain.samples import BLOCKS, CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
 
 needs_matplotlib = pytest.mark.skipif(not pictures.have_matplotlib(), reason="the plot extra is not installed")

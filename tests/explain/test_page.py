@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from autosparse.core.formats import Format
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.schedule import SuperSchedule
 from autosparse.explain import Explanation, pictures
-from autosparse.formats import Format
-from autosparse.payoff import Tier
-from autosparse.plan import Candidate, Plan
-from autosparse.schedule import SuperSchedule
+from autosparse.tuning.amortization import Tier
 from tests.explain.samples import CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
 
 LONG = SuperSchedule(

@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from autosparse.core.plan import Candidate, Plan
 from autosparse.explain import Explanation
-from autosparse.plan import Candidate, Plan
 from tests.explain.samples import BLOCKS, CANDIDATES, TUNED, UNTUNED, report
 
 MANY = dataclasses.replace(TUNED, candidates=CANDIDATES * 40)

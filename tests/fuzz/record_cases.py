@@ -22,11 +22,11 @@ from autosparse.tuner.space import spaces
 
 import autosparse as asp
 from autosparse import cache
-from autosparse.engine import experience, recollection
-from autosparse.engine.setup import bench_of
-from autosparse.engine.slot import slot_for
-from autosparse.formats import PRESETS
-from autosparse.plan import Candidate, Plan
+from autosparse.core.formats import PRESETS
+from autosparse.core.plan import Candidate, Plan
+from autosparse.dispatch.state import state_for
+from autosparse.tuning.memory import history, plan_lookup
+from autosparse.tuning.setup import lab_of
 
 MOST_KERNELS = 24
 NASTY: tuple[Any, ...] = (
@@ -52,7 +52,7 @@ class World:
     operation: str
     columns: int
     wanted: np.ndarray
-    bench: Any = None
+    lab: Any = None
     schedules: tuple[Any, ...] = ()
 
     def prepare(self) -> None:
@@ -60,22 +60,22 @@ class World:
         operand = self.cell(self.make())
         rows = operand if self.operation == "mttkrp" else operand.rows or operand.validate()
         self.kept = operand
-        self.bench = bench_of(operand, slot_for(operand, rows, self.columns, False, operation=self.operation))
-        found = spaces.candidates(self.bench.problem, self.bench.supports)
+        self.lab = lab_of(operand, state_for(operand, rows, self.columns, False, operation=self.operation))
+        found = spaces.candidates(self.lab.problem, self.lab.supports)
         self.schedules = (None, *found[:: max(1, len(found) // 5)])
 
     def key(self, kind: str, rng: random.Random) -> str:
         """Of the record of `kind` that products of this problem look at."""
         if kind == "plan":
-            return recollection.key_of(self.bench).stable_hash()
+            return plan_lookup.key_of(self.lab).stable_hash()
         if kind == "history":
-            operand, dtype = self.kept, self.bench.problem.dtype
-            return recollection.history_key(
+            operand, dtype = self.kept, self.lab.problem.dtype
+            return plan_lookup.history_key(
                 operand, operation=self.operation, transposed=False, n_dense_cols=self.columns, dtype=dtype
             )
         if kind == "failure":
-            return str(self.bench.spec(rng.choice(self.schedules[1:])).key())
-        return self.bench.experience.machine_key
+            return str(self.lab.spec(rng.choice(self.schedules[1:])).key())
+        return self.lab.experience.machine_key
 
     def record(self, kind: str, rng: random.Random) -> Any:
         """A record that says what its kind must say."""
@@ -164,7 +164,7 @@ def check(seed: int, known: list[World]) -> bool:
     record = mutated(world.record(kind, rng), rng)
     if isinstance(record, dict):
         store.save(kind, world.key(kind, rng), record)
-    experience._experiences.pop(store, None)
+    history._experiences.pop(store, None)
     operand = world.make()
     bound = 3e-4 * max(1.0, float(np.abs(world.wanted).max()))
     for _ in range(8):
@@ -175,8 +175,8 @@ def check(seed: int, known: list[World]) -> bool:
         columns = {"columns": world.columns, "effort": "estimate", "budget_s": 0.1}
         operand.tune(world.operation, **columns)
         assert float(np.abs(world.product(operand) - world.wanted).max()) <= bound
-    engine = world.cell(operand).engine
-    return any(slot.turn is not None for slot in engine.slots.values())
+    dispatcher = world.cell(operand).dispatcher
+    return any(state.serving is not None for state in dispatcher.states.values())
 
 
 def refusing_compiler(folder: Path) -> str:

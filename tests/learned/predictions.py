@@ -15,10 +15,10 @@ from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
-from autosparse.engine.facts import statistics_model
-from autosparse.engine.learned import scorer_of, shipped_folder
-from autosparse.problem import Problem
-from autosparse.target import Target
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+from autosparse.tuning.learned import scorer_of, shipped_folder
+from autosparse.tuning.statistics import statistics_model
 
 MACHINE = Target(
     cpu="a machine", machine="x86_64", isa="avx2", n_cores=2, l1_bytes=32768, l2_bytes=1 << 19, l3_bytes=1 << 25

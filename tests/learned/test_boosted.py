@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 
 from autosparse import _native, cli
 from autosparse.config import options
-from autosparse.engine.learned import find_model
-from autosparse.engine.setup import target_of
-from autosparse.pattern import Pattern
-from autosparse.target import Target
+from autosparse.core.pattern import Pattern
+from autosparse.core.target import Target
+from autosparse.tuning.learned import find_model
+from autosparse.tuning.setup import target_of
 from tests.learned.world import settle
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")

@@ -28,12 +28,12 @@ from autosparse.tuner.space.waco import waco_space
 import autosparse as asp
 from autosparse import _native
 from autosparse.config import get_options
-from autosparse.engine import learned as learned_tier
+from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import RUNTIME
+from autosparse.core.target import Target
 from autosparse.errors import RecordError
-from autosparse.pattern import Pattern
-from autosparse.problem import Problem
-from autosparse.schedule import RUNTIME
-from autosparse.target import Target
+from autosparse.tuning import learned as learned_tier
 from tests.learned.world import tiny_model
 
 SPACE = JointSpace((own_space("spmv", threads=(0, 1, 2)), waco_space("spmv", threads=(1, 2))))

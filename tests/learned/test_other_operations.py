@@ -17,10 +17,10 @@ from autosparse.tuner.space.own import own_space
 
 import autosparse as asp
 from autosparse.config import get_options
-from autosparse.engine import learned as learned_tier
-from autosparse.pattern import Pattern, TensorPattern
-from autosparse.problem import Problem
-from autosparse.target import Target
+from autosparse.core.pattern import Pattern, TensorPattern
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+from autosparse.tuning import learned as learned_tier
 from tests.learned.world import tiny_model
 
 

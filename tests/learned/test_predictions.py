@@ -10,9 +10,9 @@ from autosparse._native import runtime_api
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.space.own import own_space
 
-from autosparse.engine.learned import scorer_of, shipped_folder
-from autosparse.schedule import RUNTIME_TILE, SuperSchedule
-from autosparse.target import Target
+from autosparse.core.schedule import RUNTIME_TILE, SuperSchedule
+from autosparse.core.target import Target
+from autosparse.tuning.learned import scorer_of, shipped_folder
 from tests.house.sources import REPOSITORY
 from tests.learned import predictions
 

@@ -14,13 +14,13 @@ from autosparse.tuner.learned.predict import LearnedModel
 
 import autosparse as asp
 from autosparse import _native
+from autosparse.calibration.collection import lab_for
 from autosparse.config import get_options, options
-from autosparse.engine import learned
-from autosparse.engine.collecting import bench_for
-from autosparse.engine.learned import find_model, scorer_of, shipped_folder
-from autosparse.engine.setup import target_of
-from autosparse.problem import Problem
-from autosparse.target import Target
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+from autosparse.tuning import learned
+from autosparse.tuning.learned import find_model, scorer_of, shipped_folder
+from autosparse.tuning.setup import target_of
 
 SHIPPED = sorted(
     path.name.removesuffix(".graph.safetensors") for path in shipped_folder(Target.host()).glob("*.graph.*")
@@ -86,13 +86,13 @@ def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypat
     reads = []
     monkeypatch.setattr(learned, "find_model", lambda *given: reads.append(given) or find_model(*given))
     op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
-    with bench_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as bench:
+    with lab_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as lab:
         with monkeypatch.context() as fresh:  # a process that has read none
             fresh.delitem(sys.modules, "autosparse.tuner.learned.predict")
-            asker = learned.asker_of(bench.bench, live=True)
+            proposer = learned.proposer_of(lab.lab, live=True)
         assert not reads
-        assert (asker is not None) == asks
-        if asker is not None:
-            assert asker.price_s > bench.bench.experience.prices.price_s("rank")
-            assert len(asker()) > 0
+        assert (proposer is not None) == asks
+        if proposer is not None:
+            assert proposer.price_s > lab.lab.experience.prices.price_s("rank")
+            assert len(proposer()) > 0
             assert reads

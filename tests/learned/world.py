@@ -10,7 +10,7 @@ import pytest
 from autosparse.tuner.collect.files import Measurements, read, read_folder, write
 
 from autosparse import cli
-from autosparse.schedule import SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 
 
 def settle(folder: Path, op: str) -> None:

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from autosparse import _native, cache, config
+from autosparse.core.formats import Format, Level, LevelKind
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from autosparse.errors import ScheduleError
-from autosparse.formats import Format, Level, LevelKind
-from autosparse.pattern import Pattern
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
 
 
 def schedule(fmt: str, loops: str, tile: int = 0, **fields: Any) -> SuperSchedule:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from autosparse import _native
-from autosparse.formats import Format, Level, LevelKind
-from autosparse.pattern import TensorPattern
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
+from autosparse.core.formats import Format, Level, LevelKind
+from autosparse.core.pattern import TensorPattern
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from tests.native import cases
 
 Array = NDArray[Any]

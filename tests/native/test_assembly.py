@@ -8,8 +8,8 @@ from autosparse._native.storage.assembly import Assembled, Types, assemble, asse
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autosparse.core.formats import Format
 from autosparse.errors import PackError
-from autosparse.formats import Format
 
 FORMATS = [
     "i1:C,k1:C",

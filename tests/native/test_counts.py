@@ -11,8 +11,8 @@ from autosparse.tuner.generators.base import generate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosparse.engine.facts import RuntimeCounter
-from autosparse.pattern import Pattern
+from autosparse.core.pattern import Pattern
+from autosparse.tuning.statistics import RuntimeCounter
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 

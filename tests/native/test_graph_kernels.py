@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
 
+from autosparse.core.pattern import Pattern
 from autosparse.ops import sddmm
-from autosparse.pattern import Pattern
 
 if not runtime_api.available:
     pytest.skip("the C runtime is not built", allow_module_level=True)

@@ -14,12 +14,12 @@ from autosparse.tuner.space import spaces
 
 import autosparse
 from autosparse import _native, cache
+from autosparse.core.formats import STORED_VALUES, Format
+from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
-from autosparse.formats import STORED_VALUES, Format
-from autosparse.pattern import Pattern
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
-from autosparse.target import VECTOR_BYTES, Target
 from tests.native import cases
 
 LEVELS = (

@@ -9,8 +9,8 @@ import pytest
 from autosparse._native.kernels.implementations import IMPLEMENTATIONS
 
 from autosparse import _native, config
+from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.errors import BuildError, ScheduleError
-from autosparse.schedule import RUNTIME, SuperSchedule
 from tests.native import cases
 from tests.native.runtime_cases import needs_runtime
 

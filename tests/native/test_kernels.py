@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
-from autosparse.schedule import SuperSchedule
-from autosparse.target import VECTOR_BYTES, Target
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES, Target
 from tests.native import cases
 
 TYPES = [("float32", "int32"), ("float64", "int64")]

@@ -11,8 +11,8 @@ from autosparse._native import runtime_api
 from autosparse._native.c.emit import emit
 
 from autosparse import _native
-from autosparse.schedule import SuperSchedule
-from autosparse.target import VECTOR_BYTES, Target
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES, Target
 from tests.covering import covering, in_turn
 from tests.native import cases
 from tests.native.runtime_cases import INDEX_DTYPES, forced, isas, needs_runtime, patterns, spoken, values

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 from autosparse import _native, cache, config
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import BuildError
-from autosparse.schedule import SuperSchedule
 from tests.native import cases
 
 numba = pytest.importorskip("numba", reason="the extra numba is not installed")

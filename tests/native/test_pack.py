@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
+from autosparse.core.formats import Format
 from autosparse.errors import PackError
-from autosparse.formats import Format
 from tests.native import cases
 
 NATIVE = [

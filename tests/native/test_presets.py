@@ -1,6 +1,6 @@
 """Every format that the literature names: it parses and prints, packs and unpacks, and its products are SciPy's.
 
-Presets come from `autosparse.formats.PRESETS`: a row that is added there is tested here. Values are small integers, so
+Presets come from `core.formats.PRESETS`: a row that is added there is tested here. Values are small integers, so
 that products are exact in any order of summation; the interpreter is asked beside the kernel.
 """
 
@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
-from autosparse.formats import CSR, PRESETS, Format
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import CSR, PRESETS, Format
+from autosparse.core.schedule import SuperSchedule
 from tests.native import cases, operands, test_kernels, test_mttkrp, test_sddmm
 
 ORDER_OF: Final = {name: len({level.coordinate[0] for level in row.format.levels}) for name, row in PRESETS.items()}

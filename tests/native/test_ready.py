@@ -11,9 +11,9 @@ from autosparse._native.ir.interpreter import interpret
 from autosparse._native.kernels.precompiled import PREFETCH, ready_kernel
 
 from autosparse import _native, config
-from autosparse.formats import ROW_ORDERS
-from autosparse.pattern import Pattern
-from autosparse.schedule import RUNTIME
+from autosparse.core.formats import ROW_ORDERS
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import RUNTIME
 from tests.native import cases
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 

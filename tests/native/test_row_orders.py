@@ -12,9 +12,9 @@ from autosparse._native.storage import row_orders
 from scipy.sparse import csgraph
 
 from autosparse import _native
+from autosparse.core.formats import ROW_ORDERS, Format
+from autosparse.core.pattern import Pattern
 from autosparse.errors import ScheduleError
-from autosparse.formats import ROW_ORDERS, Format
-from autosparse.pattern import Pattern
 from tests.native import cases
 
 SHAPES = ((0, 0), (0, 4), (5, 0), (1, 1), (40, 40), (23, 61), (61, 23))

@@ -22,11 +22,11 @@ from autosparse.tuner.space.template import TemplateSpace
 from autosparse.tuner.space.waco import waco_space
 
 from autosparse import _native, cache, config
+from autosparse.core.formats import LevelKind
+from autosparse.core.pattern import TensorPattern
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import BuildError, PackError
-from autosparse.formats import LevelKind
-from autosparse.pattern import TensorPattern
-from autosparse.schedule import SuperSchedule
-from autosparse.target import VECTOR_BYTES, Target
 from tests.native import cases, operands
 from tests.native.test_symmetric import symmetric
 

@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
+from autosparse.core.formats import Format
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError
-from autosparse.formats import Format
-from autosparse.schedule import SuperSchedule
-from autosparse.target import VECTOR_BYTES, Target
 from tests.native import cases, operands
 
 TYPES = [("float32", "int32"), ("float64", "int64")]

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
+from autosparse.core.formats import Format
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
-from autosparse.formats import Format
-from autosparse.pattern import Pattern
-from autosparse.schedule import SuperSchedule
-from autosparse.target import VECTOR_BYTES, Target
 from tests.native import cases
 from tests.native.test_kernels import TYPES, check
 

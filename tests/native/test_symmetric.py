@@ -11,11 +11,11 @@ from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
 
 from autosparse import _native, cache
+from autosparse.core.formats import Format
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
-from autosparse.formats import Format
-from autosparse.pattern import Pattern
-from autosparse.schedule import SuperSchedule
-from autosparse.target import VECTOR_BYTES, Target
 from tests.native import cases
 
 MADE = (

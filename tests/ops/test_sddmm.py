@@ -13,7 +13,7 @@ from autosparse._native import runtime_api
 from hypothesis import given
 
 import autosparse
-from autosparse.ops.dense import by_rows
+from autosparse.operands.dense import by_rows
 from tests.ops.test_spgemm import raw_csr
 
 LAYOUTS: dict[str, Callable[[Any], Any]] = {

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from autosparse import payoff
-from autosparse.payoff import Account, Outlook
+from autosparse.tuning import amortization
+from autosparse.tuning.amortization import Account, Outlook
 
 seconds = st.floats(1e-7, 1e3)
 accounts = st.builds(
@@ -31,7 +31,7 @@ factors = st.floats(1.0, 100.0)
 
 
 def pays(price_s: float, account: Account, outlook: Outlook) -> bool:
-    return payoff.weigh(price_s, account=account, outlook=outlook).pays
+    return amortization.weigh(price_s, account=account, outlook=outlook).pays
 
 
 @given(seconds, factors, accounts, outlooks)
@@ -74,36 +74,37 @@ def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account
 def test_what_pays_by_rent_pays_on_credit_and_no_step_takes_more_than_its_purse(
     account: Account, outlook: Outlook, price_s: float
 ) -> None:
-    on_credit = payoff.weigh(price_s, account=account, outlook=outlook, on_credit=True).pays
+    on_credit = amortization.weigh(price_s, account=account, outlook=outlook, on_credit=True).pays
     assert on_credit or not pays(price_s, account, outlook)
-    if on_credit and price_s > payoff.NO_PRICE_S:
-        rent_s = payoff.rent_purse_s(account, outlook) + payoff.credit_purse_s(account, outlook)
-        limit = max(rent_s, payoff.promise_purse_s(outlook))
+    if on_credit and price_s > amortization.NO_PRICE_S:
+        rent_s = amortization.rent_purse_s(account, outlook) + amortization.credit_purse_s(account, outlook)
+        limit = max(rent_s, amortization.promise_purse_s(outlook))
         assert account.tuning_s + price_s <= limit * (1 + 1e-9)
 
 
 @given(accounts, outlooks, seconds)
 def test_a_look_on_credit_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
     outlook = dataclasses.replace(outlook, total_runs=None)
-    look_s = payoff.next_look_s(price_s, account=account, outlook=outlook, on_credit=True)
+    look_s = amortization.next_look_s(price_s, account=account, outlook=outlook, on_credit=True)
     assert look_s >= account.product_s
     before_s = look_s * 0.99
     if math.isfinite(look_s) and before_s > account.product_s * 1.02:
         n_more = (before_s - account.product_s) / account.mean_s
         then = dataclasses.replace(account, n_calls=account.n_calls + int(n_more), product_s=before_s)
-        assert not payoff.weigh(price_s, account=then, outlook=outlook, on_credit=True).pays
+        assert not amortization.weigh(price_s, account=then, outlook=outlook, on_credit=True).pays
 
 
 tiers = st.lists(
-    st.builds(payoff.Tier, name=st.sampled_from("abc"), price_s=st.floats(0, 10), gain=st.floats(0, 0.9)), max_size=4
+    st.builds(amortization.Tier, name=st.sampled_from("abc"), price_s=st.floats(0, 10), gain=st.floats(0, 0.9)),
+    max_size=4,
 )
 
 
 @given(tiers, st.floats(1, 1e6), st.floats(1e-6, 1.0))
 def test_the_tier_picked_is_the_best_of_all_and_better_than_none(
-    offered: list[payoff.Tier], n_runs: float, default_s: float
+    offered: list[amortization.Tier], n_runs: float, default_s: float
 ) -> None:
-    picked = payoff.pick(offered, n_runs=n_runs, default_s=default_s)
+    picked = amortization.pick(offered, n_runs=n_runs, default_s=default_s)
     totals = [tier.total_s(n_runs, default_s) for tier in offered]
     if picked is None:
         assert all(total_s >= n_runs * default_s for total_s in totals)
@@ -114,9 +115,9 @@ def test_the_tier_picked_is_the_best_of_all_and_better_than_none(
 
 @given(tiers, st.floats(1, 1e5), factors, st.floats(1e-6, 1.0))
 def test_more_products_never_pick_a_tier_that_saves_less(
-    offered: list[payoff.Tier], n_runs: float, f: float, default_s: float
+    offered: list[amortization.Tier], n_runs: float, f: float, default_s: float
 ) -> None:
-    few, many = (payoff.pick(offered, n_runs=n, default_s=default_s) for n in (n_runs, n_runs * f))
+    few, many = (amortization.pick(offered, n_runs=n, default_s=default_s) for n in (n_runs, n_runs * f))
     if few is not None:
         assert many is not None
         # Of tiers whose totals are as good as equal either may come.
@@ -127,14 +128,14 @@ def test_more_products_never_pick_a_tier_that_saves_less(
 
 @given(accounts, outlooks, seconds)
 def test_a_bought_step_stays_within_its_purse(account: Account, outlook: Outlook, price_s: float) -> None:
-    if pays(price_s, account, outlook) and price_s > payoff.NO_PRICE_S:
-        limit = max(payoff.rent_purse_s(account, outlook), payoff.promise_purse_s(outlook))
+    if pays(price_s, account, outlook) and price_s > amortization.NO_PRICE_S:
+        limit = max(amortization.rent_purse_s(account, outlook), amortization.promise_purse_s(outlook))
         assert account.tuning_s + price_s <= limit * (1 + 1e-9)
 
 
 @given(accounts, outlooks, seconds)
 def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
-    look_s = payoff.next_look_s(price_s, account=account, outlook=outlook)
+    look_s = amortization.next_look_s(price_s, account=account, outlook=outlook)
     assert look_s >= account.product_s
     if pays(price_s, account, outlook):
         assert look_s == account.product_s
@@ -166,7 +167,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
     gain = max(0.0, true_gain)
     account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
     queue, tuned = list(prices), False
-    share = overhead * (1 + payoff.CREDIT * outlook.gain if on_credit else 1)
+    share = overhead * (1 + amortization.CREDIT * outlook.gain if on_credit else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
         account = dataclasses.replace(
@@ -176,13 +177,13 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
             saved_s=account.saved_s + default_s - run_s,
         )
         terms = {"outlook": outlook, "on_credit": on_credit}
-        while queue and payoff.weigh(queue[0], account=account, path_price_s=sum(queue), **terms).pays:
+        while queue and amortization.weigh(queue[0], account=account, path_price_s=sum(queue), **terms).pays:
             account = dataclasses.replace(account, tuning_s=account.tuning_s + queue.pop(0))
             tuned = not queue
     total_s = account.product_s + account.tuning_s
-    assert total_s <= (1 + share) * n_runs * default_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
+    assert total_s <= (1 + share) * n_runs * default_s * (1 + 1e-9) + len(prices) * amortization.NO_PRICE_S
     best_s = min(n_runs * default_s, sum(prices) + n_runs * default_s * (1 - gain))
-    assert total_s <= (1 + share) / (1 - gain) * best_s * (1 + 1e-9) + len(prices) * payoff.NO_PRICE_S
+    assert total_s <= (1 + share) / (1 - gain) * best_s * (1 + 1e-9) + len(prices) * amortization.NO_PRICE_S
 
 
 @given(accounts, outlooks, seconds, st.integers(2, 10**5))
@@ -190,17 +191,17 @@ def test_one_product_never_buys_anything_by_rent(account: Account, outlook: Outl
     """The first calls: until overhead * (time so far) holds the price, nothing is bought."""
     outlook = dataclasses.replace(outlook, total_runs=None, overhead=0.04)
     fresh = Account(n_calls=1, product_s=outlook.default_s)
-    if price_s > 0.04 * outlook.default_s + payoff.NO_PRICE_S:
+    if price_s > 0.04 * outlook.default_s + amortization.NO_PRICE_S:
         assert not pays(price_s, fresh, outlook)
 
 
 def test_break_even_examples() -> None:
-    assert payoff.break_even_runs(price_s=1.0, default_s=0.02, tuned_s=0.01) == pytest.approx(100)
-    assert payoff.break_even_runs(price_s=1.0, default_s=0.01, tuned_s=0.01) is None
-    assert payoff.break_even_runs(price_s=1.0, default_s=None, tuned_s=0.01) is None
+    assert amortization.break_even_runs(price_s=1.0, default_s=0.02, tuned_s=0.01) == pytest.approx(100)
+    assert amortization.break_even_runs(price_s=1.0, default_s=0.01, tuned_s=0.01) is None
+    assert amortization.break_even_runs(price_s=1.0, default_s=None, tuned_s=0.01) is None
 
 
 @given(st.floats(0, 0.5), st.integers(0, 1000), st.floats(0, 0.9))
 def test_expected_gain_lies_between_prior_and_experience(prior: float, n_seen: int, mean: float) -> None:
-    gain = payoff.shrunk_gain(prior, n_seen=n_seen, mean_seen=mean)
+    gain = amortization.shrunk_gain(prior, n_seen=n_seen, mean_seen=mean)
     assert min(prior, mean) - 1e-12 <= gain <= max(prior, mean) + 1e-12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from autosparse import config
-from autosparse.engine import background, driver
+from autosparse.tuning import background, live
 from tests.torch.world import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
@@ -274,14 +274,14 @@ def test_another_library_of_kernels_before_and_over_ours():
 @pytest.mark.parametrize("failure", [MemoryError, RuntimeError, OSError])
 def test_tuning_that_fails_leaves_the_product(failure, monkeypatch):
     from autosparse import notices
-    from autosparse.engine import setup
+    from autosparse.tuning import setup
 
     def fails(*args):
         raise failure("for the test")
 
     notices.forget_warnings()
     asp.forget_structures()
-    monkeypatch.setattr(setup, "bench_of", fails)
+    monkeypatch.setattr(setup, "lab_of", fails)
     D, B = dense(400, 400, 0.1), numbers(400, 64)
     A = compressed(D)
     with (
@@ -293,7 +293,7 @@ def test_tuning_that_fails_leaves_the_product(failure, monkeypatch):
 
 
 def test_interrupted_tuning_leaves_a_matrix_that_multiplies(monkeypatch):
-    from autosparse.engine import setup
+    from autosparse.tuning import setup
 
     def interrupted(*args):
         raise KeyboardInterrupt
@@ -303,7 +303,7 @@ def test_interrupted_tuning_leaves_a_matrix_that_multiplies(monkeypatch):
     A = compressed(D)
     with config.options(overhead=1.0, runs=10**6, effort="measure"):
         with monkeypatch.context() as patch:
-            patch.setattr(setup, "bench_of", interrupted)
+            patch.setattr(setup, "lab_of", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 [A @ B for _ in range(100)]
         known = structure.structure_of(A.crow_indices(), A.col_indices(), 400, 400)
@@ -316,7 +316,7 @@ def test_values_written_while_the_background_thread_tunes_are_seen(monkeypatch):
     asp.forget_structures()
     jobs = []
     monkeypatch.setattr(background, "submit", jobs.append)
-    monkeypatch.setattr(driver.Driver, "_affordable", lambda *_: True)  # on a machine of any speed
+    monkeypatch.setattr(live.LiveTuner, "_affordable", lambda *_: True)  # on a machine of any speed
     D, B = dense(400, 400, 0.1), numbers(400, 64)
     A = compressed(D)
     n_done = 0

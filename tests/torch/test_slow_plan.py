@@ -9,11 +9,11 @@ from autosparse.tuner.space import families as space
 
 import autosparse as asp
 import autosparse.torch as at
-from autosparse import planner
-from autosparse.engine.setup import bench_of, deliberation_of, driver_of
-from autosparse.engine.slot import slot_for
-from autosparse.plan import Plan
+from autosparse.core.plan import Plan
+from autosparse.dispatch.state import state_for
 from autosparse.torch.cells import held
+from autosparse.tuning import planner
+from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -29,17 +29,17 @@ def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
         for _ in range(60):  # until the transpose is built
             left @ B
         with held(A.rows, A.values, transposed=transposed) as cell:
-            slot = slot_for(cell, cell.rows, 64, False)
-            bench = bench_of(cell, slot)
+            state = state_for(cell, cell.rows, 64, False)
+            lab = lab_of(cell, state)
             plan = Plan(schedule=schedule, why="", default_s=1.0, measured_s=0.5)
-            decision = planner.adopt(bench, plan)
+            decision = planner.adopt(lab, plan)
             assert decision.trial is not None
-            driver = driver_of(slot, cell)
-            deliberation = deliberation_of(driver, cell)
-            deliberation.bench = bench
-            driver.install(deliberation, decision.plan, decision.trial)
+            live_tuner = live_tuner_of(state, cell)
+            session = session_of(live_tuner, cell)
+            session.lab = lab
+            live_tuner.install(session, decision.plan, decision.trial)
         for _ in range(400):
             left @ B
-            if deliberation.champion is None:
+            if session.champion is None:
                 return
         raise AssertionError("a slow kernel still serves")

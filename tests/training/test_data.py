@@ -8,8 +8,8 @@ import pytest
 from tests.training.world import collection
 
 from autosparse.errors import InputError, ScheduleError  # isort: skip
-from autosparse.schedule import SuperSchedule  # isort: skip
-from autosparse.target import Target  # isort: skip
+from autosparse.core.schedule import SuperSchedule  # isort: skip
+from autosparse.core.target import Target  # isort: skip
 from autosparse.tuner.collect.files import CENSORED, REFUSED, read  # isort: skip
 from autosparse.tuner.collect.recipes import Recipe  # isort: skip
 from autosparse.tuner.space.joint import ABSENT, JointSpace  # isort: skip

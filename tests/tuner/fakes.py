@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from autosparse.schedule import SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 
 
 @dataclass

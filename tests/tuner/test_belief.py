@@ -13,7 +13,7 @@ from autosparse.tuner.search.search import MOST_REFUSED
 from autosparse.tuner.space import families as space
 
 from autosparse.config import Effort
-from autosparse.schedule import RUNTIME, SuperSchedule
+from autosparse.core.schedule import RUNTIME, SuperSchedule
 from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
 from tests.tuner.test_tuner_search import FlatModel, any_schedule, few_schedules, make_problem, make_search
 

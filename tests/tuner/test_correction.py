@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autosparse.config import Effort
-from autosparse.schedule import SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 

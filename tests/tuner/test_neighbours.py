@@ -12,10 +12,10 @@ from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
-from autosparse.pattern import Pattern, TensorPattern
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
+from autosparse.core.pattern import Pattern, TensorPattern
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 
 SMALL_CACHES = Target(
     cpu="test", machine="x86_64", isa="avx2", n_cores=2, l1_bytes=4 << 10, l2_bytes=16 << 10, l3_bytes=1 << 20

@@ -9,7 +9,7 @@ from autosparse.tuner import tune
 from autosparse.tuner.learned.seen import STATISTICS, Seen
 
 from autosparse.config import Effort
-from autosparse.problem import Problem
+from autosparse.core.problem import Problem
 from tests.tuner.fakes import FakeClock, FakeFactory
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 

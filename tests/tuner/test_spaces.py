@@ -14,9 +14,9 @@ from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.own import own_space
 
-from autosparse.pattern import Pattern
-from autosparse.problem import Problem
-from autosparse.target import Target
+from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
 
 
 def sampled(n: int) -> Problem:

@@ -11,7 +11,7 @@ from autosparse.tuner.features.counts import BLOCK_SIZES, MAX_DIAGONAL_CELLS, PA
 from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
 from autosparse.tuner.generators.base import generate
 
-from autosparse.pattern import Pattern
+from autosparse.core.pattern import Pattern
 
 
 @pytest.mark.parametrize("family", ["stencil", "blocks", "rmat", "hypersparse"])

@@ -12,8 +12,8 @@ from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import Categorical, Permutation, TemplateSpace
 from autosparse.tuner.space.waco import TEMPLATES, waco_space
 
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
-from autosparse.schedule import SuperSchedule
 
 SPACES = [make(algorithm) for algorithm in TEMPLATES for make in (waco_space, own_space)]
 everywhere = pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)

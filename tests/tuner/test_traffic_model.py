@@ -14,9 +14,9 @@ from autosparse.tuner.generators.base import generate
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
-from autosparse.pattern import Pattern
-from autosparse.problem import Problem
-from autosparse.target import Target
+from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
 from tests.tuner.traffic import PlainTrafficModel
 
 AVX512 = Target(

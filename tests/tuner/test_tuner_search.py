@@ -19,10 +19,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autosparse.config import Effort
-from autosparse.pattern import Pattern
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
+from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial, Noise
 
 TARGET = Target(

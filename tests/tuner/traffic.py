@@ -17,10 +17,10 @@ from autosparse.tuner.analytic.matmul import (
 )
 from autosparse.tuner.features.statistics import Locality, PatternFacts
 
-from autosparse.formats import SLICED_KINDS, Format, LevelKind
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
+from autosparse.core.formats import SLICED_KINDS, Format, LevelKind
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 
 
 @dataclass(frozen=True, slots=True)

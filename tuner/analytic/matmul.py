@@ -16,8 +16,8 @@ from autosparse.tuner.analytic.traits import Traits
 from autosparse.tuner.features.statistics import Locality, PatternFacts
 from numpy.typing import NDArray
 
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 LINE_BYTES: Final = 64
 CALIBRATED_LANES: Final = 16

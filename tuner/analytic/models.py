@@ -11,7 +11,7 @@ from autosparse.tuner.analytic.sddmm import SampledModel
 from autosparse.tuner.features.counts import NUMPY, Counter
 from autosparse.tuner.features.statistics import Locality, pattern_facts
 
-from autosparse.problem import Problem
+from autosparse.core.problem import Problem
 
 
 def _matmul_model(problem: Problem, counter: Counter) -> CostModel:

@@ -14,16 +14,16 @@ import numpy as np
 from autosparse.tuner.space.mttkrp import INDICES
 from numpy.typing import NDArray
 
-from autosparse.formats import LevelKind
-from autosparse.pattern import TensorPattern
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import LevelKind
+from autosparse.core.pattern import TensorPattern
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 NAMES: Final = f"{INDICES}qrstuvwxyz"
 """Of as many modes as the default kernel knows."""
 SAMPLED_ENTRIES: Final = 20_000
 LEAST_CHILDREN: Final = 3.0
-"""Entries per lowest node from which the default kernel walks levels (as `ops.mttkrp` has it); else it is flat."""
+"""Entries per lowest node from which the default kernel walks levels (as `operands.csf` has it); else it is flat."""
 CACHES: Final = ("l1", "l2", "l3", "memory")
 """The smallest that holds something; the last one is a core's share."""
 

@@ -10,8 +10,8 @@ import numpy as np
 from autosparse.tuner.analytic.matmul import MachineRates, behind_runtime
 from autosparse.tuner.features.statistics import Locality, PatternFacts
 
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 SUM_S = 2.4e-9
 """Adding up the lanes of one entry's sums alone; of jammed entries it is shared."""

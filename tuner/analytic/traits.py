@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.formats import SLICED_KINDS, LevelKind
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import SLICED_KINDS, LevelKind
+from autosparse.core.schedule import SuperSchedule
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

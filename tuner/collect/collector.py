@@ -25,9 +25,9 @@ from autosparse.tuner.space.spaces import everything
 from autosparse.tuner.space.template import Supports
 from autosparse.tuner.space.waco import waco_space
 
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 from autosparse.log import event
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
 
 N_BEST: Final = 3
 """Whose neighbours are tried at the end."""

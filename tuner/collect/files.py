@@ -19,9 +19,9 @@ import numpy as np
 from autosparse.tuner.collect.recipes import Recipe
 from numpy.typing import NDArray
 
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from autosparse.errors import RecordError
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
 
 FILE_SCHEMA: Final = 1
 """Raise when a column changes its meaning."""

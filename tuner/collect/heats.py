@@ -19,8 +19,8 @@ from autosparse.tuner.search.race import MIN_SAMPLE_S, Race, RaceRule, timed_s
 from autosparse.tuner.search.trial import Trial
 from numpy.typing import NDArray
 
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 HEAT_SIZE: Final = 6
 """Schedules raced at once: their packed operands are in memory together."""
@@ -34,7 +34,7 @@ QUIET_LOAD: Final = 0.25
 
 
 class Workbench(Protocol):
-    """Where schedules of one problem become kernels that run: `autosparse.engine.bench.Bench`, or arithmetic."""
+    """Where schedules of one problem become kernels that run: `tuning.trials.lab.KernelLab`, or arithmetic."""
 
     @property
     def problem(self) -> Problem:
@@ -78,7 +78,7 @@ class Heats:
     `patience`: how often a heat is run again because others disturbed it; `before_heat` may wait for quiet.
     """
 
-    bench: Workbench
+    lab: Workbench
     rule: RaceRule = COLLECTING_RULE
     patience: int = 0
     before_heat: Callable[[], None] = lambda: None
@@ -91,7 +91,7 @@ class Heats:
         for at in range(0, len(schedules), HEAT_SIZE):
             if self.clock() >= until_s:
                 return
-            self._heat([self.bench(one) for one in schedules[at : at + HEAT_SIZE]])
+            self._heat([self.lab(one) for one in schedules[at : at + HEAT_SIZE]])
 
     def best(self, n: int) -> list[SuperSchedule]:
         """The `n` fastest of those that raced to the end."""
@@ -99,7 +99,7 @@ class Heats:
         return [one.schedule for one in sorted(whole, key=lambda one: one.ratio)[:n]]
 
     def _heat(self, trials: list[Trial]) -> None:
-        self.bench.build(trials)
+        self.lab.build(trials)
         try:
             crowded = []
             for trial in trials:
@@ -139,10 +139,10 @@ class Heats:
                 return
 
     def _race(self, trials: Sequence[Trial]) -> tuple[Race, list[Trial]] | None:
-        runs = [(trial, self.bench.runner(trial)) for trial in trials]
+        runs = [(trial, self.lab.runner(trial)) for trial in trials]
         self._refuse([trial for trial, run in runs if run is None])
         entrants = [(trial, run) for trial, run in runs if run is not None]
-        default = self.bench.runner(self.bench(None))
+        default = self.lab.runner(self.lab(None))
         if default is None or not entrants:
             return None
         closures = [default, *(run for _, run in entrants)]

@@ -23,8 +23,8 @@ from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports, TemplateSpace
 
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 Draw = Callable[[np.random.Generator], SuperSchedule]
 

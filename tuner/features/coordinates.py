@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern, TensorPattern
+from autosparse.core.pattern import Pattern, TensorPattern
 
 Ints = NDArray[np.int64]
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern
+from autosparse.core.pattern import Pattern
 
 PANEL: Final = 16
 """Rows that count as neighbours where lines of x, shared columns and diagonals are counted."""

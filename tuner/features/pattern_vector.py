@@ -17,7 +17,7 @@ from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.features.statistics import PatternFacts, pattern_facts
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern
+from autosparse.core.pattern import Pattern
 
 Floats = NDArray[np.float32]
 

@@ -19,8 +19,8 @@ from autosparse.tuner.features.pattern_vector import sampled_facts, sizes, sprea
 from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern, TensorPattern
-from autosparse.target import Target
+from autosparse.core.pattern import Pattern, TensorPattern
+from autosparse.core.target import Target
 
 SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 77, 3: 45}
 """Numbers in a sketch, by dimension."""

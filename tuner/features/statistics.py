@@ -23,7 +23,7 @@ from autosparse.tuner.features.counts import (
 )
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern
+from autosparse.core.pattern import Pattern
 
 MAX_WINDOW: Final = 8192
 N_LOOKED_AT: Final = 256

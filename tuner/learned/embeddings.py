@@ -17,7 +17,7 @@ from autosparse.tuner.learned.weights import LearnedWeights, Weights, linear, re
 from autosparse.tuner.space.template import Categorical, Code, Parameter, Permutation
 from numpy.typing import NDArray
 
-from autosparse.pattern import Pattern, TensorPattern
+from autosparse.core.pattern import Pattern, TensorPattern
 
 Floats = NDArray[np.float32]
 Convolve = Callable[[Sequence[NDArray[np.int32]], Weights], Floats]

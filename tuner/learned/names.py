@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from autosparse.problem import Problem
+from autosparse.core.problem import Problem
 
 MODEL_SUFFIX: Final = ".safetensors"
 GRAPH_SUFFIX: Final = ".graph.safetensors"

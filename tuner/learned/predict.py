@@ -23,10 +23,10 @@ from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
 from numpy.typing import NDArray
 
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.forking import computed_once
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
 
 Floats = NDArray[np.float32]
 

@@ -12,8 +12,8 @@ from autosparse.tuner.collect.files import MEASURED, REFUSED, Measurements
 from autosparse.tuner.learned.predict import Scale
 from numpy.typing import NDArray
 
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError
-from autosparse.schedule import SuperSchedule
 
 Floats = NDArray[np.float64]
 Costs = Callable[[Measurements, list[SuperSchedule]], NDArray[np.floating]]

@@ -19,8 +19,8 @@ from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights, Weights
 from numpy.typing import NDArray
 
+from autosparse.core.target import Target
 from autosparse.errors import RecordError
-from autosparse.target import Target
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int16]

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from autosparse.problem import Problem, columns_bucket
+from autosparse.core.problem import Problem, columns_bucket
 
 COLLECTED: Final = "float32"
 """Of measurements whose model does not say: what `collect` measures."""

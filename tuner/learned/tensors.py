@@ -9,7 +9,7 @@ import numpy as np
 from autosparse.tuner.features.panels import panel_spans
 from numpy.typing import NDArray
 
-from autosparse.pattern import TensorPattern
+from autosparse.core.pattern import TensorPattern
 
 Cells = tuple[NDArray[np.int32], ...]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 STATISTICS_MARGINS: Final[Mapping[str, float]] = {"matmul": 0.20, "mttkrp": 0.10}
 """Operation -> share of the time that the statistics model must expect to save; without one nothing is believed.

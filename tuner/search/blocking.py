@@ -11,7 +11,7 @@ from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.trial import Sample, Trial, Work
 
-from autosparse.plan import Plan
+from autosparse.core.plan import Plan
 
 Progress = Callable[[float, str], None]  # (share of the budget used, what is being done)
 

@@ -11,9 +11,9 @@ from autosparse.tuner.search.style import diverse
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
-from autosparse.formats import Format
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import Format
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 BUILT_TOLERANCE: Final = 0.05
 """A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""

@@ -15,9 +15,9 @@ from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
-from autosparse.formats import Format
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import Format
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 FIRST_CHUNK: Final = 32
 """Iterations handed out at once where they were not before: larger ones are one more step away."""

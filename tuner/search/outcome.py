@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from autosparse.tuner.search.trial import Trial
 
 from autosparse.config import Effort
-from autosparse.plan import Candidate, Plan
-from autosparse.schedule import SuperSchedule
+from autosparse.core.plan import Candidate, Plan
+from autosparse.core.schedule import SuperSchedule
 
 if TYPE_CHECKING:
     from autosparse.tuner.search.search import Search

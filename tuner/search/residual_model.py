@@ -20,7 +20,7 @@ import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal
 from numpy.typing import NDArray
 
-from autosparse.schedule import SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 
 VARIANCES: Final[Sequence[tuple[float, Callable[[SuperSchedule], Any]]]] = (
     (0.0020, lambda one: one.format.levels),

@@ -2,7 +2,7 @@
 
 `Search.steps` is a generator of `Work` (rank, build, pack) and `Sample` (time one product with one kernel). One driver
 does them in a row within a budget (`autosparse.tuner.tune`); another buys them one at a time out of what products have
-cost so far and takes its samples from the user's own calls (`autosparse.executor`). The search itself knows no clock.
+cost so far and takes its samples from the user's own calls (`autosparse.tuning`). The search itself knows no clock.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
-from autosparse.plan import Plan
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle", "Steps"]
 

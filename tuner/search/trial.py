@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from autosparse.schedule import SuperSchedule
+from autosparse.core.schedule import SuperSchedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

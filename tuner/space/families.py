@@ -17,9 +17,9 @@ import numpy as np
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.space.template import Supports
 
-from autosparse.formats import Format
-from autosparse.problem import Problem
-from autosparse.schedule import FAR_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
+from autosparse.core.formats import Format
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ from typing import Final
 
 from autosparse.tuner.space.template import Categorical, Code, Parameter, TemplateSpace
 
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
-from autosparse.schedule import SuperSchedule
 
 ABSENT: Final = "absent"
 SPACE: Final = "space"

@@ -8,9 +8,9 @@ from typing import Final
 
 from autosparse.tuner.space.families import MAX_NARROW, tiles
 
-from autosparse.formats import Format
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import Format
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 INDICES: Final = "iklmnop"
 """Index of the rows, then of the other modes in their order; tensors of more modes keep the default kernel."""

@@ -17,10 +17,10 @@ from autosparse.tuner.space import families as space
 from autosparse.tuner.space.families import Family
 from autosparse.tuner.space.template import Categorical, Code, Parameter, TemplateSpace, Values
 
+from autosparse.core.formats import Format
+from autosparse.core.schedule import GENERATED, RUNTIME, RUNTIME_TILE, SuperSchedule
+from autosparse.core.target import Target
 from autosparse.errors import ScheduleError
-from autosparse.formats import Format
-from autosparse.schedule import GENERATED, RUNTIME, RUNTIME_TILE, SuperSchedule
-from autosparse.target import Target
 
 SIZE_NAMES: Final = {"r": "rows", "c": "columns", "k": "panel", "sigma": "sigma", "order": "row_order"}
 """Parameters of the sizes of families."""

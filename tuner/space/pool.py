@@ -13,8 +13,8 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.space.template import Supports, TemplateSpace
 
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
-from autosparse.schedule import SuperSchedule
 
 MAX_REPEATS: Final = 200
 """Samples in a row that bring no new kernel, after which the space is taken to have no more."""

@@ -10,8 +10,8 @@ import numpy as np
 from autosparse.tuner.space.families import MAX_NARROW, READY_AHEAD, Family, member, tiles
 from autosparse.tuner.space.own import SDDMM_FAMILIES
 
-from autosparse.problem import Problem
-from autosparse.schedule import FAR_AHEAD, RUNTIME, SuperSchedule
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SuperSchedule
 
 JAMMED: Final = (1, 2, 4, 8)
 """Entries of a row whose dot products are computed together: they share the row of X and the sums across vectors."""

@@ -12,10 +12,10 @@ from typing import Any, Final
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.template import Supports
 
-from autosparse.formats import Format
-from autosparse.pattern import TensorPattern
-from autosparse.problem import Problem
-from autosparse.schedule import SuperSchedule
+from autosparse.core.formats import Format
+from autosparse.core.pattern import TensorPattern
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 
 MODULES: Final = {"sddmm": "autosparse.tuner.space.sddmm", "mttkrp": "autosparse.tuner.space.mttkrp"}
 """Operations beside matmul -> the module whose ``members(problem, is_whole=)`` is their space."""

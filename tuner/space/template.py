@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
-from autosparse.schedule import SuperSchedule
 
 Supports = Callable[[str, SuperSchedule], "str | None"]
 """Reason why a backend cannot lower a schedule of an operation, or None."""

@@ -29,10 +29,10 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.space.template import Categorical, Code, Parameter, Permutation, TemplateSpace, Values
 
+from autosparse.core.formats import Format, Level, LevelKind
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from autosparse.errors import ScheduleError
-from autosparse.formats import Format, Level, LevelKind
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
 
 SPLITS: Final = tuple(1 << power for power in range(16))
 CHUNKS: Final = tuple(1 << power for power in range(9))

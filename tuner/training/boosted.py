@@ -25,7 +25,7 @@ from autosparse.tuner.training.data import UNSEEN, Case, DataSet
 from autosparse.tuner.training.meaning import Meaning, write_model
 from numpy.typing import NDArray
 
-from autosparse.target import Target
+from autosparse.core.target import Target
 
 Floats = NDArray[np.float32]
 Sketches = dict[tuple[Recipe, Target], Floats]

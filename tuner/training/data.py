@@ -21,10 +21,10 @@ from autosparse.tuner.space.template import TemplateSpace
 from autosparse.tuner.space.waco import waco_space
 from numpy.typing import NDArray
 
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from autosparse.errors import InputError, ScheduleError
 from autosparse.forking import computed_once
-from autosparse.schedule import SuperSchedule
-from autosparse.target import Target
 
 VALIDATION_OF: Final = 5
 """One group in so many is for validation: 80:20 (WACO §4.1.3)."""

@@ -20,8 +20,8 @@ from autosparse.asymptotic.lower.emit import Plan, emit
 from autosparse.asymptotic.lower.levels import Levels, levels
 from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
 from autosparse.cache.stores import open_store
+from autosparse.core.target import Target
 from autosparse.errors import BuildError
-from autosparse.target import Target
 
 MOST_ENTRIES_PER_CHUNK: Final = 1 << 16
 """Chunks of the outer loop hold about so many entries of the largest sparse operand, so that threads stay busy."""

@@ -1,0 +1,181 @@
+"""Workbenches for data collection: any pattern, any operation that has kernels, on this machine."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import _native, cache
+from autosparse._native import runtime_api
+from autosparse._native.kernels.identity import code_digest
+from autosparse._version import __version__
+from autosparse.config import get_options, options
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SCHEDULE_VERSION, SuperSchedule
+from autosparse.core.target import Target
+from autosparse.errors import BuildError
+from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.packed_copies import PackedCopyCache
+from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
+from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.search.trial import Trial
+from autosparse.tuner.space.families import space_signature
+from autosparse.tuning import statistics
+from autosparse.tuning.learned import LearnedProposer, proposer_of
+from autosparse.tuning.memory.history import experience_of
+from autosparse.tuning.setup import target_of
+from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.lab import KernelLab
+
+COLLECTING_MEMORY: Final = 12.0
+"""Bytes of the packed operands of one heat, relative to the CSR matrix."""
+MAX_ITERATIONS: Final = 16
+"""Loop iterations per nonzero beyond which a product is not begun: some loop orders search cells that a pattern does
+not have, and one such product would take longer than all others together."""
+FREE_ITERATIONS: Final = 4e6
+"""... but so many are always allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectingLab:
+    """A KernelLab that refuses products which would take minutes."""
+
+    lab: KernelLab
+
+    @property
+    def problem(self) -> Problem:
+        """What is computed."""
+        return self.lab.problem
+
+    def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
+        """A trial of `schedule`."""
+        return self.lab(schedule)
+
+    @property
+    def supports(self) -> Callable[[str, SuperSchedule], str | None]:
+        """(operation, schedule) -> why no kernel can be made of it, or None."""
+        return self.lab.supports
+
+    def build(self, trials: Sequence[Trial]) -> None:
+        """Make kernels."""
+        self.lab.build(trials)
+
+    def runner(self, trial: Trial) -> Callable[[], object] | None:
+        """One product to time, or None."""
+        if isinstance(trial, KernelTrial) and trial.schedule is not None and trial.packed_copy is not None:
+            most = max(FREE_ITERATIONS, MAX_ITERATIONS * self.problem.pattern.nnz)
+            if n_iterations(trial.schedule, trial.packed_copy.packed) > most:
+                return None
+        return self.lab.runner(trial)
+
+    def proposed(self, n: int) -> list[SuperSchedule]:
+        """The `n` schedules that the learned model of this machine likes best; none where there is no model."""
+        proposer = proposer_of(self.lab, live=False) if n else None
+        if not isinstance(proposer, LearnedProposer):
+            return []
+        return [one.schedule for one in proposer.model.propose(self.problem, proposer.features(), self.supports, n)]
+
+
+def n_iterations(schedule: SuperSchedule, packed: Any) -> float:  # Any: autosparse._native.PackedOperand
+    """About how many iterations the loops over the sparse operand make, innermost bodies and searches.
+
+    A loop that comes after the loops of all levels outside its own walks stored positions; one that comes before them
+    walks its whole extent, and the levels skipped are searched later.
+    """
+    fmt = schedule.format
+    extents = fmt.extents(packed.sizes)
+    positions = dict(zip(fmt.order, packed.n_positions, strict=True))
+    total = 1.0
+    looped: set[str] = set()
+    for name in schedule.loop_order:
+        if name not in extents:
+            continue
+        depth = fmt.order.index(name)
+        parents = fmt.order[:depth]
+        outer = positions[parents[-1]] if parents else 1
+        walks_positions = looped == set(parents)
+        total *= positions[name] / max(1, outer) if walks_positions else extents[name]
+        looped.add(name)
+    return total
+
+
+@contextmanager
+def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
+    """The workbench of `op` on `pattern`, with random values; memory is given back at the end."""
+    operand = _operand(pattern, dtype)
+    with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):
+        settings = get_options()
+        store = cache.open_store(settings)
+        target = target_of(settings)
+        problem = Problem(
+            operation=op.operation, pattern=operand.pattern, transposed=False, n_dense_cols=op.n_dense_cols,
+            dtype=dtype, threads=settings.threads or runtime_api.max_threads(), deterministic=False, target=target,
+        )  # fmt: skip
+        lab = KernelLab(
+            problem=problem, operand=weakref.ref(operand), options=settings, store=store,
+            experience=experience_of(store, target), packed_copies=PackedCopyCache(),
+            structure_version=operand.structure_version,
+        )  # fmt: skip
+        try:
+            yield CollectingLab(lab)
+        finally:
+            lab.release()
+
+
+def _operand(pattern: Coordinates, dtype: str) -> AnyOperand:
+    """An operand of random values that nobody else can reach: were it shared, each product would look for writes."""
+    return _matrix(pattern, dtype) if len(pattern.shape) == 2 else _tensor(pattern, dtype)
+
+
+def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
+    """The first mode as rows; with the levels of the default kernel, so that no product is timed that makes them."""
+    values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
+    coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
+    operand = Unfolding(Entries(pattern.shape, coords, values), 0)
+    operand.csf(np.dtype(dtype))
+    return operand
+
+
+def _matrix(pattern: Coordinates, dtype: str) -> Operand:
+    operand, rows = Operand(), pattern.to_pattern()
+    operand.rebind(INDPTR, rows.indptr)
+    operand.rebind(INDICES, rows.indices)
+    operand.rebind(DATA, np.random.default_rng(0).standard_normal(rows.nnz).astype(dtype))
+    operand.settle(rows.n_rows, rows.n_cols)
+    del rows
+    operand.validate()
+    return operand
+
+
+def machine_facts() -> dict[str, Any]:
+    """What a time depends on beside pattern and schedule: goes into every record."""
+    return {
+        **asdict(Target.host()),
+        "library": __version__,
+        "schedule_version": SCHEDULE_VERSION,
+        "space": space_signature(),
+        "code": code_digest("c"),
+        "compiler": _native.compiler_id(get_options().compiler),
+    }
+
+
+def statistics_model(problem: Problem) -> CostModel:
+    """The statistics tier's model of one problem."""
+    return statistics.statistics_model(problem)
+
+
+def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:
+    """Make the kernels of `schedules` now, so that no compiler runs while times are taken; how many there are."""
+    settings = get_options()
+    isa, gathers = target_of(settings).isa, runtime_api.gathers()
+    specs = [_native.KernelSpec(op.operation, one, dtype, "int32", isa, gathers=gathers) for one in schedules]
+    distinct = {spec.key(): spec for spec in specs}
+    kernels = _native.build_many(list(distinct.values()), store=cache.open_store(settings), compiler=settings.compiler)
+    return sum(not isinstance(kernel, BuildError) for kernel in kernels)

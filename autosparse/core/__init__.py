@@ -1,0 +1,1 @@
+"""Values that every part shares: patterns, formats, schedules, problems, plans and target machines."""

@@ -1,0 +1,176 @@
+"""Patterns: the index structure of a sparse operand, without its values; of a matrix, or of a tensor of any order."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.forking import computed_once
+
+IndexArray = NDArray[Any]  # int32 or int64
+_INDICES: Final = ("int32", "int64")
+_INT32_MAX: Final = 2**31 - 1
+ORDER_SAMPLE: Final = 4096
+"""Entries by which the order of a tensor's levels is chosen."""
+
+
+class Pattern:
+    """Compressed rows of an ``n_rows`` x ``n_cols`` matrix: row i holds columns ``indices[indptr[i]:indptr[i+1]]``.
+
+    Columns of a row may be unsorted and may repeat, as in SciPy. The arrays are borrowed, never written, and must be
+    valid (`indptr` nondecreasing from 0, `indices` within the shape). Two patterns are equal when their hashes are.
+    """
+
+    def __init__(
+        self,
+        n_rows: int,
+        n_cols: int,
+        indptr: IndexArray,
+        indices: IndexArray,
+        hashes: tuple[int, int] | None = None,
+    ) -> None:
+        self.n_rows = n_rows
+        self.n_cols = n_cols
+        self.indptr = indptr
+        self.indices = indices
+        self.hashes = hashes  # `runtime_api.hash128` of indptr and of the indices in use, where somebody has made them
+        self.counts: dict[Hashable, Any] = {}  # kept by whoever counted (tuning.statistics)
+
+    def __repr__(self) -> str:
+        return f"Pattern(n_rows={self.n_rows}, n_cols={self.n_cols})"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n_rows, n_cols)."""
+        return self.n_rows, self.n_cols
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries, duplicates and explicit zeros included (``indptr[-1]``, not the capacity of `indices`)."""
+        return int(self.indptr[-1])
+
+    @computed_once
+    def index_dtype(self) -> str:
+        """Name of the index arrays' dtype: int32 or int64."""
+        return str(self.indptr.dtype.name)
+
+    def csr_bytes(self, value_bytes: int) -> int:
+        """Bytes of this pattern as CSR with values of `value_bytes` each: the unit of the bound on extra memory."""
+        item = self.indptr.dtype.itemsize
+        return (self.n_rows + 1) * item + self.nnz * (item + value_bytes)
+
+    @computed_once
+    def sparsity_hash(self) -> str:
+        """32 hex digits over shape, index width, indptr and indices (xxh3 class, native; not over values)."""
+        from autosparse._native import runtime_api
+
+        return runtime_api.sparsity_hash(self.shape, self.indptr, self.indices[: self.nnz], self.hashes)
+
+    @computed_once
+    def has_twins(self) -> bool:
+        """Whether three rows in turn have their entries in the same columns, as it seems from a few places."""
+        from autosparse._native import runtime_api
+
+        return runtime_api.available and runtime_api.has_twins(self.indptr, self.indices)
+
+    @computed_once
+    def row_lengths(self) -> NDArray[np.int64]:
+        """Stored entries of each row, (n_rows,)."""
+        return np.diff(self.indptr).astype(np.int64, copy=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pattern):
+            return NotImplemented
+        return self is other or self.sparsity_hash == other.sparsity_hash
+
+    def __hash__(self) -> int:
+        return hash(self.sparsity_hash)
+
+
+class TensorPattern:
+    """Where the entries of a tensor lie: entry e at ``coords[0, e], coords[1, e], ...`` of an array of shape `shape`.
+
+    `coords` is (ndim, nnz), its rows contiguous. Entries may come in any order and may repeat (their values add up).
+    The array is borrowed, never written, and must be valid (every coordinate within the shape). Two patterns are equal
+    when their hashes are.
+    """
+
+    def __init__(self, shape: tuple[int, ...], coords: IndexArray) -> None:
+        self.shape = shape
+        self.coords = coords
+        self._orders: dict[int, tuple[int, ...]] = {}
+        if self.coords.ndim != 2 or self.coords.shape[0] != len(self.shape) or self.coords.dtype.name not in _INDICES:
+            found = f"coords {self.coords.dtype} {self.coords.shape} for shape {self.shape}"
+            raise TypeError(f"coordinates must be int32 or int64 of shape (ndim, nnz): got {found}")
+        if self.coords.size and self.coords.strides[1] != self.coords.itemsize:
+            raise TypeError("coordinates of one mode must be contiguous: pass np.ascontiguousarray(coords)")
+
+    @property
+    def ndim(self) -> int:
+        """Order of the tensor."""
+        return len(self.shape)
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries, repeated ones and explicit zeros included."""
+        return int(self.coords.shape[1])
+
+    @property
+    def index_dtype(self) -> str:
+        """Name of the type in which entries of this tensor are numbered once it is packed: the narrowest that can."""
+        return "int32" if max((*self.shape, self.nnz)) <= _INT32_MAX else "int64"
+
+    def coo_bytes(self, value_bytes: int) -> int:
+        """Bytes of the coordinates with values of `value_bytes` each: the unit of the bound on extra memory."""
+        return self.nnz * (self.ndim * self.coords.itemsize + value_bytes)
+
+    @computed_once
+    def sparsity_hash(self) -> str:
+        """32 hex digits over shape, index width and coordinates (xxh3 class, native; not over values)."""
+        from autosparse._native import runtime_api
+
+        return runtime_api.tensor_hash(self.shape, self.coords)
+
+    def level_order(self, mode: int) -> tuple[int, ...]:
+        """`mode`, then the other modes in the order that gives a tree of levels few nodes; found once.
+
+        Each level is the mode that splits the nodes above it least, of several alike the shortest (SPLATT takes the
+        shortest, Smith et al. 2015; with time stamps that vary in every row it has twice the nodes). Counted among
+        some `ORDER_SAMPLE` entries of whole rows of `mode`. O(nnz) to find these.
+        """
+        if (known := self._orders.get(mode)) is not None:
+            return known
+        return self._orders.setdefault(mode, self._level_order(mode))
+
+    def _level_order(self, mode: int) -> tuple[int, ...]:
+        others = sorted((n for n in range(self.ndim) if n != mode), key=lambda n: (self.shape[n], n))
+        if len(others) < 2 or self.nnz == 0:
+            return (mode, *others)
+        kept = self._sampled(mode)
+        ids = {n: np.unique(self.coords[n, kept], return_inverse=True)[1].astype(np.int64) for n in (mode, *others)}
+        order, nodes = [mode], ids[mode]
+        while len(others) > 1:
+            trees = {n: np.unique(nodes * kept.size + ids[n], return_inverse=True) for n in others}
+            best = min(others, key=lambda n: trees[n][0].size)
+            order.append(best)
+            others.remove(best)
+            nodes = trees[best][1].astype(np.int64)
+        return (*order, *others)
+
+    def _sampled(self, mode: int) -> NDArray[np.int64]:
+        """Entries of whole rows of `mode`, about ORDER_SAMPLE, at most four times as many."""
+        stride = 1 << max(0, (self.nnz // ORDER_SAMPLE).bit_length() - 1)
+        rows = self.coords[mode].astype(np.uint32, copy=False) * np.uint32(0x9E3779B1) >> np.uint32(8)
+        kept = np.flatnonzero(rows & np.uint32(stride - 1) == 0)[: 4 * ORDER_SAMPLE]
+        return kept if kept.size else np.arange(min(self.nnz, ORDER_SAMPLE))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TensorPattern):
+            return NotImplemented
+        return self is other or self.sparsity_hash == other.sparsity_hash
+
+    def __hash__(self) -> int:
+        return hash(self.sparsity_hash)

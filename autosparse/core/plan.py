@@ -1,0 +1,93 @@
+"""Plan: a Problem's chosen SuperSchedule with its provenance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse.core.schedule import SuperSchedule
+
+MOST_WORDS: Final = 100
+"""Characters of a reason in a line."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """One schedule that was considered: predicted and measured time of one product, and what it takes to get there."""
+
+    schedule: SuperSchedule | None  # None: the default kernel
+    predicted_s: float | None = None
+    measured_s: float | None = None
+    build_s: float = 0.0  # lower + compile, 0 when the kernel was in the cache
+    pack_s: float = 0.0  # convert the operand
+    packed_bytes: int = 0
+    failed: str | None = None  # why it could not be built, packed or run
+    predicted_ratio: float | None = None  # predicted time over the default kernel's
+
+    def expected_s(self, default_s: float | None) -> float | None:
+        """Predicted time of one product, where the default kernel takes `default_s`."""
+        if self.predicted_s is not None or self.predicted_ratio is None or not default_s:
+            return self.predicted_s
+        return self.predicted_ratio * default_s
+
+    def __repr__(self) -> str:
+        return f"Candidate({_facts(self, why=self.failed or '')})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What will run for one problem. `schedule` None means the default kernel of `_native/runtime`."""
+
+    schedule: SuperSchedule | None
+    why: str  # one sentence for the reader of explain()
+    effort: str = "off"  # effort that found it
+    predicted_s: float | None = None
+    measured_s: float | None = None
+    default_s: float | None = None  # measured time of the default kernel in the same session of measuring
+    tune_s: float = 0.0  # everything spent to find this plan (search, builds, packs, timing)
+    pack_s: float = 0.0  # converting the operand, paid again by each new object with this pattern
+    packed_bytes: int = 0
+    candidates: tuple[Candidate, ...] = ()
+    remembered: bool = False  # from the cache, not found in this process
+    not_remembered: str = ""  # why it had to be found: what differs from the nearest remembered plan
+    predicted_ratio: float | None = None  # predicted time over the default kernel's
+    served_by: str | None = None  # library that computes what our kernels cannot; None: they do
+
+    def __repr__(self) -> str:
+        """One line; `candidates` has the rest, ``print(A.explain(B))`` tells it in words."""
+        return f"Plan({_facts(self, why=self.why)}; effort={self.effort!r}, {len(self.candidates)} candidates)"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the default kernel runs."""
+        return self.schedule is None
+
+    @property
+    def break_even_runs(self) -> float | None:
+        """Products after which tuning and packing have paid for themselves; None while unknown or never."""
+        return self.expected_break_even(None)
+
+    def expected_break_even(self, default_s: float | None) -> float | None:
+        """The same where a product by the default kernel takes `default_s`: of an estimate, as the model has it."""
+        default_s = self.default_s or default_s
+        tuned_s = self.measured_s
+        if tuned_s is None and default_s and self.predicted_ratio is not None and not self.is_default:
+            tuned_s = self.predicted_ratio * default_s
+        if tuned_s is None or not default_s or default_s <= tuned_s:
+            return None
+        return (self.tune_s + self.pack_s) / (default_s - tuned_s)
+
+
+def _facts(one: Candidate | Plan, *, why: str) -> str:
+    """What runs, its time against the default kernel's where they are known, and the beginning of a reason."""
+    served_by = one.served_by if isinstance(one, Plan) else None
+    parts = [str(one.schedule.format) if one.schedule is not None else served_by or "default kernel"]
+    if one.measured_s is not None:
+        parts.append(f"{one.measured_s * 1e3:.3g} ms")
+    elif one.predicted_ratio is not None:
+        parts.append(f"predicted {one.predicted_ratio:.2f} x default")
+    if isinstance(one, Plan) and one.default_s is not None and one.schedule is not None:
+        parts.append(f"default {one.default_s * 1e3:.3g} ms")
+    words = " ".join(why.split())
+    words = words if len(words) <= MOST_WORDS else f"{words[:MOST_WORDS]}..."
+    return f"{', '.join(parts)}: {words}" if words else ", ".join(parts)

@@ -1,0 +1,145 @@
+"""SuperSchedule: format and loop schedule in one value (WACO §4.1.2, Table 3, Fig. 10), with our own axes added."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any, Final
+
+from autosparse.core.formats import CSR, MAX_SPLIT, Format
+from autosparse.errors import ScheduleError
+
+PARTITIONS: Final = ("nnz", "dynamic")
+GENERATED: Final = "generated"
+RUNTIME: Final = "runtime"
+IMPLEMENTATIONS: Final = (GENERATED, RUNTIME)
+"""Who computes a schedule: a kernel emitted and compiled for it, or loops that were compiled at installation."""
+RUNTIME_TILE: Final = 32768
+"""Tile of the dense index by which texts before the field `implementation` named the runtime's loops."""
+RUN_TIME: Final = ("partition", "chunk", "threads")
+"""Fields that no code depends on."""
+FAR_AHEAD: Final = 16
+"""Nonzeros ahead from which rows are fetched into a core's second cache: the first one would lose them again."""
+MAX_CHUNK: Final = 1 << 20
+MAX_THREADS: Final = 1 << 16
+MAX_UNROLL: Final = 64
+MAX_PREFETCH: Final = 1 << 12
+"""Far above what any space holds: a schedule may come from a file, and kernels take it as it is."""
+SCHEDULE_VERSION: Final = 1
+"""Raise when the meaning of a field changes: kernels and plans of other versions are not reused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuperSchedule:
+    """How one operation is computed.
+
+    Coordinates: ``i`` rows, ``k`` columns of the sparse operand A (of its transpose for transposed products), ``j``
+    columns of the dense operands; ``x1``/``x0`` outer/inner after a split. `loop_order` lists every coordinate that
+    has a loop, outermost first; coordinates of split size 1 have none. Sizes of the operands are run-time arguments.
+    """
+
+    operation: str = "matmul"
+    format: Format = CSR
+    loop_order: tuple[str, ...] = ("i1", "k1")
+    dense_splits: tuple[tuple[str, int], ...] = ()  # of indices that A does not have, e.g. (("j", 32),): column tile
+    parallel: str = "i1"  # coordinate of the parallel loop
+    partition: str = "nnz"  # "nnz": static, equal nonzeros per thread; "dynamic": chunks handed out
+    chunk: int = 32  # iterations of the parallel loop per hand-out, for "dynamic"
+    threads: int = 0  # most threads it is run on; 0: as many as the caller allows
+    unroll: int = 1  # of the innermost loop over nonzeros
+    prefetch: int = 0  # nonzeros ahead whose row of B is prefetched; 0: none
+    implementation: str = GENERATED  # of RUNTIME the loops over dense columns are its own: `loop_order` has none
+
+    def __post_init__(self) -> None:
+        reason = self.reason_illegal()
+        if reason:
+            raise ScheduleError.illegal(self.to_json(), reason)
+
+    def reason_illegal(self) -> str | None:
+        """Why this is no schedule, or None. Whether a *backend* can lower it is the backend's `supports`."""
+        if self.implementation not in IMPLEMENTATIONS:
+            return f"implementation must be one of {IMPLEMENTATIONS}, not {self.implementation!r}"
+        if self.partition not in PARTITIONS:
+            return f"partition must be one of {PARTITIONS}, not {self.partition!r}"
+        if not (0 < self.chunk <= MAX_CHUNK and 0 < self.unroll <= MAX_UNROLL and 0 <= self.prefetch <= MAX_PREFETCH):
+            domain = f"chunk in 1..{MAX_CHUNK}, unroll in 1..{MAX_UNROLL}, prefetch in 0..{MAX_PREFETCH}"
+            return f"chunk={self.chunk}, unroll={self.unroll}, prefetch={self.prefetch} must be {domain}"
+        if not 0 <= self.threads <= MAX_THREADS:
+            return f"threads={self.threads} must lie in 0..{MAX_THREADS} (0: as many as the caller allows)"
+        bad = [f"{index}={size}" for index, size in self.dense_splits if not 1 <= size <= MAX_SPLIT]
+        if bad:
+            return f"dense splits must lie in 1..{MAX_SPLIT}: {', '.join(bad)}"
+        dense = {f"{index}1" for index, _ in self.dense_splits} | {f"{index}0" for index, _ in self.dense_splits}
+        wanted = set(self.format.order) | dense
+        if set(self.loop_order) != wanted or len(self.loop_order) != len(wanted):
+            return f"loop_order {self.loop_order} must be a permutation of {tuple(sorted(wanted))}"
+        if self.parallel not in self.loop_order:
+            return f"parallel loop {self.parallel!r} is not in loop_order {self.loop_order}"
+        return None
+
+    @property
+    def is_precompiled(self) -> bool:
+        """Whether the runtime's own loops compute it: nothing is generated, they cut dense columns as they see fit."""
+        return self.implementation == RUNTIME
+
+    def dense_split(self, index: str) -> int:
+        """Compile-time tile of the dense index (0 when the operation has none)."""
+        return dict(self.dense_splits).get(index, 0)
+
+    def as_compiled(self) -> SuperSchedule:
+        """The schedule as code sees it: fields that are arguments at run time are normal. Equal ones share a kernel."""
+        run_time: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(self) if one.name in RUN_TIME}
+        return dataclasses.replace(self, format=self.format.as_compiled(), **run_time)
+
+    def to_json(self) -> str:
+        """Canonical text; `from_json` inverts it."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values["format"] = str(self.format)
+        if self.implementation == GENERATED:
+            del values["implementation"]  # as before there was the field: names of kernels and of records stay
+        return json.dumps({"version": SCHEDULE_VERSION, **values}, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> SuperSchedule:
+        """Read `to_json` text; ScheduleError when it is no schedule of this version."""
+        try:
+            values: dict[str, Any] = json.loads(text)
+            version = values.pop("version")
+            if version != SCHEDULE_VERSION:
+                raise ScheduleError.unparsable(text, expected=f"a schedule of version {SCHEDULE_VERSION}")
+            values["format"] = Format.parse(values["format"])
+            values["loop_order"] = tuple(values["loop_order"])
+            values["dense_splits"] = tuple((name, size) for name, size in values["dense_splits"])
+            _check_types(values)
+            return cls(**_with_implementation(values))
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as err:
+            if isinstance(err, ScheduleError):
+                raise
+            raise ScheduleError.unparsable(text, expected=f"a SuperSchedule as JSON ({err})") from err
+
+    def stable_hash(self) -> str:
+        """16 hex digits that name this schedule in cache keys."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+
+
+def _with_implementation(values: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a text from before the runtime's loops were an implementation: they were a tile of their own."""
+    if "implementation" in values or ("j", RUNTIME_TILE) not in values["dense_splits"]:
+        return values
+    loops = tuple(name for name in values["loop_order"] if name not in ("j1", "j0"))
+    return values | {"implementation": RUNTIME, "dense_splits": (), "loop_order": loops}
+
+
+_INTEGERS: Final = ("chunk", "threads", "unroll", "prefetch")
+_WORDS: Final = ("operation", "parallel", "partition", "implementation")
+
+
+def _check_types(values: dict[str, Any]) -> None:
+    """TypeError for fields of another type than code relies on: ``True`` and ``1.5`` are no numbers of threads."""
+    splits = values["dense_splits"]
+    whole = [*(values[name] for name in _INTEGERS if name in values), *(size for _, size in splits)]
+    words = [*(values[name] for name in _WORDS if name in values), *(name for name, _ in splits), *values["loop_order"]]
+    if any(type(value) is not int for value in whole) or not all(isinstance(word, str) for word in words):
+        raise TypeError("a field has the wrong type")

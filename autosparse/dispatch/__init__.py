@@ -1,0 +1,1 @@
+"""What a product runs through: small, imported with the first product, and free of tuning."""

@@ -1,0 +1,135 @@
+"""Calls: one execution of an operation as kernels see it, by addresses and widths in entries.
+
+Each knows how the default kernel and how a bound generated kernel computes it; who computes is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from autosparse._native import runtime_api
+from autosparse.operands.csf import csf_mttkrp
+from autosparse.operands.native_rows import NativeRows
+from autosparse.operands.unfolding import Unfolding
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Bound
+
+
+class Call(Protocol):
+    """What every operation's call can do."""
+
+    rows: Any  # Any: NativeRows of matrices, nothing for tensors
+    n_vecs: int
+    kept: Any  # what its addresses are of; of calls on synthetic operands the result comes last
+
+    @property
+    def suits_generated(self) -> bool:
+        """Whether generated kernels take operands that lie like these."""
+
+    def by_default(self, n_threads: int, flags: int) -> int:
+        """Compute by the kernel that was compiled at install; its status."""
+
+    def by(self, bound: Bound, n_threads: int) -> bool:
+        """Compute by a bound kernel; False when the result is not to be trusted (see `BoundKernel.run`)."""
+
+
+@dataclass(slots=True)
+class MatmulCall:
+    """C = op(M) @ B, row-major B and C."""
+
+    rows: NativeRows
+    source: int  # address of B
+    ldb: int
+    target: int  # address of C
+    ldc: int
+    n_vecs: int
+    transposed: bool
+    kept: Any = None  # B itself, where the address would not keep it alive
+
+    @property
+    def suits_generated(self) -> bool:
+        """Kernels of vectors write adjacent elements."""
+        return self.n_vecs != 1 or self.ldc == 1
+
+    def by_default(self, n_threads: int, flags: int) -> int:
+        """See `Call`."""
+        rows, cast = self.rows, runtime_api.ffi.cast
+        kernel = runtime_api.lib.asp_csr_t_mm if self.transposed else runtime_api.lib.asp_csr_mm
+        status: int = kernel(
+            rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
+            rows.data[0], cast("void *", self.source), self.ldb, cast("void *", self.target), self.ldc, self.n_vecs,
+            n_threads, flags,
+        )  # fmt: skip
+        return status
+
+    def by(self, bound: Bound, n_threads: int) -> bool:
+        """See `Call`."""
+        return bound.run(self.source, self.ldb, self.target, self.ldc, self.n_vecs, n_threads) is not False
+
+
+@dataclass(slots=True)
+class SampledCall:
+    """S = M ∘ (X @ Yᵀ) at M's entries: X (n_major, n_vecs) and Y (n_minor, n_vecs) by rows, values of S one by one."""
+
+    rows: NativeRows
+    X: int
+    ldx: int
+    Y: int
+    ldy: int
+    target: int
+    n_vecs: int
+    kept: Any = None
+
+    @property
+    def suits_generated(self) -> bool:
+        """Rows that lie on each other (broadcast ones) are for the default kernel."""
+        return self.ldx >= self.n_vecs <= self.ldy and self.n_vecs > 0
+
+    def by_default(self, n_threads: int, flags: int) -> int:
+        """See `Call`; every sum has one order whatever the threads, so that no flag matters."""
+        rows, cast = self.rows, runtime_api.ffi.cast
+        status: int = runtime_api.lib.asp_sddmm_scaled(
+            rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
+            cast("void *", self.X), self.ldx, cast("void *", self.Y), self.ldy, self.n_vecs, rows.data[0],
+            cast("void *", self.target), n_threads,
+        )  # fmt: skip
+        return status
+
+    def by(self, bound: Bound, n_threads: int) -> bool:
+        """See `Call`."""
+        values = int(runtime_api.ffi.cast("intptr_t", self.rows.data[0]))
+        done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.target, self.n_vecs, n_threads)
+        return done is not False
+
+
+@dataclass(slots=True)
+class TensorCall:
+    """M from an unfolded tensor and its factors by rows, (extent, n_vecs) each, in the order of its other modes."""
+
+    unfolding: Unfolding
+    factors: list[int]
+    lds: list[int]
+    target: int
+    ldm: int
+    n_vecs: int
+    dtype: Any
+    kept: Any = None
+    rows: None = None
+
+    @property
+    def suits_generated(self) -> bool:
+        """Rows that lie on each other are for the default kernel."""
+        return self.n_vecs > 0 and min((*self.lds, self.ldm)) >= self.n_vecs
+
+    def by_default(self, n_threads: int, flags: int) -> int:
+        """See `Call`."""
+        target, places = (self.target, self.ldm, self.n_vecs), self.unfolding.places
+        factors, lds = [self.factors[at] for at in places], [self.lds[at] for at in places]
+        return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, target, threads=n_threads, flags=flags)
+
+    def by(self, bound: Bound, n_threads: int) -> bool:
+        """See `Call`."""
+        done = bound.run(self.factors, self.lds, self.target, self.ldm, self.n_vecs, n_threads)
+        return done is not False

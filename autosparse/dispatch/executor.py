@@ -1,0 +1,253 @@
+"""Run products: the default kernel from the first call on, what tuning found once it pays.
+
+`matmul` is the hot path: whatever it does beside the kernel costs every user on every call.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse._native import memory, runtime_api
+from autosparse.config import get_options
+from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
+from autosparse.errors import TUNING_FAILURES, StructureError
+from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import NativeRows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from autosparse.core.plan import Plan
+    from autosparse.dispatch.calls import Call, MatmulCall
+    from autosparse.operands.unfolding import AnyOperand, Unfolding
+    from autosparse.tuning.report import Report
+    from autosparse.tuning.trials.kernel_trial import KernelTrial
+
+AnyArray = NDArray[Any]  # one of the native dtypes
+
+MOST_ROWS: Final = 1 << 14
+"""Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
+_CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
+
+_ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
+_empty = memory.empty_result
+_from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # without the runtime nothing gets here
+
+
+def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | None = None) -> AnyArray:
+    """C = M @ B, or Mᵀ @ B when `transposed`; B (k,) or (k, n) of the operand's dtype, any strides.
+
+    `out`, when given, has the right shape and dtype and rows without gaps between their entries, and shares no memory
+    with B or the operand.
+    """
+    rows = operand.rows or operand.validate()
+    n_vecs = ldb = 1 if B.ndim == 1 else B.shape[1]
+    source = None
+    if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
+        B, ldb, source = _strided(B)
+    is_new = out is None
+    if out is None:
+        out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
+        enter = operand.fast_path
+        if enter is not None and enter(B, out, get_options(), transposed):
+            return out
+        ldc = n_vecs
+    else:
+        ldc = out.strides[0] // out.itemsize
+    dispatcher = operand.dispatcher
+    state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
+    if state is None or state.options is not get_options() or state.dtype is not rows.dtype:
+        state = state_for(operand, rows, n_vecs, transposed)
+        state.take_few(operand)
+    trial = state.serving
+    start_ns = perf_counter_ns()
+    if trial is None or not trial.run(operand, _call(rows, B, out, transposed)):
+        trial = _without(trial, operand)
+        code = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
+            rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
+            rows.data[0], _from_buffer(B) if source is None else source, ldb,
+            _from_buffer(out) if ldc == n_vecs and out.flags.num & 1 else _void(out), ldc, n_vecs,
+            state.threads or _lib.asp_max_threads(), state.flags,
+        )  # fmt: skip
+        if code:
+            raise MemoryError(f"the product needs more memory than there is (code {code})")
+    took_ns = perf_counter_ns() - start_ns
+    state.count(took_ns, is_tuned=trial is not None)
+    state.settle()
+    if state.product_ns >= state.next_look_ns:
+        _look(state, operand, n_vecs, trial, took_ns)
+    elif is_new and state.n_calls >= state.fast_path_due:
+        open_fast_path(operand, B, transposed=transposed)
+    return out
+
+
+def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
+    """C = M @ B, or Mᵀ @ B when `transposed`, where that is over before its problem was thought of; else None.
+
+    For the first milliseconds of small products: no state, no fast path and no native rows are made for what may be
+    the only one. B may be any array. StructureError is left to `matmul`.
+    """
+    options, n = get_options(), operand.n_minor if transposed else operand.n_major
+    if n > MOST_ROWS or not 0 < B.ndim < 3 or options.runs is not None:
+        return None
+    runtime_api.hold_isa(options.isa)
+    out = np.empty((n, *B.shape[1:]), B.dtype)
+    flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
+    return out if operand.multiply_few(B, out, transposed, flags) else None
+
+
+def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
+    """Let the next product like this one go past Python."""
+    dispatcher = operand.dispatcher
+    state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if dispatcher is not None else None
+    if state is not None and state.n_calls >= state.fast_path_due and state.product_ns < state.next_look_ns:
+        if sys.is_finalizing():  # a product in `__del__` at exit: nothing can be imported any more
+            return
+        try:
+            from autosparse.dispatch import fast_path
+
+            fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
+        except TUNING_FAILURES as err:
+            state.give_up(err)
+
+
+def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = None) -> AnyArray:
+    """Values of M ∘ (X @ Yᵀ) in the order of M's entries, (nnz,); X (n_major, k), Y (n_minor, k) of M's dtype.
+
+    Rows of X and Y that cannot be read in place are copied. `out`, when given, is (nnz,), contiguous, of M's dtype, and
+    shares no memory with the operands.
+    """
+    rows = operand.rows or operand.validate()
+    n_vecs = X.shape[1]
+    dispatcher = operand.dispatcher
+    state = dispatcher.hot.get((n_vecs, "sddmm")) if dispatcher is not None else None
+    if state is None or state.options is not get_options() or state.dtype is not rows.dtype:
+        state = state_for(operand, rows, n_vecs, False, operation="sddmm")
+    from autosparse.dispatch.calls import SampledCall
+    from autosparse.operands.dense import by_rows, row_step
+
+    X, Y = by_rows(X, threads=state.threads), by_rows(Y, threads=state.threads)
+    if out is None:
+        out = _empty((operand.nnz,), rows.dtype)
+    call = SampledCall(rows, _address_of(X), row_step(X), _address_of(Y), row_step(Y), _address_of(out), n_vecs, (X, Y))
+    _serve(state, operand, call)
+    return out
+
+
+def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray | None = None) -> AnyArray:
+    """M of the tensor, (rows of its first mode, R); `factors` (extent, R) in the order of its other modes.
+
+    Their dtype is float32 or float64; where it is not the tensor's, values are converted at every call. `out`, when
+    given, is (rows, R) of that dtype with adjacent entries in each row, and shares no memory with the operands.
+    """
+    dtype, n_vecs = factors[0].dtype, factors[0].shape[1]
+    dispatcher = unfolding.dispatcher
+    state = dispatcher.hot.get((n_vecs, "mttkrp")) if dispatcher is not None else None
+    if state is None or state.options is not get_options() or state.dtype is not dtype:
+        state = state_for(unfolding, factors[0], n_vecs, False, operation="mttkrp")
+    from autosparse.dispatch.calls import TensorCall
+    from autosparse.operands.dense import by_rows, row_step
+
+    dense = [by_rows(factor, threads=state.threads) for factor in factors]
+    if out is None:
+        out = _empty((unfolding.entries.shape[unfolding.mode], n_vecs), dtype)
+    call = TensorCall(
+        unfolding, [_address_of(one) for one in dense], [row_step(one) for one in dense], _address_of(out),
+        row_step(out), n_vecs, dtype, dense,
+    )  # fmt: skip
+    _serve(state, unfolding, call)
+    return out
+
+
+def _serve(state: DispatchState, operand: AnyOperand, call: Call) -> None:
+    """Let the tuned kernel compute, or the default one; then tuning may go on."""
+    trial = state.serving
+    start_ns = perf_counter_ns()
+    if trial is None or not trial.run(operand, call):
+        trial = _without(trial, operand)
+        if code := call.by_default(state.threads or _lib.asp_max_threads(), state.flags):
+            raise MemoryError(f"{state.operation} needs more memory than there is (code {code})")
+    took_ns = perf_counter_ns() - start_ns
+    state.count(took_ns, is_tuned=trial is not None)
+    if state.product_ns >= state.next_look_ns:
+        _look(state, operand, call.n_vecs, trial, took_ns)
+
+
+def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> MatmulCall:
+    """The product as tuned kernels take it: vectors of adjacent elements, else row-major."""
+    from autosparse.dispatch.calls import MatmulCall  # of use to what tuning found only
+
+    n_vecs = 1 if B.ndim == 1 else B.shape[1]
+    if n_vecs == 1 and B.strides[0] != B.itemsize:
+        B = np.ascontiguousarray(B)
+    ldb, ldc = (1, out.strides[0] // out.itemsize) if n_vecs == 1 else (B.strides[0], out.strides[0])
+    if n_vecs > 1:
+        ldb, ldc = ldb // B.itemsize, ldc // out.itemsize
+    return MatmulCall(rows, _address_of(B), ldb, _address_of(out), ldc, n_vecs, transposed, B)
+
+
+def _void(array: AnyArray) -> Any:
+    """``void *`` to the elements of an array of any strides."""
+    return _ffi.cast("void *", array.__array_interface__["data"][0])
+
+
+def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
+    """(B or a row-major copy of it, entries between rows, address) for a B that is not simply contiguous."""
+    itemsize = B.itemsize
+    steps_evenly = B.flags.aligned and B.size > 0 and B.strides[0] % itemsize == 0
+    if steps_evenly and (B.ndim == 1 or B.shape[1] == 1 or (B.strides[1] == itemsize and B.strides[0] > 0)):
+        return B, B.strides[0] // itemsize, _void(B)
+    B = np.array(B, order="C", ndmin=1)
+    return B, 1 if B.ndim == 1 else B.shape[1], _from_buffer(B)
+
+
+def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: KernelTrial | None, took_ns: int) -> None:
+    """Off the hot path: tuning may want to begin or to go on. What it needs is imported no earlier than this."""
+    if sys.is_finalizing():
+        state.next_look_ns = FOREVER_NS
+        return
+    try:
+        from autosparse.tuning.setup import live_tuner_of
+
+        live_tuner = live_tuner_of(state, operand)
+        live_tuner.look(n_vecs, trial, took_ns)
+        state.settle()
+        if live_tuner.is_stale:
+            operand.dispatcher = None
+    except StructureError:
+        raise  # as the next product would
+    except TUNING_FAILURES as err:
+        state.give_up(err)
+
+
+def _without(trial: KernelTrial | None, operand: AnyOperand) -> KernelTrial | None:
+    """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
+    if trial is not None and operand.structure_version != trial.lab.structure_version:
+        operand.dispatcher = None
+    return None
+
+
+def tune(operand: AnyOperand, **hints: Any) -> Plan:
+    """Find now what should run, and let the next products use it; the hints are those of `tuning.explicit.tune`."""
+    from autosparse.tuning import explicit
+
+    return explicit.tune(operand, **hints)
+
+
+def current_plan(operand: Operand, **problem: Any) -> Plan:
+    """What the next product would run; columns=, transposed= as in `tuning.explicit.current_plan`."""
+    from autosparse.tuning import explicit
+
+    return explicit.current_plan(operand, **problem)
+
+
+def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul") -> Report:
+    """Everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
+    from autosparse.tuning import explicit
+
+    return explicit.report(operand, B, transposed=transposed, operation=operation)

@@ -1,0 +1,178 @@
+"""From Python straight to a kernel, for products whose operands were looked at before.
+
+Checking a product's operands, finding its problem and keeping its accounts takes some microseconds in Python, ten and
+more after a product that has filled the caches; small products are not much longer. A fast path is a builtin that has
+all of it in one C structure (`runtime/python/entry_python.h`) and serves while everything is as it was when it was
+made: the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents,
+options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3):
+touch flags, versions, and the references to the arrays. Whatever differs is answered with False, and Python looks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from autosparse._native import runtime_api
+from autosparse._native.python_objects import HEADER
+from autosparse.dispatch import object_layout
+from autosparse.dispatch.object_layout import make
+from autosparse.operands import mutation_guard
+from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import NativeRows
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.state import DispatchState
+    from autosparse.tuning.trials.kernel_trial import KernelTrial
+
+Run = Callable[..., bool]
+"""(B, out, options, transposed) -> whether out holds the product."""
+
+MAX_GUARDED: Final = 6
+WAIT: Final = 2
+"""Products after a fast path that served some; twice as many after one that did not."""
+
+
+class FastPath:
+    """The way into the kernel whose turn it is, for one state: same operand, same width."""
+
+    __slots__ = ("__weakref__", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
+
+    def __init__(self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int) -> None:
+        assert make is not None
+        cast = runtime_api.ffi.cast
+        record = runtime_api.ffi.new("asp_entry *")
+        record.rows_slot = cast("void *", id(operand) + object_layout.OFFSETS["rows"])
+        same = {"rows": rows, "options": state.options, "array_type": np.ndarray, "descr": rows.dtype}
+        for name, kept in (*same.items(), ("transposed", state.transposed)):
+            setattr(record, name, cast("void *", id(kept)))
+        record.header, record.n_dims, record.n_vecs = HEADER, n_dims, n_vecs
+        record.dtype, record.itype = rows.dtype_code, rows.index_code
+        record.flags, record.n_threads = state.flags, state.threads
+        record.n_major, record.n_minor = rows.n_major, rows.n_minor
+        for name in ("indptr", "indices", "data"):
+            setattr(record, name, cast("void **", getattr(rows, name)))
+        self.trial: KernelTrial | None = state.serving
+        self.rows, self._record, self.has_served, self.is_retired = rows, record, False, False
+        self._kernel: list[object] = []  # what a generated kernel reads
+        if self.trial is not None:
+            self._kernel += _generated(record, self.trial, operand, rows)
+            if self.trial.packed_copy is not None:
+                self.trial.packed_copy.fast_paths.add(self)
+        self.run: Run = make(int(cast("uintptr_t", record)), (record, *same.values(), self._kernel))
+
+    def is_for(self, rows: NativeRows, trial: KernelTrial | None, n_dims: int, n_vecs: int) -> bool:
+        """Whether results of this shape are served, as things are now."""
+        record = self._record
+        if self.rows is not rows or self.trial is not trial or (record.n_dims, record.n_vecs) != (n_dims, n_vecs):
+            return False
+        return trial is None  # a generated kernel did not serve although the rest is the same: something was written
+
+    @property
+    def n_running(self) -> int:
+        """Products by a generated kernel that run now."""
+        return int(self._record.n_running)
+
+    def forget_threads(self) -> None:
+        """In a forked child: products of other threads will not end."""
+        self._record.n_running = 0
+
+    def settle(self, state: DispatchState) -> None:
+        """Bring the accounts of its state up to date, and stay open until it is time to look at tuning again."""
+        record = self._record
+        n_calls, spent_ns = record.n_calls, record.product_ns
+        if n_calls:
+            record.n_calls = record.product_ns = 0
+            self.has_served = True
+            state.n_calls += n_calls
+            state.product_ns += spent_ns
+            if self.trial is not None:
+                state.n_tuned += n_calls
+                state.tuned_ns += spent_ns
+        is_open = state.serving is self.trial and not self.is_retired
+        left_ns = state.next_look_ns - state.product_ns if is_open else 0
+        record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
+
+    def close(self) -> None:
+        """Serve nothing until `settle` is called again."""
+        self._record.limit_ns = 0
+
+    def retire(self) -> None:
+        """Serve nothing any more, and let the packed copy go."""
+        self.is_retired = True
+        self.close()
+        if not self.n_running:
+            self._kernel.clear()
+
+
+def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> None:
+    """After a product (k,) or (k, n_vecs) that Python has led to its kernel: the next one may go directly."""
+    rows, trial, old = operand.rows, state.serving, state.fast_path
+    if make is None or rows is None or rows.dtype is not state.dtype or not _is_live(rows):
+        return
+    if old is not None and old.is_for(rows, trial, n_dims, n_vecs):
+        operand.fast_path = old.run
+        return
+    if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):
+        return
+    if old is not None:
+        old.settle(state)
+        old.close()
+    state.fast_path_wait = WAIT if old is None or old.has_served else 2 * state.fast_path_wait
+    state.fast_path_due = state.n_calls + state.fast_path_wait
+    made = state.fast_path = FastPath(state, operand, rows, n_dims, n_vecs)
+    made.settle(state)
+    operand.fast_path = made.run
+
+
+def _is_live(rows: NativeRows) -> bool:
+    """Whether the addresses are read where the array objects keep them (else they are good for this product only)."""
+    return all(isinstance(one, runtime_api.ffi.CData) for one in (rows.indptr, rows.indices, rows.data))
+
+
+def may_serve(trial: KernelTrial, operand: Operand, rows: NativeRows) -> bool:
+    """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
+    if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
+        return False
+    if trial.packed_copy is None:
+        return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
+    anchors = operand.anchors
+    return (
+        object_layout.references_beside is not None
+        and operand.is_untouched
+        and anchors is not None
+        and anchors.expected != mutation_guard.NEVER_ALONE
+        and len(anchors.arrays) <= MAX_GUARDED
+        and operand.structure_version == trial.lab.structure_version
+        and operand.values_version == trial.packed_copy.values_version
+    )
+
+
+def _places(rows: NativeRows) -> tuple[Any, ...]:
+    return rows.indptr[0], rows.indices[0], rows.data[0]
+
+
+def _generated(record: Any, trial: KernelTrial, operand: Operand, rows: NativeRows) -> list[object]:
+    """Write what a generated kernel needs into `record`; what must live as long."""
+    cast, bound = runtime_api.ffi.cast, trial.bound
+    assert bound is not None
+    bound.enter(record)
+    if trial.packed_copy is None:
+        for at, place in enumerate(_places(rows)):
+            record.places[at] = place
+        return [bound]
+    anchors = operand.anchors
+    assert anchors is not None
+    assert object_layout.references_beside is not None
+    for at, name in enumerate(object_layout.GUARDED_SLOTS):
+        record.slots[at] = cast("void *", id(operand) + object_layout.OFFSETS[name])
+    versions = (operand.structure_version, operand.values_version)
+    record.versions = [cast("void *", id(version)) for version in versions]
+    # No array may be in a local of ours: it would be one reference more.
+    record.guarded = [cast("void *", address) for address in map(id, anchors.arrays)]
+    record.n_guarded = len(anchors.arrays)
+    # Not what is counted now: another thread may hold one of them for a moment.
+    record.n_references = anchors.expected - object_layout.references_beside * len(anchors.arrays)
+    return [bound, versions]

@@ -1,0 +1,208 @@
+"""DispatchState: what dispatch knows about one problem of one operand. Tuning is imported only when it begins."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+
+from autosparse import forking
+from autosparse._native import runtime_api
+from autosparse.config import Effort, Options, get_options
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.csr import Operand
+from autosparse.operands.packed_copies import PackedCopyCache
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.fast_path import FastPath
+    from autosparse.operands.unfolding import Unfolding
+    from autosparse.tuning.live import LiveTuner
+    from autosparse.tuning.trials.kernel_trial import KernelTrial
+
+FOREVER_NS: Final = 1 << 62
+FIRST_STEP_S: Final = 2e-4
+"""Price of the first step of tuning, a look into the cache: nothing is thought of before it is affordable."""
+FIRST_IMPORT_S: Final = 0.06
+"""... once per process, with loading the modules of tuning."""
+
+FIRST_FAST_PATH: Final = 500
+"""Products before a state's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
+
+
+class DispatchState:
+    """One problem, (operation, transposed, columns bucket, dtype), under one set of options.
+
+    Counts may lose an increment when threads collide, which costs nothing.
+    """
+
+    __slots__ = (
+        "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "live_tuner", "n_calls", "n_dense_cols",
+        "n_tuned", "next_look_ns", "operation", "options", "product_ns", "serving", "threads", "transposed", "tuned_ns",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        options: Options,
+        transposed: bool,
+        dtype: np.dtype[Any],
+        n_dense_cols: int,
+        *,
+        threads: int,
+        flags: int,
+        next_look_ns: float = FOREVER_NS,
+        operation: str = "matmul",
+    ) -> None:
+        self.options = options
+        self.transposed = transposed
+        self.dtype = dtype
+        self.n_dense_cols = n_dense_cols  # width of the first product: candidates are measured at this one
+        self.threads = threads  # 0: let the kernel ask at every call
+        self.flags = flags
+        self.next_look_ns = next_look_ns  # when product_ns reaches this, tuning may go on
+        self.serving: KernelTrial | None = None  # who computes the next product; None: the default kernel
+        self.n_calls = self.product_ns = 0
+        self.n_tuned = self.tuned_ns = 0  # products that a tuned kernel computed, and their time
+        self.live_tuner: LiveTuner | None = None  # tuning, from the first look on
+        self.operation = operation
+        self.fast_path: FastPath | None = None  # the way past Python, where one was opened
+        self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
+        self.fast_path_wait = 2
+
+    def count(self, took_ns: int, *, is_tuned: bool) -> None:
+        """One product more."""
+        self.n_calls += 1
+        self.product_ns += took_ns
+        if is_tuned:
+            self.n_tuned += 1
+            self.tuned_ns += took_ns
+
+    def give_up(self, err: BaseException) -> None:
+        """No tuning of this problem any more, and the default kernel for its products: something broke."""
+        self.serving, self.next_look_ns, self.fast_path_due = None, FOREVER_NS, FOREVER_NS
+        fast_path, self.fast_path = self.fast_path, None
+        if fast_path is not None:
+            fast_path.retire()
+        reason = f"{type(err).__name__}: {err}"
+        event("fallback", reason)
+        warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
+
+    def take_few(self, operand: Operand) -> None:
+        """Count the products of `operand` that were over before there was a state."""
+        self.n_calls += operand.n_few
+        self.product_ns += operand.few_ns if operand.n_few else 0
+        operand.n_few = 0
+
+    def settle(self) -> None:
+        """Count what was served past Python too."""
+        if self.fast_path is not None:
+            self.fast_path.settle(self)
+
+
+class Dispatcher:
+    """The states of one operand's problems, one per problem and set of options, and its packed copies."""
+
+    __slots__ = ("__weakref__", "hot", "packed_copies", "states")
+
+    def __init__(self) -> None:
+        self.hot: dict[tuple[int, bool | str], DispatchState] = {}  # by (columns, transposed or operation)
+        self.states: dict[tuple[Any, ...], DispatchState] = {}
+        self.packed_copies = PackedCopyCache()
+        DISPATCHERS.add(self)
+
+    def __del__(self) -> None:
+        # Slots and drivers refer to each other: without this, packed copies would wait for the garbage collector.
+        for state in self.states.values():
+            state.serving = state.live_tuner = None
+
+    def forget_threads(self) -> None:
+        """In a forked child: products and tuning of other threads are not there any more."""
+        self.packed_copies.forget_threads()
+        for state in self.states.values():
+            if state.fast_path is not None:
+                state.fast_path.forget_threads()
+            if state.live_tuner is not None:
+                state.live_tuner.forget_threads()
+
+
+DISPATCHERS: Final[weakref.WeakSet[Dispatcher]] = weakref.WeakSet()
+"""All that are alive: their calls are counted when the process ends."""
+
+
+@forking.in_child
+def _forget_threads() -> None:
+    for dispatcher in list(DISPATCHERS):
+        dispatcher.forget_threads()
+
+
+def dispatcher_of(operand: Operand | Unfolding) -> Dispatcher:
+    """The dispatcher of `operand`, made when it has none."""
+    dispatcher: Dispatcher | None = operand.dispatcher
+    if dispatcher is None:
+        dispatcher = operand.dispatcher = Dispatcher()
+    return dispatcher
+
+
+class HasDtype(Protocol):
+    """Whatever tells the dtype that is computed in: the operand's rows, a dense operand."""
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """None: not for our kernels."""
+
+
+def state_for(
+    operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = "matmul"
+) -> DispatchState:
+    """The state of this problem under the options in force; becomes the hot one."""
+    options, dispatcher = get_options(), dispatcher_of(operand)
+    runtime_api.hold_isa(options.isa)
+    assert rows.dtype is not None
+    bucket = max(0, n_vecs - 1).bit_length()  # as problem.columns_bucket: tuning's modules are not imported yet
+    key = (operation, bucket, transposed, rows.dtype.char, *_decisive(options))
+    state = dispatcher.states.get(key)
+    if state is None:
+        flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
+        look_ns = (
+            _first_look_ns(options, operation, n_vecs) if rows.dtype == operand.dtype else FOREVER_NS
+        )  # converted values: untuned
+        state = DispatchState(
+            options, transposed, rows.dtype, max(1, n_vecs), threads=options.threads or 0, flags=flags,
+            next_look_ns=look_ns, operation=operation,
+        )  # fmt: skip
+        state = dispatcher.states.setdefault(key, state)
+    state.options, state.dtype = options, rows.dtype
+    dispatcher.hot[n_vecs, transposed if operation == "matmul" else operation] = state
+    return state
+
+
+def _decisive(options: Options) -> tuple[Any, ...]:
+    """The options that make another problem of it; the others only say what may be spent."""
+    is_off = options.effort is Effort.OFF
+    return (
+        options.threads,
+        options.deterministic,
+        is_off,
+        options.cache,
+        options.cache_dir,
+        options.isa,
+        options.storage,
+        options.compiler,
+    )
+
+
+def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
+    """Product time after which tuning is thought of."""
+    if options.effort is Effort.OFF or options.deterministic or options.overhead <= 0:
+        return float("inf")
+    if options.runs is not None:
+        return 0.0
+    if "autosparse.tuning.setup" in sys.modules:
+        from autosparse.ops import OPS
+        from autosparse.tuning.amortization import CREDIT
+
+        gain = OPS[operation].prior_gain(n_vecs)
+        return FIRST_STEP_S / ((1.0 + CREDIT * gain) * options.overhead) * 1e9
+    return FIRST_IMPORT_S / options.overhead * 1e9

@@ -1,0 +1,108 @@
+"""PackedCopyCache: the packed copies of one operand, shared by its problems and bounded in bytes."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from autosparse import forking
+from autosparse.errors import PackError
+
+if TYPE_CHECKING:
+    from autosparse.core.formats import Format
+
+
+class PackedCopy:
+    """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs."""
+
+    __slots__ = ("_lock", "fast_paths", "n_bytes", "n_owners", "n_running", "packed", "values_version")
+
+    def __init__(self, packed: Any, n_bytes: int, values_version: int) -> None:
+        self.packed = packed  # autosparse._native.PackedOperand
+        self.n_bytes = n_bytes
+        self.values_version = values_version
+        self.n_owners = self.n_running = 0
+        self.fast_paths: Any = weakref.WeakSet()  # ways past Python to kernels that read it
+        self._lock = forking.lock()
+
+    def enter(self) -> None:
+        """A product begins to read."""
+        with self._lock:
+            self.n_running += 1
+
+    def leave(self) -> None:
+        """A product is done reading."""
+        with self._lock:
+            self.n_running -= 1
+
+    def retire_fast_paths(self, trial: Any) -> None:  # Any: a KernelTrial, which is above us
+        """No product by `trial` past Python any more."""
+        for fast_path in [fast_path for fast_path in self.fast_paths if fast_path.trial is trial]:
+            fast_path.retire()
+            self.fast_paths.discard(fast_path)
+
+    def refresh(self, values: Any, version: int) -> bool:
+        """Take new values, unless a product is reading the old ones (then: not now)."""
+        with self._lock:
+            if self.n_running or any(fast_path.n_running for fast_path in self.fast_paths):
+                return False
+            if self.values_version != version:
+                self.packed.refresh(values)
+                self.values_version = version
+            return True
+
+
+class PackedCopyCache:
+    """Packed copies by (format, view of the operand). What would exceed the bound is refused before memory is taken."""
+
+    __slots__ = ("_lock", "_copies", "compared")
+
+    def __init__(self) -> None:
+        self.compared: set[tuple[Any, ...]] = set()  # kernels whose results on the operand are known
+        self._copies: dict[tuple[Format, str], PackedCopy] = {}
+        self._lock = forking.rlock()
+
+    @property
+    def n_bytes(self) -> int:
+        """Bytes of all packed copies."""
+        return sum(packed_copy.n_bytes for packed_copy in self._copies.values())
+
+    def has(self, fmt: Format, view: str) -> bool:
+        """Whether this copy exists: taking it costs nothing."""
+        return (fmt, view) in self._copies
+
+    def take(
+        self,
+        fmt: Format,
+        view: str,
+        *,
+        needed_bytes: int,
+        limit_bytes: int,
+        pack: Callable[[], tuple[Any, int]],
+    ) -> PackedCopy:
+        """The packed copy, made by `pack` -> (packed operand, values version) if it is not there yet.
+
+        PackError when it does not fit beside the others. Every `take` is undone by one `give`.
+        """
+        with self._lock:
+            packed_copy = self._copies.get((fmt, view))
+            if packed_copy is None:
+                if self.n_bytes + needed_bytes > limit_bytes:
+                    raise PackError.too_large(fmt, needed_bytes=self.n_bytes + needed_bytes, limit_bytes=limit_bytes)
+                packed, version = pack()
+                packed_copy = self._copies[fmt, view] = PackedCopy(packed, int(packed.nbytes), version)
+            packed_copy.n_owners += 1
+            return packed_copy
+
+    def forget_threads(self) -> None:
+        """In a forked child: nobody reads a copy but who forked, and that was not in a product."""
+        for packed_copy in self._copies.values():
+            packed_copy.n_running = 0
+
+    def give(self, packed_copy: PackedCopy) -> None:
+        """One owner less; the copy goes with the last."""
+        with self._lock:
+            packed_copy.n_owners -= 1
+            if packed_copy.n_owners <= 0:
+                self._copies = {key: one for key, one in self._copies.items() if one is not packed_copy}

@@ -1,0 +1,1 @@
+"""What finds a faster kernel: imported once products have paid for it, or when a user asks."""

@@ -1,0 +1,222 @@
+"""What a user asks for by name: tune now, say what runs, report everything."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import _native
+from autosparse.config import Effort, get_options, parse_setting
+from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem
+from autosparse.dispatch.state import DispatchState, HasDtype, state_for
+from autosparse.errors import OptionError, ShapeError
+from autosparse.log import progress_line
+from autosparse.operands.csr import Operand
+from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.tuner import Progress
+from autosparse.tuning import planner, statistics
+from autosparse.tuning.amortization import Tier
+from autosparse.tuning.live import LiveTuner
+from autosparse.tuning.memory import misses, plan_lookup
+from autosparse.tuning.report import Report
+from autosparse.tuning.setup import lab_of, session_of, target_of
+from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.unserved import unserved_plan
+
+TUNABLE: Final[Mapping[type, tuple[str, ...]]] = {Operand: ("matmul", "sddmm"), Unfolding: ("mttkrp",)}
+"""Kind of operand -> operations of `OPS` whose kernels a plan can choose."""
+SYNONYMS: Final[Mapping[str, str]] = {"spmv": "matmul", "spmm": "matmul"}
+"""What the literature calls an operation of a matrix."""
+MOST_COLUMNS: Final = 2**31 - 1
+
+
+def tune(
+    operand: AnyOperand,
+    *,
+    operation: str = "matmul",
+    columns: int = 1,
+    runs: int | None = None,
+    effort: Effort | str | None = None,
+    budget_s: float | None = None,
+    transposed: bool = False,
+    dtype: Any = None,
+    progress: bool | Progress = False,
+) -> Plan:
+    """Find now what should run for ``op(M) @ B`` with B of `columns` columns, and let the next products use it.
+
+    The same for ``M ∘ (X @ Yᵀ)`` with `columns` columns of X ("sddmm"), and for tensors ("mttkrp").
+    Takes at most about `budget_s` seconds; what is not given is taken from the options. With `runs`, nothing is begun
+    that so many products would not pay back; where `effort` is not given, they pick the tier that they pay for best.
+    `progress`: True draws a line on a terminal's stderr. `dtype`, when given, must be the matrix's own: products in
+    other dtypes are SciPy's. An interrupt leaves the matrix as it was; what was measured is remembered, and the next
+    search begins with it.
+    """
+    options = get_options()
+    operation = _known(operand, operation)
+    transposed = transposed and operation == "matmul"  # the others compute on stored rows, whatever they are called
+    columns = _positive("columns", columns)
+    wanted = parse_setting("effort", effort) if effort is not None else options.effort
+    runs = parse_setting("runs", runs) if runs is not None else options.runs
+    budget_s = parse_setting("budget_s", budget_s) if budget_s is not None else options.budget_s
+    rows = _typed(operand, operation)
+    if rows is None or rows.dtype is None:
+        return unserved_plan(operand, operation)
+    if dtype is not None and not _names(dtype, rows.dtype):
+        raise OptionError.bad_value("dtype", str(dtype), domain=f"the dtype of the matrix, {rows.dtype}")
+    operand.refresh()
+    state = state_for(operand, rows, columns, transposed, operation=operation)
+    state.n_dense_cols = columns
+    show = progress_line() if progress is True else progress or None
+    lab = lab_of(operand, state)
+    lab.patience_s = budget_s
+    decision = planner.plan(lab, runs=runs, effort=wanted, budget_s=budget_s, may_lower=effort is None, progress=show)
+    if state.live_tuner is None:
+        state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
+    live_tuner = state.live_tuner
+    session = session_of(live_tuner, operand)
+    session.lab = lab
+    live_tuner.install(session, decision.plan, decision.trial)
+    return decision.plan
+
+
+def _known(operand: AnyOperand, operation: str) -> str:
+    """The name in `OPS` of an operation of this kind of operand."""
+    known = next(names for kind, names in TUNABLE.items() if isinstance(operand, kind))
+    meant = SYNONYMS.get(operation, operation) if isinstance(operation, str) else ""
+    if meant not in known:
+        domain = ", ".join((*known, *(name for name, other in SYNONYMS.items() if other in known)))
+        raise OptionError.bad_value("operation", operation, domain=f"one of {domain}", source="argument")
+    return meant
+
+
+def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
+    """What tells the dtype of products whose kernels a plan can choose; None: SciPy or NumPy computes them."""
+    if isinstance(operand, Unfolding):
+        return operand if operand.has_kernels and operand.is_native else None
+    rows = operand.rows or operand.validate()
+    is_real = rows.dtype is not None and rows.dtype.kind == "f"
+    return rows if is_real or (rows.dtype is not None and operation == "matmul") else None
+
+
+def _names(given: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether `given` stands for `dtype`; what stands for none does not."""
+    try:
+        return bool(np.dtype(given) == dtype)
+    except (TypeError, ValueError):
+        return False
+
+
+def _positive(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MOST_COLUMNS:
+        raise OptionError.bad_value(name, value, domain="an integer from 1 to 2**31 - 1", source="argument")
+    return int(value)
+
+
+def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False, dtype: Any = None) -> Plan:
+    """What the next product of this width would run, without changing anything."""
+    rows = operand.rows or operand.validate()
+    if rows.dtype is None:
+        return unserved_plan(operand, "matmul")
+    return _driver(state_for(operand, rows, columns, transposed)).current_plan()
+
+
+def _driver(state: DispatchState) -> LiveTuner:
+    """The state's live tuner, or one that has not begun: looking changes nothing."""
+    return state.live_tuner or LiveTuner(state)
+
+
+def report(
+    operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul"
+) -> Report:  # Any: whatever the product takes
+    """Everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
+
+    For other operations B is the number of columns of the dense operands. Looks into the cache; changes nothing.
+    """
+    operation = _known(operand, operation)
+    if operation == "matmul" and isinstance(operand, Operand):
+        columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
+    else:
+        columns, transposed = _positive("columns", B), False
+    rows = _typed(operand, operation)
+    if rows is None or rows.dtype is None:
+        return _unserved_report(operand, columns, operation=operation, transposed=transposed)
+    state = state_for(operand, rows, columns, transposed, operation=operation)
+    lab = lab_of(operand, state)
+    plan = _driver(state).current_plan()
+    if plan.is_default and not plan.candidates:
+        known = plan_lookup.recall(lab)
+        plan = plan if known is None else dataclasses.replace(known, why=f"{known.why} (not in use yet)")
+    if not (plan.remembered or plan.not_remembered):
+        plan = dataclasses.replace(plan, not_remembered=misses.why_not_remembered(lab))
+    return _report(state, lab, plan)
+
+
+def _columns(B: Any, *, n_rows: int) -> int:
+    """Columns of the dense operand `B`, which may also be their number. ShapeError when B does not fit."""
+    if isinstance(B, (int, np.integer)) and not isinstance(B, bool):
+        return _positive("columns", B)
+    shape = np.shape(B)
+    if not 1 <= len(shape) <= 2 or shape[0] != n_rows:
+        raise ShapeError.explained(shape, n_rows=n_rows)
+    return max(1, shape[1]) if len(shape) == 2 else 1
+
+
+def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
+    problem, prices = lab.problem, lab.experience.prices
+    live_tuner = _driver(state)
+    account, outlook = live_tuner.account(), live_tuner.outlook()
+    return Report(
+        problem=problem,
+        plan=plan,
+        value_bytes=state.dtype.itemsize,
+        n_calls=account.n_calls,
+        product_s=account.product_s,
+        runs_expected=outlook.total_runs or lab.experience.runs_expected(live_tuner.history_key),
+        packed_bytes=lab.packed_copies.n_bytes,
+        packed_limit_bytes=lab.limit_bytes,
+        implementation=_native.implementation_of(plan.schedule, lab.options.compiler).name,
+        verdict=live_tuner.verdict(),
+        failures=_failures(live_tuner, lab),
+        tuning_s=account.tuning_s,
+        saved_s=account.saved_s,
+        default_s=plan.default_s or outlook.default_s or None,
+        expected_gain=plan_lookup.expected_gain(lab),
+        facts=statistics.facts_of(problem),
+        tiers=_tiers(lab, plan.default_s or outlook.default_s),
+        prices_s={
+            "hash": prices.price_s("hash", problem.operand_bytes),
+            "rank": prices.price_s("rank"),
+            "compile": prices.price_s("compile"),
+            "pack": prices.price_s("pack", problem.pattern.nnz),
+        },
+    )
+
+
+def _failures(live_tuner: LiveTuner, lab: KernelLab) -> tuple[str, ...]:
+    """What was given up in this process, and why, each reason once."""
+    tuned = live_tuner.session.lab if live_tuner.session is not None else None
+    told = [*(tuned.failures if tuned is not None else ()), *lab.failures, live_tuner.failure]
+    return tuple(dict.fromkeys(one for one in told if one))
+
+
+def _tiers(lab: KernelLab, default_s: float) -> tuple[Tier, ...]:
+    """Ways to tune this problem; none while the time of a product is not known."""
+    if not default_s:
+        return ()
+    return tuple(planner.tiers(lab, default_s=default_s, most=Effort.FULL, budget_s=lab.options.budget_s))
+
+
+def _unserved_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:
+    """For products that no kernel can be chosen for: nothing is planned."""
+    options = get_options()
+    problem = Problem(
+        operation=operation, pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,
+        dtype=operand.dtype.name, threads=1, deterministic=options.deterministic, target=target_of(options),
+        mode=operand.mode if isinstance(operand, Unfolding) else 0,
+    )  # fmt: skip
+    return Report(problem=problem, plan=unserved_plan(operand, operation), value_bytes=operand.dtype.itemsize)

@@ -1,0 +1,251 @@
+"""The learned tier on this machine: which models there are, features of patterns kept in the cache, prices."""
+
+from __future__ import annotations
+
+import functools
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse import cache
+from autosparse._native import runtime_api
+from autosparse.config import Options
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
+from autosparse.errors import RecordError
+from autosparse.log import event
+from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
+from autosparse.tuner.learned.safetensors import read_metadata
+from autosparse.tuner.learned.seen import STATISTICS, Seen
+from autosparse.tuner.search.acceptance import WIDE
+from autosparse.tuning.statistics import COUNTER
+from autosparse.tuning.trials.lab import KernelLab
+
+if TYPE_CHECKING:
+    from autosparse.tuner.learned.predict import LearnedModel
+    from autosparse.tuner.learned.scorers import Scorer
+    from autosparse.tuner.learned.weights import LearnedWeights, Weights
+
+Floats = NDArray[np.float32]
+
+N_MORE: Final = 100
+"""Favourites of a model among which its errors so far may change the order."""
+MOST_DIMS: Final = 3
+"""Models are of matrices and of tensors of order 3."""
+MODELS: Final = "models-v1"
+"""Folder of calibrated models, beside the cache."""
+
+
+def model_folders(options: Options, target: Target) -> list[Path]:
+    """Where models are looked for: the setting alone, else this machine's calibrated ones, then the shipped ones."""
+    if options.models is not None:
+        return [options.models]
+    own = calibrated_folder(options, target)
+    return [*([own] if own else []), shipped_folder(target)]
+
+
+def calibrated_folder(options: Options, target: Target) -> Path | None:
+    """Where `calibrate` keeps the models of this machine; None when nothing is kept on disk."""
+    folder = cache.open_store(options).cache_folder
+    return folder / MODELS / target.key() if folder else None
+
+
+def shipped_folder(target: Target) -> Path:
+    """Models that come with autosparse, by machine: ``weights/x86_64``."""
+    from autosparse import tuner
+
+    return Path(tuner.__path__[0]) / "weights" / target.machine
+
+
+def weights_in_use(options: Options, target: Target, op: str) -> Path | None:
+    """The file of the model of `op` that comes first; None when there is none."""
+    paths = (folder / f"{op}{MODEL_SUFFIX}" for folder in model_folders(options, target))
+    return next((path for path in paths if path.exists()), None)
+
+
+def find_model(options: Options, target: Target, op: str) -> LearnedModel | None:
+    """The model of `op`, read once per process and file; None when there is none that can be used."""
+    for folder in model_folders(options, target):
+        path = folder / f"{op}{MODEL_SUFFIX}"
+        try:
+            changed = path.stat().st_mtime_ns
+        except OSError:
+            continue
+        found = _read(folder, op, changed)
+        if found is not None:
+            return found
+    return None
+
+
+@functools.lru_cache(maxsize=16)
+def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
+    """`changed`: when the file was written; another version is another entry."""
+    from autosparse.tuner.learned.predict import LearnedModel
+
+    try:
+        return LearnedModel.read(folder, op, make_scorer=scorer_of)
+    except (RecordError, OSError) as error:
+        event("fallback", f"a learned model is not used: {error}", op=op)
+        return None
+
+
+def scorer_of(weights: LearnedWeights) -> Scorer:
+    """The cost model of `weights` on the runtime; RecordError when they cannot be used."""
+    from autosparse._native.inference.trees import decided, predicted
+    from autosparse._native.inference.waconet import PredictorWeights
+    from autosparse.tuner.learned.scorers import ScorerFactory
+
+    return ScorerFactory(convolve, PredictorWeights.of, predicted, COUNTER, decided)(weights)
+
+
+def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
+    """Pooled results of the sparse convolutions of `weights` over cells, by the runtime."""
+    from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
+
+    return pooled_means(cells, ConvolutionWeights.of(weights), runtime_api.max_threads())
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedProposer:
+    """The learned model's proposals for one lab's problem; see `tuner.model.Proposer`."""
+
+    lab: KernelLab
+    model: LearnedModel
+
+    @property
+    def price_s(self) -> float:
+        """Of features that are kept already: a look into the cache and a search."""
+        prices = self.lab.experience.prices
+        search_s = prices.price_s("rank")
+        if self.is_known():
+            return search_s
+        return search_s + prices.price_s("features", self._n_entries)
+
+    def is_known(self) -> bool:
+        """Whether the features of this pattern are kept."""
+        return self._load() is not None
+
+    def __call__(self) -> list[Proposal]:
+        """The ten best predicted."""
+        problem = self.lab.problem
+        proposals = self.model.propose(problem, self.features(), self.lab.supports)
+        event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
+        return proposals
+
+    def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
+        """The hundred best predicted, whatever their formats, and what is predicted of `known`."""
+        problem, features = self.lab.problem, self.features()
+        named = self.model.propose(problem, features, self.lab.supports, N_MORE, per_format=N_MORE)
+        return [*named, *self.model.predict(problem, features, set(known) - {one.schedule for one in named})]
+
+    def features(self) -> Floats:
+        """Of the pattern: from the cache under its hash, else computed and kept."""
+        from autosparse.tuner.learned.tensors import rows_first
+
+        kept = self._load()
+        if kept is not None:
+            return kept
+        clock = self.lab.experience.clock
+        start_s = clock()
+        problem = self.lab.problem
+        pattern = problem.pattern
+        found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
+        self.lab.experience.observe("features", clock() - start_s, self._n_entries)
+        self.lab.store.save_later("features", self._key, lambda: {"values": found.tolist()})
+        return found
+
+    @property
+    def _n_entries(self) -> int:
+        """What features cost is counted in: entries that are looked at."""
+        return min(self.lab.problem.pattern.nnz, 2 * self.model.weights.limit)
+
+    @property
+    def _key(self) -> str:
+        problem = self.lab.problem
+        rows = f"-{problem.mode}" if problem.mode else ""
+        # Sketches also say on which machine: a cache may be shared by several.
+        return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}-{problem.target.key()}{rows}"
+
+    def _load(self) -> Floats | None:
+        record = self.lab.store.load("features", self._key)
+        values = record.get("values") if isinstance(record, dict) else None
+        try:
+            found = np.array(values, np.float32)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        return found if found.shape == (self.model.scorer.n_features,) and np.isfinite(found).all() else None
+
+
+@dataclass(frozen=True, slots=True)
+class LazyProposer:
+    """Proposals of a model that this process has not read yet: reading it is part of their price."""
+
+    lab: KernelLab
+
+    @property
+    def price_s(self) -> float:
+        """Of reading the model, of features, and of a search."""
+        prices, nnz = self.lab.experience.prices, self.lab.problem.pattern.nnz
+        return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("rank")
+
+    def __call__(self) -> list[Proposal]:
+        """What the model proposes; nothing when it turns out to be none."""
+        clock = self.lab.experience.clock
+        start_s = clock()
+        proposer = proposer_of(self.lab, live=False)
+        self.lab.experience.observe("model", clock() - start_s)
+        return proposer() if proposer is not None else []
+
+    def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
+        """What the model names beside its proposals; nothing when it turns out to be none."""
+        proposer = proposer_of(self.lab, live=False)
+        return proposer.more(known) if proposer is not None else []
+
+
+def seen_by(lab: KernelLab, *, is_learned: bool) -> Seen:
+    """The problems that the learned model of the lab's operation has seen, or the statistics."""
+    op = op_of(lab.problem)
+    path = weights_in_use(lab.options, lab.problem.target, op) if is_learned else None
+    if path is None:
+        return STATISTICS
+    try:
+        return _seen_of(path, op, path.stat().st_mtime_ns)
+    except (RecordError, OSError, ValueError):
+        return Seen()
+
+
+@functools.lru_cache(maxsize=16)
+def _seen_of(path: Path, op: str, changed: int) -> Seen:
+    """As `_read`, without reading the model."""
+    return Seen.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
+
+
+def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
+    """Who to ask about the lab's problem; None when no model is for it.
+
+    Tuning that nobody asked for (`live`) reads no model, and pays for no features, before products have paid for it,
+    and only for products of many columns: of others the statistics cost a quarter and find nearly as much; there it
+    takes features that are there, where a model was read. Transposed products are left to the statistics: the model has
+    seen rows of the operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there
+    are models of tensors of order 3.
+    """
+    problem = lab.problem
+    if problem.transposed or problem.dtype not in ("float32", "float64"):
+        return None
+    is_wide = problem.n_dense_cols >= WIDE
+    if live and "autosparse.tuner.learned.predict" not in sys.modules:
+        has_model = is_wide and weights_in_use(lab.options, problem.target, op_of(problem)) is not None
+        return LazyProposer(lab) if has_model and len(problem.pattern.shape) <= MOST_DIMS else None
+    model = find_model(lab.options, problem.target, op_of(problem))
+    if model is None or model.weights.dimension != len(problem.pattern.shape):
+        return None
+    proposer = LearnedProposer(lab, model)
+    return proposer if not live or is_wide or proposer.is_known() else None

@@ -1,0 +1,383 @@
+"""Tuning while products go on: after a product, buy the next step if what products have cost so far holds its price.
+
+The race between kernels is run on the user's own products: whichever kernel computes one, the answer is right, so
+a sample costs only the excess over the best kernel known.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from autosparse import forking
+from autosparse.core.plan import Plan
+from autosparse.dispatch.state import FOREVER_NS, DispatchState
+from autosparse.errors import TUNING_FAILURES
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.unfolding import AnyOperand
+from autosparse.tuner.search.trial import Pause, Sample, Work
+from autosparse.tuning import amortization, background, planner
+from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.planner import TuningSession
+from autosparse.tuning.trials.kernel_trial import KernelTrial
+
+WAIT_S: Final = 0.5
+"""How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""
+MAX_REFUSALS: Final = 8
+"""A candidate that did not serve so many products in a row leaves the race."""
+
+
+def _set_event() -> threading.Event:
+    event = threading.Event()
+    event.set()
+    return event
+
+
+@dataclass(slots=True, eq=False)
+class LiveTuner:
+    """Tuning of the problem of `state`, step by step; says who computes its next product and when to look again."""
+
+    state: DispatchState
+    tuning_s: float = 0.0
+    default_s: float = 0.0  # of one product at width n_dense_cols
+    session: TuningSession | None = None
+    pending: Work | Sample | Pause | None = None
+    failure: str | None = None
+    clock: Callable[[], float] = time.perf_counter
+    operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
+    name_in_history: Callable[[], str] = lambda: ""  # samples the structure; "" when the operand is gone
+    n_counted: int = 0  # calls that the history knows of
+    _history_key: str = ""
+    _counted_ns: int = 0
+    _steps: Any = None  # generator
+    _n_refusals: int = 0
+    _paused_at: int = 0  # n_calls at which a pause began
+    _resume_at: int = 0  # ... and ends
+    _pause: Pause | None = None  # the pause that _resume_at ends
+    _in_background: bool = False
+    _checked_width: int = 0  # of the products that a plan in service is checked on
+    _n_others: int = 0  # products of other widths since the last of these
+    _lock: threading.Lock = field(default_factory=forking.lock)
+    _aside: threading.Event = field(default_factory=_set_event)  # unset while the background thread has a step
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the matrix turned out to have another structure than the problem that is tuned."""
+        lab = self.session.lab if self.session is not None else None
+        return lab is not None and lab.is_stale
+
+    @property
+    def history_key(self) -> str:
+        """Names the problem in histories; "" where that is not to be known any more."""
+        self._history_key = self._history_key or self.name_in_history()
+        return self._history_key
+
+    # -- accounts -----------------------------------------------------------------------------------------------
+
+    def account(self) -> Account:
+        """What was spent so far."""
+        self.state.settle()
+        # By ratio, not by difference: the machine gets faster and slower, both kernels with it.
+        champion_s = self._champion_s()
+        saved_s = self.state.tuned_ns * 1e-9 * (self.default_s / champion_s - 1.0) if champion_s else 0.0
+        return Account(
+            n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
+        )
+
+    def outlook(self) -> Outlook:
+        """What is expected."""
+        session = self.session
+        n_default = self.state.n_calls - self.state.n_tuned
+        mean_s = (self.state.product_ns - self.state.tuned_ns) * 1e-9 / n_default if n_default > 0 else 0.0
+        return Outlook(
+            # In the background nobody waits: there the rent may grow to the price itself (ski rental).
+            overhead=1.0
+            if self.state.options.background and isinstance(self.pending, Work)
+            else self.state.options.overhead,
+            total_runs=session.total_runs if session else None,
+            gain=session.gain if session else 0.1,
+            default_s=self.default_s or mean_s,
+        )
+
+    def count_into(self, experience: Experience) -> None:
+        """Tell the history about calls it does not know yet."""
+        self.state.settle()
+        n_calls, product_ns = self.state.n_calls, self.state.product_ns
+        if n_calls > self.n_counted and self.history_key:
+            experience.count(
+                self.history_key,
+                n_calls=n_calls - self.n_counted,
+                spent_s=(product_ns - self._counted_ns) * 1e-9,
+                n_objects=int(self.n_counted == 0),
+            )
+            self.n_counted, self._counted_ns = n_calls, product_ns
+
+    # -- steps ---------------------------------------------------------------------------------------------
+
+    def look(self, n_vecs: int, served_by: KernelTrial | None, took_ns: int) -> None:
+        """After a product of `took_ns` that `served_by` computed (None: the default kernel): go on with tuning."""
+        if self._in_background or not self._lock.acquire(blocking=False):
+            return
+        try:
+            self._look(n_vecs, served_by, took_ns * 1e-9)
+        except TUNING_FAILURES as err:
+            self._give_up(f"{type(err).__name__}: {err}")
+        except BaseException:
+            # Ctrl-C in a step: the generator is dead, whoever was champion goes on.
+            self._stop()
+            raise
+        finally:
+            self._lock.release()
+        if not self.state.options.background:
+            self._aside.wait(WAIT_S)  # set unless a step was handed over
+
+    def _look(self, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
+        step = self.pending
+        if isinstance(step, Sample):
+            self._take_sample(step, n_vecs, served_by, took_s)
+            step = self.pending
+        if isinstance(step, Pause):
+            self._begin_pause(step)  # unless it has begun: a sample just taken may have led to it
+            if self.state.n_calls < self._resume_at:
+                self._wait_calls(self._resume_at - self.state.n_calls)
+                return
+            self._advance(None)
+            step = self.pending
+        if isinstance(step, Work):
+            if not self._affordable(step):
+                return
+            if self.state.options.background or step.may_hang:
+                self._hand_over(step)
+                return
+            self._do(step)
+            step = self.pending
+        self._plan_next(step)
+
+    def _affordable(self, step: Work | Sample) -> bool:
+        """Whether the purse holds the step's price; if not, says when to look again."""
+        if isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0:
+            return True  # a plan that turned out to be slow saves nothing that could pay for finding out
+        account, outlook = self.account(), self.outlook()
+        out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
+        terms: dict[str, Any] = {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
+        verdict = amortization.weigh(step.price_s, account=account, outlook=outlook, **terms)
+        if verdict.pays and not out_of_budget:
+            return True
+        look_s = amortization.next_look_s(step.price_s, account=account, outlook=outlook, **terms)
+        # Doubling at the latest: the history wants to be told, and estimates change.
+        look_s = max(account.product_s * 1.02, min(look_s, account.product_s * 2.0 + 1e-3))
+        self._look_at(account.product_s * 4.0 if out_of_budget else look_s)
+        return False
+
+    def _look_at(self, product_s: float) -> None:
+        self.state.serving = self._champion()
+        self.state.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
+
+    def _wait_calls(self, n_calls: int) -> None:
+        """Look again after so many products, or sooner: those before tell how long they take, and the first is slow."""
+        mean_ns = self.state.product_ns / max(1, self.state.n_calls)
+        self.state.serving = self._champion()
+        n_since = self.state.n_calls - self._paused_at
+        self.state.next_look_ns = self.state.product_ns + min(n_calls, max(1, n_since)) * mean_ns
+
+    def _begin_pause(self, step: Pause) -> None:
+        if step is not self._pause:
+            self._pause, self._paused_at = step, self.state.n_calls
+            self._resume_at = self._paused_at + step.n_calls
+
+    def _plan_next(self, step: Work | Sample | Pause | None) -> None:
+        """Say who computes the next product and when to look again."""
+        if step is None:  # done: only the history is still interested
+            self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
+        elif isinstance(step, Pause):
+            self._begin_pause(step)
+            self._wait_calls(self._resume_at - self.state.n_calls)
+        elif isinstance(step, Work):
+            if self._affordable(step):
+                self.state.serving = self._champion()
+                self.state.next_look_ns = 0
+        elif self._affordable(step):
+            self.state.serving = (
+                step.trial if isinstance(step.trial, KernelTrial) and step.trial.schedule is not None else None
+            )
+            self.state.next_look_ns = 0
+
+    def _take_sample(self, step: Sample, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
+        if not self._has_width(step, n_vecs):
+            return
+        wanted = step.trial if step.trial.schedule is not None else None
+        if served_by is not wanted:
+            if self.state.serving is wanted and wanted is not None:
+                self._n_refusals += 1
+                if self._n_refusals >= MAX_REFUSALS:
+                    self._advance(None)
+            return
+        known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
+        self.tuning_s += max(0.0, took_s - min(known, default=took_s))
+        self._advance(took_s)
+
+    def _has_width(self, step: Sample, n_vecs: int) -> bool:
+        """Whether a product of so many columns is a sample: candidates have one width, checks the one in use."""
+        if not step.is_check:
+            return n_vecs == self.state.n_dense_cols
+        if n_vecs != self._checked_width:
+            self._n_others += 1
+            if self._checked_width and self._n_others < MAX_REFUSALS:
+                return False
+            self._checked_width = n_vecs
+        self._n_others = 0
+        return True
+
+    def _champion_s(self) -> float:
+        """Time of a product by the champion, measured beside default_s; 0 where there is none."""
+        session = self.session
+        if session is None or session.champion is None or not self.default_s:
+            return 0.0
+        if session.search is not None:
+            return session.search.measured_s.get(id(session.search.champion), 0.0)
+        return session.plan.measured_s or 0.0
+
+    def _champion(self) -> KernelTrial | None:
+        return self.session.champion if self.session else None
+
+    def _do(self, step: Work) -> None:
+        start_s = self.clock()
+        step.do()
+        self._done(step, self.clock() - start_s)
+
+    def _done(self, step: Work, seconds: float) -> None:
+        self.tuning_s += seconds
+        session = self.session
+        if session is not None and session.lab is not None:
+            units = planner.UNITS.get(step.kind)
+            if units is not None:
+                session.lab.experience.observe(step.kind, seconds, units(session.lab))
+            session.lab.experience.flush_if_due()
+            self.count_into(session.lab.experience)
+        event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
+        self._advance(seconds)
+
+    def _advance(self, answer: float | None) -> None:
+        """Send the outcome of the pending step and get the next."""
+        self._n_refusals = 0
+        if self.session is not None:
+            self.session.tuning_s = self.tuning_s
+        try:
+            self.pending = self._steps.send(answer)
+        except StopIteration:
+            self.pending = None
+        session = self.session
+        measured = session.search or session.plan if session else None
+        if measured is not None and measured.default_s:
+            self.default_s = measured.default_s
+
+    def begin(self, session: TuningSession) -> None:
+        """Start tuning in the background of products."""
+        self.session = session
+        self._steps = session.steps()
+        self.pending = next(self._steps, None)
+
+    def install(self, session: TuningSession, plan: Plan, trial: KernelTrial | None) -> None:
+        """Use what a tuning that the user asked for has found; tuning nobody asked for ends here."""
+        with self._lock:
+            old = self._champion()
+            if old is not None and old is not trial:
+                old.drop()
+            self._stop()
+            session.settle(plan, trial)
+            self.begin(session)
+            self.default_s = plan.default_s or self.default_s
+            self._plan_next(self.pending)
+            self.state.serving = trial
+            self.state.settle()
+
+    def current_plan(self) -> Plan:
+        """What runs now."""
+        session = self.session
+        if session is None:
+            return planner.default_plan("not tuned: too little was run so far")
+        return session.current_plan()
+
+    def verdict(self) -> str:
+        """What the next step of tuning is and waits for, or why there is none."""
+        step = self.pending
+        if self.state.options.deterministic:
+            return "deterministic: one kernel, one summation order, nothing to tune"
+        if step is None and self.session is not None:
+            return "tuning is done"
+        if step is None:
+            waits = self.state.next_look_ns * 1e-9 - self.state.product_ns * 1e-9
+            return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else "effort is off"
+        if isinstance(step, Pause):
+            return (
+                f"compare with the default kernel again after {max(0, self._resume_at - self.state.n_calls)} products"
+            )
+        what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
+        verdict = amortization.weigh(
+            step.price_s, account=self.account(), outlook=self.outlook(), path_price_s=step.path_price_s,
+            on_credit=step.on_credit,
+        )  # fmt: skip
+        return f"{what}: {verdict.reason}"
+
+    def _stop(self) -> None:
+        """No more tuning for this problem; the champion, if any, goes on."""
+        steps, self._steps, self.pending = self._steps, None, None
+        if steps is not None and not self._in_background:
+            steps.close()
+        self._look_at(math.inf)
+
+    def forget_threads(self) -> None:
+        """In a forked child: a step that another thread was in the middle of has no end; the champion goes on."""
+        operand = self.operand()
+        if self._in_background and operand is not None:
+            operand.unpin()
+        if self._in_background or forking.was_held(self._lock):
+            self._in_background, self._aside = False, _set_event()
+            self._steps = self.pending = None  # not closed: its frame is running, as far as Python knows
+            self._look_at(math.inf)
+
+    def _give_up(self, reason: str) -> None:
+        self.failure = reason
+        event("fallback", reason)
+        warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with what was found before: {reason}")
+        self._stop()
+
+    def _hand_over(self, step: Work) -> None:
+        """Let the background thread do the step."""
+        self._in_background = True
+        self._aside.clear()
+        self._look_at(math.inf)
+        operand, steps = self.operand(), self._steps
+        if operand is not None:
+            operand.pin()
+        if not background.submit(lambda: self._do_aside(step, operand, steps)):  # the process is ending
+            self._end_aside(operand)
+
+    def _do_aside(self, step: Work, operand: AnyOperand | None, steps: Any) -> None:
+        try:
+            start_s = self.clock()
+            step.do()
+            seconds = self.clock() - start_s
+            with self._lock:
+                if self._steps is not steps:  # somebody has asked for a plan meanwhile
+                    steps.close()
+                    return
+                self._done(step, seconds)
+                self._plan_next(self.pending)
+                self.state.settle()
+        except TUNING_FAILURES as err:
+            self._give_up(f"{type(err).__name__}: {err}")
+        finally:
+            self._end_aside(operand)
+
+    def _end_aside(self, operand: AnyOperand | None) -> None:
+        if operand is not None:
+            operand.unpin()
+        self._in_background = False
+        self._aside.set()

@@ -1,0 +1,1 @@
+"""What earlier calls and processes found: plans, prices and gains, and why a plan was not found."""

@@ -1,0 +1,178 @@
+"""What this process learnt and the next ones should know: prices of tuning steps, gains, and how often products run.
+
+Kept in memory and written to the cache now and then, and when the process ends: a record costs more to write than
+a small product takes to compute.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from autosparse import cache, forking
+from autosparse.core.target import Target
+from autosparse.errors import RecordError
+from autosparse.tuner.search.prices import Prices
+
+FLUSH_INTERVAL_S: Final = 30.0
+"""At most so often are prices written while the process runs."""
+WORTH_WRITING_S: Final = 0.05
+"""Histories of problems that took less product time than this are not written: the record would cost more than 3 %."""
+MAX_TALLIES: Final = 512
+
+
+@dataclass(slots=True)
+class Tally:
+    """Calls of one problem in this process that no record has yet."""
+
+    n_calls: int = 0
+    spent_s: float = 0.0
+    n_objects: int = 0
+
+
+@dataclass(slots=True)
+class Experience:
+    """Prices and histories of one store; thread-safe."""
+
+    store: cache.Store
+    machine_key: str
+    prices: Prices = field(default_factory=Prices)
+    clock: Callable[[], float] = time.monotonic
+    _tallies: dict[str, Tally] = field(default_factory=dict)
+    _is_new: bool = False  # prices changed since they were written
+    _flushed_s: float = 0.0
+    _lock: threading.Lock = field(default_factory=forking.lock)
+
+    def __post_init__(self) -> None:
+        self.prices = Prices.from_record(self.store.load("machine", self.machine_key))
+        self._flushed_s = self.clock()
+
+    def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
+        """One step of tuning took `seconds`."""
+        with self._lock:
+            self.prices = self.prices.observed(kind, seconds, units)
+            self._is_new = True
+
+    def gained(self, kind: str, gain: float) -> None:
+        """One finished tuning saved the share `gain` of the default time."""
+        with self._lock:
+            self.prices = self.prices.gained(kind, gain)
+            self._is_new = True
+
+    def count(self, key: str, *, n_calls: int, spent_s: float, n_objects: int) -> None:
+        """More calls of the problem `key`, to be written later."""
+        with self._lock:
+            if key not in self._tallies and len(self._tallies) >= MAX_TALLIES:
+                return
+            tally = self._tallies.setdefault(key, Tally())
+            tally.n_calls += n_calls
+            tally.spent_s += spent_s
+            tally.n_objects += n_objects
+
+    def runs_expected(self, key: str) -> float | None:
+        """Products per object that earlier processes ran; None before two of them agreed to some extent.
+
+        The least of what history suggests: a horizon that proves too long has cost tuning for nothing.
+        """
+        try:
+            history = cache.History.from_record(self.store.load("history", key))
+        except RecordError:
+            return None
+        if history.n_processes < 2:
+            return None
+        return min(history.horizon_calls, float(history.process_calls), history.calls_per_object) or None
+
+    def flush_if_due(self) -> None:
+        """Write prices when that was long ago."""
+        if self._is_new and self.clock() - self._flushed_s > FLUSH_INTERVAL_S:
+            self.flush_prices()
+
+    def flush_prices(self) -> None:
+        """Write prices now. Two processes may overwrite each other's: both are right about this machine."""
+        with self._lock:
+            record, self._is_new = self.prices.to_record(), False
+            self._flushed_s = self.clock()
+        self.store.save("machine", self.machine_key, record)
+
+    def flush(self) -> None:
+        """Write everything: at the end of the process."""
+        with self._lock:
+            tallies, self._tallies = self._tallies, {}
+            is_new = self._is_new
+        if is_new:
+            self.flush_prices()
+        for key, tally in tallies.items():
+            if tally.spent_s >= WORTH_WRITING_S:
+                self.store.update("history", key, _adding(tally))
+
+
+def _adding(tally: Tally) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
+    def change(record: dict[str, Any] | None) -> dict[str, Any]:
+        try:
+            history = cache.History.from_record(record)
+        except RecordError:
+            history = cache.History()
+        return history.observe(
+            process=_process_token(), calls=tally.n_calls, spent_s=tally.spent_s, new_objects=tally.n_objects
+        ).to_record()
+
+    return change
+
+
+_experiences: weakref.WeakKeyDictionary[cache.Store, Experience] = weakref.WeakKeyDictionary()
+_lock = forking.lock()
+_token: str | None = None
+
+
+def _process_token() -> str:
+    """Names this process in histories."""
+    global _token
+    if _token is None:
+        _token = f"{os.getpid()}-{os.urandom(4).hex()}"
+    return _token
+
+
+def experience_of(store: cache.Store, target: Target) -> Experience:
+    """The experience kept in `store`; one per store and process."""
+    found = _experiences.get(store)
+    if found is None:
+        with _lock:
+            found = _experiences.get(store)
+            if found is None:
+                if not _experiences:
+                    atexit.register(flush_all)
+                    if hasattr(os, "register_at_fork"):  # not on Windows
+                        os.register_at_fork(after_in_child=_forget_counts)
+                found = _experiences[store] = Experience(store, f"tuner|{target.key()}")
+    return found
+
+
+_at_exit: list[Callable[[], None]] = []
+
+
+def before_flush(report: Callable[[], None]) -> None:
+    """Call `report` before the last flush: it passes on what was counted since it last did."""
+    _at_exit.append(report)
+
+
+def flush_all() -> None:
+    """Write what every store should remember."""
+    for report in _at_exit:
+        report()
+    for experience in list(_experiences.values()):
+        experience.flush()
+
+
+def _forget_counts() -> None:
+    """In a forked child: what the parent counted, the parent writes. Locks may be held by threads that are gone."""
+    global _lock, _token
+    _lock, _token = forking.lock(), None
+    for experience in list(_experiences.values()):
+        experience._lock = forking.lock()
+        experience._tallies = {}

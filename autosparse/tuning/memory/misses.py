@@ -1,0 +1,75 @@
+"""Why a plan was not remembered: the fields in which its key differs from the nearest remembered plan's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from autosparse import cache
+from autosparse.core.plan import Plan
+from autosparse.tuning.memory.plan_lookup import key_of
+from autosparse.tuning.trials.lab import KernelLab
+
+MOST_COMPARED: Final = 32
+"""Remembered plans of one pattern that are looked at, the newest first."""
+MOST_CHARACTERS: Final = 60
+"""Of a value in the sentence: a record may come from anywhere."""
+WORDS: Final[Mapping[str, str]] = {
+    "pattern": "the sparsity pattern",
+    "operation": "the operation",
+    "transposed": "whether A is transposed",
+    "columns_bucket": "the number of columns of the dense operand (rounded)",
+    "dtype": "the dtype",
+    "index_dtype": "the index dtype",
+    "threads": "the number of threads",
+    "deterministic": "the option deterministic",
+    "target": "the machine",
+    "space": "the space of schedules",
+    "implementation": "what generates kernels",
+    "compiler": "the compiler",
+    "emitter": "the version of the code generator",
+    "runtime": "the version of the precompiled kernels",
+    "schema": "the layout of records",
+}
+"""Field of PlanKey -> what it is called."""
+DIGESTS: Final = frozenset({"pattern", "target", "space", "emitter", "runtime"})
+"""Fields whose values tell a reader nothing."""
+
+
+def why_not_remembered(lab: KernelLab) -> str:
+    """What differs from the nearest remembered plan of this pattern; "" where the very plan is remembered.
+
+    Reads records: for whoever asked.
+    """
+    if not lab.options.cache:
+        return "plans are not kept between processes (option cache)"
+    wanted, store = key_of(lab), lab.store
+    best: tuple[tuple[str, ...], Mapping[str, Any]] | None = None
+    for name in store.keys_with_prefix("plan", wanted.pattern_prefix)[:MOST_COMPARED]:
+        if name == wanted.stable_hash():
+            return ""
+        fields = cache.plan_key_of(store.load("plan", name) or {})
+        different = wanted.differences(fields)
+        if fields and (best is None or len(different) < len(best[0])):
+            best = different, fields
+    if best is None:
+        return "no plan of a matrix with this pattern is remembered"
+    told = [_told(name, best[1].get(name), getattr(wanted, name)) for name in best[0]]
+    return f"the nearest remembered plan differs in {', '.join(told)}"
+
+
+def why_searched(lab: KernelLab, known: Plan | None) -> str:
+    """Why a plan is searched for although `known` is remembered, or why none is."""
+    if known is None:
+        return why_not_remembered(lab)
+    return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s: more was asked for"
+
+
+def _told(name: str, then: object, now: object) -> str:
+    """A field, and its values where they say something."""
+    return WORDS[name] if name in DIGESTS else f"{WORDS[name]} ({_short(then)} then, {_short(now)} now)"
+
+
+def _short(value: object) -> str:
+    text = " ".join(str(value).split())
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."

@@ -1,0 +1,129 @@
+"""What is known about a problem from earlier: its plan, its name in histories, what tuning its kind has gained."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from typing import Final
+
+from autosparse import cache
+from autosparse._native.kernels import identity
+from autosparse.config import Effort
+from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem, columns_bucket
+from autosparse.errors import TUNING_FAILURES, RecordError
+from autosparse.log import event
+from autosparse.operands.unfolding import AnyOperand
+from autosparse.ops import OPS
+from autosparse.tuner import Search
+from autosparse.tuner.space.families import TILES
+from autosparse.tuner.space.spaces import space_signature
+from autosparse.tuning import amortization
+from autosparse.tuning.trials.lab import KernelLab
+
+MAX_TILE: Final = max(TILES)
+"""Columns of the widest tile that code is generated for: more would take minutes to compile."""
+
+
+def gain_kind(problem: Problem) -> str:
+    """Name under which the gains of tuning such problems are remembered."""
+    return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
+
+
+def expected_gain(lab: KernelLab) -> float:
+    """Share of the default time that tuning is expected to save: prior of the operation, corrected by experience."""
+    problem = lab.problem
+    prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
+    seen = lab.experience.prices.gains.get(gain_kind(problem))
+    return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
+
+
+def recall(lab: KernelLab) -> Plan | None:
+    """The plan that an earlier call or process found for this problem on this machine, if any that can be believed."""
+    record = lab.store.load("plan", key_of(lab).stable_hash())
+    if record is None:
+        return None
+    try:
+        found = cache.plan_from_record(record)
+    except RecordError as err:
+        reason: str | None = str(err)
+    else:
+        reason = reason_foreign(lab.problem, found)
+        if reason is None:
+            return found
+    event("fallback", f"a remembered plan is not used: {reason}")
+    forget(lab)
+    return None
+
+
+def reason_foreign(problem: Problem, plan: Plan) -> str | None:
+    """Why `plan` is none for `problem`, whatever its record's key says; None when it is. What needs no backend."""
+    schedule = plan.schedule
+    if schedule is None:
+        return None
+    if schedule.operation != problem.operation:
+        return f"it computes {schedule.operation}, not {problem.operation}"
+    if schedule.format.values not in ("", problem.storage):
+        return f"it rounds values to {schedule.format.values}, which nobody asked for"
+    tile = schedule.dense_split("j")
+    if problem.n_dense_cols > 1 and not tile and not schedule.is_precompiled:
+        return "it computes one column"
+    return f"its tiles have {tile} columns" if tile > MAX_TILE else None
+
+
+def supported(lab: KernelLab, known: Plan | None) -> Plan | None:
+    """A remembered plan, unless there can be no kernel of it: then it is forgotten. Needs the backend."""
+    if known is None or known.schedule is None:
+        return known
+    try:
+        reason = lab.supports(lab.problem.operation, known.schedule)
+        if reason is None and known.schedule.is_precompiled and lab.loaded(known.schedule) is None:
+            reason = "the runtime has no such loops"
+    except TUNING_FAILURES as err:
+        reason = f"{type(err).__name__}: {err}"
+    if reason is None:
+        return known
+    event("fallback", f"a remembered plan is not used: {reason}")
+    forget(lab)
+    return None
+
+
+def forget(lab: KernelLab) -> None:
+    """Let the plan of this problem go: the next search remembers its own."""
+    lab.store.remove("plan", key_of(lab).stable_hash())
+
+
+def remember(lab: KernelLab, plan: Plan) -> None:
+    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced."""
+    old = recall(lab)
+    if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
+        key = key_of(lab)
+        lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+
+
+def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> None:
+    """Keep what an interrupted search has measured; worth no more than `known`, so that the next search goes on."""
+    raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
+    has_met_known = known is None or known.schedule is None or known.schedule in raced
+    if raced and has_met_known and not lab.is_stale:
+        effort = known.effort if known is not None else Effort.ESTIMATE.value
+        remember(lab, dataclasses.replace(search.plan(tune_s=tune_s), effort=effort))
+
+
+def key_of(lab: KernelLab) -> cache.PlanKey:
+    """Key of the plan of its problem in the cache, made once."""
+    if lab.plan_key is None:
+        problem = lab.problem
+        space = space_signature(problem.operation, storage=problem.storage)
+        maker = identity.maker_of(lab.options.compiler)
+        lab.plan_key = cache.PlanKey.of(problem, space=space, maker=maker)
+    return lab.plan_key
+
+
+def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:
+    """Names a problem in histories, from samples of the structure: microseconds, where a hash takes a pass over it.
+
+    Two patterns that share a key share a guess about how often they are used, nothing more.
+    """
+    digest = hashlib.blake2b(operand.structure_sample(), digest_size=12)
+    return f"{digest.hexdigest()}|{operation}|{int(transposed)}|{columns_bucket(n_dense_cols)}|{dtype}"

@@ -1,0 +1,52 @@
+"""Report: everything that an explanation of one product tells, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem
+from autosparse.tuning.amortization import Tier
+
+if TYPE_CHECKING:
+    from autosparse.tuner.features.statistics import PatternFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """What runs for `problem` and why, as things stand: `executor.report` makes it, `autosparse.explain` renders it."""
+
+    problem: Problem
+    plan: Plan  # of what runs now; its candidates are those of the search so far
+    value_bytes: int  # of one stored value
+    n_calls: int = 0  # products of this problem by this object so far
+    product_s: float = 0.0  # time they took
+    runs_expected: float | None = None  # from a hint or from history; None: unknown
+    packed_bytes: int = 0  # all packed copies of this operand
+    packed_limit_bytes: int = 0  # options.extra_memory times the bytes of A
+    implementation: str = ""  # who computes: a key of `_native.IMPLEMENTATIONS`; "" where no kernel can be chosen
+    verdict: str = ""  # what the next step of tuning waits for, or why there is none
+    failures: tuple[str, ...] = ()  # what was given up, and why
+    tuning_s: float = 0.0  # spent on tuning this problem by this object so far
+    saved_s: float = 0.0  # default kernel's time minus actual time, over products that a tuned kernel computed
+    default_s: float | None = None  # one product by the default kernel
+    expected_gain: float = 0.0  # share of default_s that tuning is expected to save, before it is tried
+    prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
+    facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
+    tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether there is anything to choose; SciPy computes products of other dtypes and layouts."""
+        return bool(self.prices_s)
+
+    @property
+    def break_even_runs(self) -> float | None:
+        """Products after which tuning has paid for itself; before it was done, as prices and expected gain have it."""
+        if not self.plan.is_default or self.plan.effort != "off":
+            return self.plan.expected_break_even(self.default_s)
+        if not self.default_s or self.expected_gain <= 0:
+            return None
+        return sum(self.prices_s.values()) / (self.default_s * self.expected_gain)

@@ -1,0 +1,117 @@
+"""Setup: how tuning of a state's problem is put together from operand, options and cache."""
+
+from __future__ import annotations
+
+import dataclasses
+import weakref
+from collections.abc import Callable
+
+from autosparse import cache
+from autosparse._native import runtime_api
+from autosparse.config import Options
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
+from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.tuning.live import LiveTuner
+from autosparse.tuning.memory.history import before_flush, experience_of
+from autosparse.tuning.memory.plan_lookup import history_key
+from autosparse.tuning.planner import TuningSession
+from autosparse.tuning.trials.lab import KernelLab
+
+
+def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
+    """The live tuner of `state`'s tuning; a new one has read and hashed nothing yet."""
+    if state.live_tuner is None:
+        live_tuner = LiveTuner(state, operand=weakref.ref(operand))
+        live_tuner.begin(session_of(live_tuner, operand))
+        state.live_tuner = live_tuner
+    return state.live_tuner
+
+
+def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
+    """Planning of the live tuner's problem, to be done in steps."""
+    state = live_tuner.state
+    options = state.options
+    experience = experience_of(cache.open_store(options), Target.host())
+    reference = weakref.ref(operand)
+
+    def name() -> str:
+        return _name_in_history(reference(), state)
+
+    live_tuner.name_in_history = name
+    n_bytes = operand.structure_bytes + operand.nnz * state.dtype.itemsize
+    session = TuningSession(
+        make_lab=lambda: lab_of(_alive(reference), state),
+        effort=options.effort,
+        recall_price_s=experience.prices.price_s("recall"),
+        hash_price_s=experience.prices.price_s("hash", n_bytes),
+        import_price_s=experience.prices.price_s("import"),
+        runs_expected=lambda: experience.runs_expected(name()),
+        total_runs=float(options.runs) if options.runs is not None else None,
+    )
+    if _report_counts not in _reporters:
+        _reporters.append(_report_counts)
+        before_flush(_report_counts)
+    return session
+
+
+def _name_in_history(operand: AnyOperand | None, state: DispatchState) -> str:
+    """`history_key` of the state's problem; "" when its operand is gone."""
+    if operand is None:
+        return ""
+    return history_key(
+        operand, operation=state.operation, transposed=state.transposed, n_dense_cols=state.n_dense_cols,
+        dtype=state.dtype.name,
+    )  # fmt: skip
+
+
+_reporters: list[Callable[[], None]] = []
+
+
+def _report_counts() -> None:
+    """Tell histories about the calls that they do not know of yet (at exit)."""
+    for dispatcher in list(DISPATCHERS):
+        for state in list(dispatcher.states.values()):
+            live_tuner = state.live_tuner
+            if live_tuner is not None and live_tuner.session is not None and live_tuner.session.lab is not None:
+                live_tuner.count_into(live_tuner.session.lab.experience)
+
+
+def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
+    operand = reference()
+    assert operand is not None, "steps are bought by products, and products hold their operand"
+    return operand
+
+
+def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
+    """Everything that trials of the state's problem need; hashes the structure."""
+    options = state.options
+    store = cache.open_store(options)
+    target = target_of(options)
+    dispatcher = dispatcher_of(operand)
+    problem = Problem(
+        operation=state.operation, pattern=operand.pattern, transposed=state.transposed,
+        n_dense_cols=state.n_dense_cols, dtype=state.dtype.name, threads=options.threads or runtime_api.max_threads(),
+        deterministic=options.deterministic, target=target,
+        mode=operand.mode if isinstance(operand, Unfolding) else 0, storage=_storage_of(state),
+    )  # fmt: skip
+    return KernelLab(
+        problem=problem, operand=weakref.ref(operand), options=options, store=store,
+        experience=experience_of(store, target), packed_copies=dispatcher.packed_copies,
+        structure_version=operand.structure_version,
+    )  # fmt: skip
+
+
+def _storage_of(state: DispatchState) -> str:
+    """What A's values may be rounded to: only products in float32 know other types."""
+    return (state.options.storage or "") if state.operation == "matmul" and state.dtype.name == "float32" else ""
+
+
+def target_of(options: Options) -> Target:
+    """This machine, held to the instruction set that options allow."""
+    host = Target.host()
+    order = ("baseline", "avx2", "avx512")
+    if options.isa is None or order.index(options.isa) >= order.index(host.isa):
+        return host
+    return dataclasses.replace(host, isa=options.isa)

@@ -1,0 +1,1 @@
+"""Kernels under test: built, packed, compared with the default kernel and timed."""

@@ -1,0 +1,197 @@
+"""Comparison: before a kernel serves, its result on the operand beside the default kernel's (ADR 30).
+
+A compiler that ends well may have made anything. The dense operands are made up, none of their entries is zero or
+small, so that no stored entry can be left out unseen; the result is written over NaN, so that nothing that was not
+written can be taken for a result. Two sums of the same n products, in whatever order, differ by no more than about
+``n * eps * sum |a| |b|``: a kernel whose result differs by more computes something else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse._native import memory, runtime_api
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.calls import Call, MatmulCall, SampledCall, TensorCall
+from autosparse.operands.csr import Operand
+from autosparse.operands.unfolding import AnyOperand, Unfolding
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Bound
+
+AnyArray = NDArray[Any]  # of the problem's dtype
+
+LEAST, MOST = 0.5, 1.5  # absolute values of the dense operands' entries
+PERIOD: Final = 4099
+"""Entries after which a dense operand repeats: a prime, so that no two rows that a kernel may confuse are alike."""
+MOST_COLUMNS: Final = 45
+"""... that are compared where the schedule has no column tiles, or one that is wider than the product."""
+BESIDE_TILE: Final = 13
+"""Columns beside one whole tile: odd, and several powers of two."""
+BLOCK: Final = 1 << 16
+"""Entries of results that are compared at a time: they stay in the caches."""
+STORAGE_ROUNDING: Final = {"": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+FIXED_UNITS: Final = 1 << 17
+"""What a comparison costs besides, in entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trustworthy:
+    """A call with a result of its own, and how far each row of that may be off."""
+
+    call: Call
+    result: AnyArray  # (rows, columns), or (entries, 1)
+    sums: AnyArray  # sum of the absolute values of the products, at most, per row of the result
+    n_terms: AnyArray | int  # products in such a sum
+    anew: Callable[[AnyArray], Call]  # the same call with another result
+
+
+def columns_compared(problem: Problem, schedule: SuperSchedule) -> int:
+    """Columns that reach all of a kernel's code: one whole tile of columns and what remains behind it."""
+    n, tile = problem.n_dense_cols, schedule.dense_split("j")
+    if n == 1 or not tile or tile > n:
+        return min(n, MOST_COLUMNS)
+    return tile + min(tile - 1, BESIDE_TILE)
+
+
+def units(problem: Problem, n_columns: int) -> float:
+    """What the price of a comparison is proportional to: entries that are read and written."""
+    result, nnz = problem.result_shape, problem.pattern.nnz
+    return FIXED_UNITS + float(nnz + 3 * result[0] + sum(problem.pattern.shape)) * n_columns
+
+
+def difference(
+    problem: Problem, operand: AnyOperand, bound: Bound, schedule: SuperSchedule, n_threads: int
+) -> str | None:
+    """What is wrong with the result of a bound kernel; None when it is the default kernel's within rounding.
+
+    Reads the operand as it is now: a packed copy must be up to date. MemoryError where there is no room for results.
+    """
+    n_columns = columns_compared(problem, schedule)
+    with np.errstate(all="ignore"):  # values may be anything
+        default = MAKERS[problem.operation](problem, operand, n_columns, n_threads)
+        runtime_api.raise_for(default.call.by_default(n_threads, 0))
+        found = _poisoned(default.result)
+        if not default.anew(found).by(bound, n_threads):
+            is_finite = bool(np.isfinite(default.result).all())
+            return "it reports a result that is not finite where it is" if is_finite else UNKNOWABLE
+        rounding = STORAGE_ROUNDING[schedule.format.values]
+        return _compare(found, default, rounding)
+
+
+UNKNOWABLE: Final = "its result could not be compared: values of the matrix are not finite"
+UNKNOWABLE_NOW: Final = "its result could not be compared: products were reading the packed copy of older values"
+INCOMPARABLE: Final = (UNKNOWABLE, UNKNOWABLE_NOW)
+"""Nothing is known against the kernel, but it cannot serve."""
+
+
+def _poisoned(like: AnyArray) -> AnyArray:
+    array = memory.empty_output(like.shape, like.dtype)
+    array.fill(np.nan)
+    return array
+
+
+def _compare(found: AnyArray, default: Trustworthy, rounding: float) -> str | None:
+    """Row by row, within twice the bound on the error of one sum."""
+    wanted, info = default.result, np.finfo(default.result.dtype)
+    n_terms = np.asarray(default.n_terms, dtype=np.float64) + 4.0
+    sums = default.sums.astype(np.float64) * 1.01  # which are rounded themselves
+    limits = np.broadcast_to(
+        n_terms * float(info.eps) * sums + rounding * sums + n_terms * float(info.tiny), sums.shape
+    )
+    # Where magnitudes overflow, the order of a sum decides what becomes of it.
+    is_known = limits < float(info.max) / 4
+    step = max(1, BLOCK // max(1, wanted.shape[1]))
+    for at in range(0, wanted.shape[0], step):
+        part = slice(at, at + step)
+        off = np.abs(found[part] - wanted[part]) > limits[part, None]
+        off |= np.isnan(found[part])  # what was not written, too
+        off &= is_known[part, None]
+        if off.any():
+            row, column = np.argwhere(off)[0]
+            mine, theirs = found[at + row, column], wanted[at + row, column]
+            return f"{mine:.9g} instead of {theirs:.9g} at row {at + row}, column {column} of the result"
+    return None if is_known.any() or not wanted.size else UNKNOWABLE
+
+
+def _dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
+    """Entries of both signs, none of them small."""
+    rng = np.random.default_rng(seed)
+    period = (rng.uniform(LEAST, MOST, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(problem.dtype)
+    return np.resize(period, shape)
+
+
+def _result(problem: Problem, *shape: int) -> AnyArray:
+    return memory.empty_output(shape, np.dtype(problem.dtype))
+
+
+def _matmul(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+    assert isinstance(operand, Operand)
+    rows, address = operand.rows or operand.validate(), runtime_api.address_of
+    n_rows, n_inner = problem.matrix.shape[:: -1 if problem.transposed else 1]
+    B, C = _dense(problem, 1, n_inner, n_columns), _result(problem, n_rows, n_columns)
+    call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
+    indices, magnitudes = operand.indices[: operand.nnz], np.abs(operand.data[: operand.nnz])
+    absolute, ones, sums = _with_values(rows, magnitudes), np.ones(n_inner, problem.dtype), _result(problem, n_rows)
+    summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, magnitudes))
+    runtime_api.raise_for(summing.by_default(n_threads, 0))
+    n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
+
+    def anew(result: AnyArray) -> Call:
+        return dataclasses.replace(call, target=address(result), kept=(B, result))
+
+    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MOST), n_terms, anew)
+
+
+def _with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows
+    other = type(rows)(rows.n_major, rows.n_minor)
+    for name in ("dtype", "dtype_code", "index_code", "indptr", "indices"):
+        setattr(other, name, getattr(rows, name))
+    other.data = (runtime_api.pointer(values),)
+    return other
+
+
+def _sampled(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+    assert isinstance(operand, Operand)
+    rows, address = operand.rows or operand.validate(), runtime_api.address_of
+    X, Y = (_dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
+    S = _result(problem, operand.nnz, 1)
+    call = SampledCall(rows, address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S))
+    sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MOST**2)
+
+    def anew(result: AnyArray) -> Call:
+        return dataclasses.replace(call, target=address(result), kept=(X, Y, result))
+
+    return Trustworthy(call, S, sums, n_columns + 1, anew)
+
+
+def _tensor(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+    assert isinstance(operand, Unfolding)
+    mode, shape, address = problem.mode, problem.tensor.shape, runtime_api.address_of
+    factors = [_dense(problem, n, extent, n_columns) for n, extent in enumerate(shape) if n != mode]
+    M = _result(problem, shape[mode], n_columns)
+    addresses, lds = [address(one) for one in factors], [n_columns] * len(factors)
+    call = TensorCall(operand, addresses, lds, address(M), n_columns, n_columns, M.dtype, (factors, M))
+    rows = problem.tensor.coords[mode]
+    sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MOST ** len(factors)
+    n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
+
+    def anew(result: AnyArray) -> Call:
+        return dataclasses.replace(call, target=address(result), kept=(factors, result))
+
+    return Trustworthy(call, M, sums, n_terms, anew)
+
+
+MAKERS: Final[dict[str, Callable[[Problem, AnyOperand, int, int], Trustworthy]]] = {
+    "matmul": _matmul,
+    "sddmm": _sampled,
+    "mttkrp": _tensor,
+}
+"""Operation -> (problem, operand, columns, threads) -> the default kernel's call, not yet run, and its bounds."""

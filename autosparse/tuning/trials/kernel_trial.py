@@ -1,0 +1,336 @@
+"""Trials with real kernels: build, pack, run."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from autosparse import _native
+from autosparse._native import runtime_api
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.calls import Call
+from autosparse.errors import TUNING_FAILURES, PackError, StructureError
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import NativeRows
+from autosparse.operands.packed_copies import PackedCopy
+from autosparse.operands.unfolding import AnyOperand
+from autosparse.tuning.trials import comparison
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Bound, Kernel
+    from autosparse.tuning.trials.lab import KernelLab
+
+DEFAULT_PATIENCE: Final = 4
+"""`KernelTrial.patience` of a kernel whose gain was never measured."""
+MAX_PATIENCE: Final = 1000
+
+
+@dataclass(slots=True, eq=False)
+class KernelTrial:
+    """A schedule (None: the default kernel) on its way to a kernel bound to the operand; see `tuner.trial.Trial`."""
+
+    schedule: SuperSchedule | None
+    lab: KernelLab
+    failed: str | None = None
+    crowded: bool = False
+    packed_bytes: int = 0
+    n_timed: int = 0  # runs that were given out to be timed
+    build_s: float = 0.0
+    pack_s: float = 0.0
+    gain_s: float = 0.0  # what one product with this kernel saves, once measured
+    kernel: Kernel | None = None
+    packed_copy: PackedCopy | None = None
+    _bound: Bound | None = None
+    _bound_to: tuple[Any, ...] | None = None  # live operands: addresses of the arrays that _bound reads
+    _n_stale: int = 0
+    _stale_version: int = -1
+
+    # -- getting there
+
+    @property
+    def reads_live(self) -> bool:
+        """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
+        return self.schedule is None or self.lab.handling.reads_live(self.lab.problem, self.schedule.format)
+
+    @property
+    def patience(self) -> int:
+        """Products with the same new values after which refreshing the packed copy pays (rent, then buy)."""
+        if self.gain_s <= 0.0:
+            return DEFAULT_PATIENCE
+        refresh_s = self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
+        return max(1, math.ceil(min(MAX_PATIENCE, refresh_s / self.gain_s)))
+
+    @property
+    def ready(self) -> bool:
+        """Whether a product can be computed now."""
+        return self.failed is None and (self.schedule is None or self._bound is not None)
+
+    @property
+    def bound(self) -> Bound | None:
+        """The kernel with its operand, once there is one."""
+        return self._bound
+
+    @property
+    def bound_to(self) -> tuple[Any, ...] | None:
+        """Shape and addresses of the user's arrays that a kernel without a packed copy reads."""
+        return self._bound_to
+
+    def build_price_s(self) -> float:
+        """Expected seconds of `build`: a compile, or loading what the cache holds, or nothing."""
+        if self.schedule is None or self.kernel is not None:
+            return 0.0
+        if self.lab.loaded(self.schedule) is not None:
+            return 0.0
+        return self.lab.experience.prices.price_s("load" if self.lab.is_built(self.schedule) else "compile")
+
+    def pack_price_s(self) -> float:
+        """Expected seconds of `pack`, with the comparison that it ends with."""
+        problem = self.lab.problem
+        if self.schedule is None:
+            return 0.0
+        compare_s = 0.0 if self._is_compared() else self.lab.compare_price_s(self.schedule)
+        if self.reads_live or self.lab.packed_copies.has(self.schedule.format, self.lab.handling.view(problem)):
+            return compare_s
+        return compare_s + self.lab.experience.prices.price_s("pack", self._pack_units())
+
+    def _pack_units(self) -> float:
+        assert self.schedule is not None
+        return _native.order_effort(self.schedule.format) * self.lab.problem.pattern.nnz
+
+    def build(self) -> None:
+        """Compile, or load from the cache; `failed` on failure, which is remembered."""
+        if self.schedule is not None and self.kernel is None:
+            self.lab.build([self])
+
+    def fits(self) -> bool:
+        """Whether the format can hold the pattern within the bound on memory, all alone; else sets `failed`.
+
+        Asked before anything is compiled. O(nnz) at most.
+        """
+        if self.schedule is None or self.reads_live or self.packed_bytes:
+            return True
+        problem, fmt, handling = self.lab.problem, self.schedule.format, self.lab.handling
+        unfit = handling.reason_unfit(problem, fmt)
+        if not unfit:
+            self.packed_bytes = handling.packed_bytes(problem, fmt)
+        if unfit:
+            self._fail(PackError.unfit(fmt, unfit))
+        elif self.packed_bytes > self.lab.limit_bytes:
+            self._fail(PackError.too_large(fmt, needed_bytes=self.packed_bytes, limit_bytes=self.lab.limit_bytes))
+        return self.failed is None
+
+    def _fail(self, err: Exception) -> None:
+        self.failed = str(err).split("\n", 1)[0]
+
+    def pack(self) -> None:
+        """Convert the operand, if the format asks for it, bind it to the kernel, and compare what that computes.
+
+        The only way to `ready`: no kernel computes a product that has not computed one here.
+        """
+        if self.schedule is None or self.kernel is None:
+            return
+        self.crowded = False
+        operand = self.lab.operand()
+        if operand is None:
+            self.failed = "the matrix is gone"
+            return
+        try:
+            self._pack_in_time(operand, self.schedule)
+            if self._bound is not None:
+                self._compare(operand, self.schedule)
+        except PackError as err:
+            self.crowded = (
+                self.packed_bytes <= self.lab.limit_bytes < self.packed_bytes + self.lab.packed_copies.n_bytes
+            )
+            if not self.crowded:
+                self._fail(err)
+        except MemoryError:
+            self.failed = "not enough memory to pack the operand"
+            warn_once(FallbackWarning, "memory", f"{self.failed}: the default kernel is used")
+        except StructureError as err:
+            self.failed = f"the matrix is not valid any more: {err}"
+        if self.failed is not None:
+            self.drop()
+        event("pack", self.failed or "", format=self.schedule.format, seconds=self.pack_s, bytes=self.packed_bytes)
+
+    def _pack_in_time(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+        start_s = time.perf_counter()
+        is_new = not self.reads_live and not self.lab.packed_copies.has(
+            schedule.format, self.lab.handling.view(self.lab.problem)
+        )
+        try:
+            self._pack(operand, schedule)
+        finally:
+            self.pack_s = time.perf_counter() - start_s
+        if is_new:
+            self.lab.experience.observe("pack", self.pack_s, self._pack_units())
+
+    def _comparison_name(self) -> tuple[Any, ...]:
+        """Names the code, what it reads of the operand, and how it is called: compared once."""
+        assert self.schedule is not None
+        problem = self.lab.problem
+        n_columns = comparison.columns_compared(problem, self.schedule)
+        return self.code_address, self.schedule, self.lab.handling.view(problem), n_columns
+
+    @property
+    def code_address(self) -> int:
+        """Where its code lies, which names it in this process; there must be a kernel."""
+        assert self.kernel is not None
+        return self.kernel.address
+
+    def _is_compared(self) -> bool:
+        return self.kernel is not None and self._comparison_name() in self.lab.packed_copies.compared
+
+    def _compare(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+        """Set `failed` unless the kernel computes what the default kernel does."""
+        if self._is_compared():
+            return
+        lab, reason = self.lab, None
+        for _ in range(2):  # again where somebody has written the matrix meanwhile
+            operand.refresh()
+            versions = operand.structure_version, operand.values_version
+            packed_copy = self.packed_copy
+            if (
+                packed_copy is not None
+                and lab.handling.keeps_values
+                and not packed_copy.refresh(operand.data, versions[1])
+            ):
+                reason = comparison.UNKNOWABLE_NOW
+                break
+            start_s = time.perf_counter()
+            assert self._bound is not None
+            reason = comparison.difference(lab.problem, operand, self._bound, schedule, lab.n_threads())
+            n_columns = comparison.columns_compared(lab.problem, schedule)
+            units = comparison.units(lab.problem, n_columns)
+            lab.experience.observe("compare", time.perf_counter() - start_s, units)
+            operand.refresh()
+            if reason is None or versions == (operand.structure_version, operand.values_version):
+                break
+        if reason is None:
+            lab.packed_copies.compared.add(self._comparison_name())
+        elif reason in comparison.INCOMPARABLE:
+            self.failed = reason
+        else:
+            lab.note_wrong(self, reason)
+
+    def _pack(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+        problem, fmt, handling = self.lab.problem, schedule.format, self.lab.handling
+        if self.reads_live:
+            assert isinstance(operand, Operand)
+            self._bind_live(operand, operand.rows or operand.validate())
+            return
+
+        def pack() -> tuple[Any, int]:
+            operand.refresh()
+            version = operand.values_version
+            if operand.structure_version != self.lab.structure_version:
+                self.lab.is_stale = True
+                raise PackError.unfit(fmt, "the structure of the matrix has changed meanwhile")
+            return handling.pack(problem, operand, fmt), version
+
+        self.packed_copy = self.lab.packed_copies.take(
+            fmt,
+            handling.view(problem),
+            needed_bytes=self.packed_bytes,
+            limit_bytes=self.lab.limit_bytes,
+            pack=pack,
+        )
+        self.packed_bytes = self.packed_copy.n_bytes
+        assert self.kernel is not None
+        self._bound = self.kernel.bind(self.packed_copy.packed)
+
+    def drop(self) -> None:
+        """Release the packed copy; the trial can be packed again."""
+        self._bound = self._bound_to = None
+        packed_copy, self.packed_copy = self.packed_copy, None
+        if packed_copy is not None:
+            packed_copy.retire_fast_paths(self)
+            self.lab.packed_copies.give(packed_copy)
+
+    # -- running
+
+    def run(self, operand: AnyOperand, call: Call) -> bool:
+        """Compute C into its memory; False when this kernel cannot serve this product (nothing of use was written).
+
+        Raises StructureError like the default kernel when the structure was broken since; whatever else breaks ends
+        this trial, and the default kernel serves.
+        """
+        bound, packed_copy = self._bound, self.packed_copy
+        if bound is None or not call.suits_generated:
+            return False
+        try:
+            if packed_copy is None:
+                if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
+                    return False
+                return call.by(self._bound or bound, self.lab.n_threads())
+            operand.refresh()
+            if operand.structure_version != self.lab.structure_version or not self._is_current(operand, packed_copy):
+                return False
+            packed_copy.enter()
+            try:
+                return call.by(bound, self.lab.n_threads())
+            finally:
+                packed_copy.leave()
+        except StructureError:
+            raise
+        except TUNING_FAILURES as err:
+            self._break(err)
+            return False
+
+    def _break(self, err: BaseException) -> None:
+        self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
+        self.drop()
+        event("fallback", self.failed)
+        warn_once(FallbackWarning, "run", f"a tuned kernel failed, the default kernel is used: {self.failed}")
+
+    def _is_current(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
+        """Whether the packed copy has the values as they are now, or has just taken them."""
+        is_stale = self.lab.handling.keeps_values and operand.values_version != packed_copy.values_version
+        return not is_stale or self._catch_up(operand, packed_copy)
+
+    def _bind_live(self, operand: AnyOperand, rows: NativeRows) -> bool:
+        """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
+        assert isinstance(operand, Operand)
+        pack_live = self.lab.handling.pack_live
+        assert self.schedule is not None
+        assert pack_live is not None
+        if rows.index_code != runtime_api.INDEX_CODES[self.lab.problem.pattern.index_dtype]:
+            return False
+        # Not the operand's cached pattern: that may refer to arrays that were replaced by equal ones since.
+        pattern = Pattern(rows.n_major, rows.n_minor, operand.indptr, operand.indices)
+        packed = pack_live(pattern, operand, self.schedule.format)
+        assert self.kernel is not None
+        self._bound, self._bound_to = self.kernel.bind(packed), _places(rows)
+        return True
+
+    def _catch_up(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
+        """Whether the packed values are current now. Values that keep changing are not worth refreshing: rent first.
+
+        The default kernel reads them live; after `patience` products with the same new values, refreshing pays.
+        """
+        if operand.values_version != self._stale_version:
+            self._stale_version, self._n_stale = operand.values_version, 0
+        self._n_stale += 1
+        if self._n_stale < self.patience:
+            return False
+        start_s = time.perf_counter()
+        try:
+            is_current = packed_copy.refresh(operand.data, operand.values_version)
+        except PackError as err:  # the format cannot hold the new values
+            self._fail(err)
+            return False
+        if is_current:
+            seconds = time.perf_counter() - start_s
+            self.lab.experience.observe("refresh", seconds, self.lab.problem.pattern.nnz)
+            event("pack", "refreshed", seconds=seconds)
+        return is_current
+
+
+def _places(rows: NativeRows) -> tuple[Any, ...]:
+    """Shape and addresses of the user's arrays: what a kernel that reads them live is bound to."""
+    return rows.n_major, rows.n_minor, rows.index_code, rows.indptr[0], rows.indices[0], rows.data[0]

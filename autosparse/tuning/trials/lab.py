@@ -1,0 +1,251 @@
+"""The lab: makes the trials of one problem on one operand, builds their kernels and gives out runs to time."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from autosparse import _native, cache
+from autosparse._native import memory, runtime_api
+from autosparse.config import Options
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.calls import Call
+from autosparse.dispatch.fast_path import may_serve
+from autosparse.errors import BuildError, RecordError
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.csr import Operand
+from autosparse.operands.packed_copies import PackedCopyCache
+from autosparse.operands.unfolding import AnyOperand
+from autosparse.tuner.search.trial import Trial
+from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.trials import comparison
+from autosparse.tuning.trials.handling import HANDLINGS, Handling
+from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.specs import spec_of, supports_of
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Kernel
+
+PATIENCE_S: Final = 0.5
+"""Of a lab, all in all: how long it waits for threads that keep away from busy cores."""
+LEAST_LIMIT_S: Final = 2.0
+COMPILE_PRICES: Final = 10.0
+"""Times its expected price, and LEAST_LIMIT_S at least, that a compiler may take: then it hangs."""
+_wrong: Final[dict[int, str]] = {}
+"""Addresses of kernels of this process whose results were wrong, and how."""
+
+
+@dataclass(slots=True, eq=False)
+class KernelLab:
+    """Makes trials of one problem on one operand; what they need beside their schedule."""
+
+    problem: Problem
+    operand: Callable[[], AnyOperand | None]  # a weak reference
+    options: Options
+    store: cache.Store
+    experience: Experience
+    packed_copies: PackedCopyCache
+    structure_version: int
+    failures: list[str] = field(default_factory=list)
+    plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
+    patience_s: float = math.inf  # how long a compiler may take although it was expected to take less
+    is_stale: bool = False  # the matrix has another structure than the problem by now
+    _mapped: dict[int, tuple[SuperSchedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
+    _calls: tuple[Call, ...] = ()  # on synthetic dense operands
+    _patience_s: float = PATIENCE_S
+
+    def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
+        """A trial of `schedule`."""
+        return KernelTrial(schedule, self)
+
+    @property
+    def handling(self) -> Handling:
+        """What the operation does differently."""
+        return HANDLINGS[self.problem.operation]
+
+    @property
+    def limit_bytes(self) -> int:
+        """Most bytes of packed copies of this operand."""
+        return int(self.options.extra_memory * self.problem.operand_bytes)  # the option is finite
+
+    def n_threads(self) -> int:
+        """Threads a kernel may use now."""
+        return self.options.threads or runtime_api.max_threads()
+
+    def spec(self, schedule: SuperSchedule) -> _native.KernelSpec:
+        """What the kernel's code depends on."""
+        return spec_of(self.problem, schedule)
+
+    def loaded(self, schedule: SuperSchedule) -> Kernel | None:
+        """The kernel of `schedule` where this process has it mapped, looked up once."""
+        if id(schedule) not in self._mapped:
+            kernel = _native.loaded(self.spec(schedule), compiler=self.options.compiler)
+            self._mapped[id(schedule)] = schedule, kernel
+        return self._mapped[id(schedule)][1]
+
+    def is_built(self, schedule: SuperSchedule) -> bool:
+        """Whether the kernel of `schedule` needs no compiler."""
+        spec, compiler = self.spec(schedule), self.options.compiler
+        return self.loaded(schedule) is not None or _native.is_built(spec, store=self.store, compiler=compiler)
+
+    @property
+    def supports(self) -> Callable[[str, SuperSchedule], str | None]:
+        """See `supports_of`: spaces are remembered by this function, which must not keep a lab alive."""
+        return supports_of(self.problem.dtype)
+
+    def build(self, trials: Sequence[Trial]) -> None:
+        """Compile several kernels, in parallel where there is more than one."""
+        ours = [trial for trial in trials if isinstance(trial, KernelTrial) and trial.schedule is not None]
+        for trial in ours:
+            trial.kernel = self.loaded(trial.schedule) if trial.schedule and trial.fits() else None
+            self._disown(trial)
+        wanted = [one for one in ours if one.kernel is None and one.failed is None and not self._failed_before(one)]
+        if not wanted:
+            return
+        specs = [self.spec(trial.schedule) for trial in wanted if trial.schedule is not None]
+        compiler = self.options.compiler
+        are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]
+        start_s = time.perf_counter()
+        kernels = _native.build_many(specs, store=self.store, compiler=compiler, limit_s=self.compile_limit_s())
+        seconds = (time.perf_counter() - start_s) / max(1, sum(are_new) or len(specs))
+        for trial, kernel, is_new in zip(wanted, kernels, are_new, strict=True):
+            if isinstance(kernel, BuildError):
+                self._note_failure(trial, kernel)
+                continue  # how long it took says nothing about others
+            trial.kernel = kernel
+            self._disown(trial)
+            # Their share of the time that all took together: what the next one will cost on this machine.
+            trial.build_s = seconds if is_new or not any(are_new) else 0.0
+            if is_new or not any(are_new):
+                self.experience.observe("compile" if is_new else "load", seconds)
+            event("build", trial.failed or "", format=trial.schedule and trial.schedule.format, seconds=trial.build_s)
+
+    def compile_limit_s(self) -> float:
+        """Most seconds that one compilation may take."""
+        return max(self.patience_s, LEAST_LIMIT_S, COMPILE_PRICES * self.experience.prices.price_s("compile"))
+
+    def _failed_before(self, trial: KernelTrial) -> bool:
+        assert trial.schedule is not None
+        record = self.store.load("failure", self.spec(trial.schedule).key())
+        if record is None:
+            return False
+        try:
+            failure = cache.Failure.from_record(record)
+        except RecordError:
+            return False
+        if not failure.holds(compiler=self.compiler_id(), now=time.time()):
+            return False
+        trial.failed = failure.reason
+        return True
+
+    def _disown(self, trial: KernelTrial) -> None:
+        """Take away a kernel that is known to compute something else."""
+        if trial.kernel is not None and trial.kernel.address in _wrong:
+            trial.failed = _wrong[trial.kernel.address]
+            trial.kernel = None
+
+    def _note_failure(self, trial: KernelTrial, err: BuildError) -> None:
+        reason = str(err).split("\n", 1)[0]
+        if err.is_cancelled:
+            trial.failed = reason
+            return
+        self._remember_failure(trial, reason)
+        warn_once(FallbackWarning, "build", FallbackWarning.not_built(err))
+
+    def note_wrong(self, trial: KernelTrial, difference: str) -> None:
+        """The kernel of `trial` was compared with the default one and computes something else: never again."""
+        reason = f"the kernel computes something else than the default kernel: {difference}"
+        _wrong[trial.code_address] = reason
+        self._remember_failure(trial, reason)
+        warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel(self.compiler_id(), difference))
+
+    def _remember_failure(self, trial: KernelTrial, reason: str) -> None:
+        assert trial.schedule is not None
+        trial.failed = reason
+        self.failures.append(reason)
+        key = self.spec(trial.schedule).key()
+        failure = cache.Failure(reason=reason, compiler=self.compiler_id(), failed_at=time.time())
+        self.store.save("failure", key, failure.to_record())
+        event("fallback", reason, key=key)
+
+    def compare_price_s(self, schedule: SuperSchedule | None = None) -> float:
+        """Expected seconds of comparing a kernel's result with the default one's."""
+        n_columns = comparison.columns_compared(
+            self.problem, schedule or SuperSchedule(operation=self.problem.operation)
+        )
+        return self.experience.prices.price_s("compare", comparison.units(self.problem, n_columns))
+
+    def compiler_id(self) -> str:
+        """Names the compiler in failure records."""
+        return _native.compiler_id(self.options.compiler)
+
+    def runner(self, trial: Trial) -> Callable[[], object] | None:
+        """A product with synthetic dense operands to time, or None when `trial` cannot run."""
+        assert isinstance(trial, KernelTrial)
+        operand = self.operand()
+        if operand is None or trial.failed is not None:
+            return None
+        if not self._calls:  # kept, so that every candidate meets the same memory
+            self._calls = self.handling.synthetic(self.problem, operand)
+        # Each twice: a product is timed after one that brought its operands back into the caches.
+        each_twice = [call for call in self._calls for _ in range(2)]
+        self._wait_for_threads()
+        turns = itertools.islice(itertools.cycle(each_twice), 2 * (trial.n_timed % len(self._calls)), None)
+        trial.n_timed += 1
+        way = self._way(trial, operand)
+        return None if way is None else lambda: way(next(turns))
+
+    def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object] | None:
+        """How `trial` computes a call as products do; None when it does not."""
+        if trial.schedule is None:
+            return lambda call: call.by_default(self.n_threads(), self.flags)
+        if not trial.run(operand, self._calls[0]):
+            return None
+        bound, rows = trial.bound, self._calls[0].rows
+        if bound is not None and isinstance(operand, Operand) and may_serve(trial, operand, rows):
+            # Its products go past Python (`dispatch.fast_path`), as the default kernel's do.
+            return lambda call: call.by(bound, self.n_threads())
+        # As in products, which make a call each for a tuned kernel: microseconds that the default one saves.
+        return lambda call: trial.run(operand, copy.copy(call))
+
+    def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
+        """A product as users have it, into a result made for it or always into the same one; None as of `runner`."""
+        assert isinstance(trial, KernelTrial)
+        operand = self.operand()
+        if operand is None or trial.failed is not None or not self._calls:
+            return None
+        way, call = self._way(trial, operand), self._calls[-1]
+        if way is None or not is_fresh:
+            return None if way is None else lambda: way(call)
+        held: list[Any] = []
+
+        def run() -> None:
+            result = memory.empty_result(call.kept[-1].shape, call.kept[-1].dtype)
+            held[:] = [result]  # the one before goes when this one is there, as with C = A @ B
+            way(dataclasses.replace(call, target=runtime_api.address_of(result)))  # type: ignore[type-var]
+
+        return run
+
+    def _wait_for_threads(self) -> None:
+        """Until a stall is over, as after compilations (`threads/pool.c`): small products then stay on one thread."""
+        if self.n_threads() > 1 and self._patience_s > 0:
+            left_s = min(runtime_api.lib.asp_pool_caution_left_ns() * 1e-9, self._patience_s)
+            self._patience_s -= left_s
+            time.sleep(left_s)
+
+    @property
+    def flags(self) -> int:
+        """Flags of the default kernel."""
+        return runtime_api.FLAG_DETERMINISTIC if self.problem.deterministic else 0
+
+    def release(self) -> None:
+        """Give the dense operands' memory back: timing is over."""
+        self._calls = ()

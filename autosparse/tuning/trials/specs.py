@@ -1,0 +1,38 @@
+"""Specs of kernels, kept by their schedule: a space has the same schedules every time, and a spec knows its key."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final
+
+from autosparse import _native
+from autosparse._native import runtime_api
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+
+MOST_SPECS: Final = 1024
+_specs: dict[tuple[Any, ...], _native.KernelSpec] = {}  # by the address of a schedule, which the spec keeps alive
+
+
+def spec_of(problem: Problem, schedule: SuperSchedule) -> _native.KernelSpec:
+    """The KernelSpec of `schedule` for `problem`."""
+    gathers = runtime_api.gathers()
+    facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic, gathers)
+    name = (id(schedule), *facts)
+    known = _specs.get(name)
+    if known is not None and known.schedule is schedule:
+        return known
+    made = _native.KernelSpec(problem.operation, schedule, *facts)
+    while len(_specs) >= MOST_SPECS:
+        _specs.pop(next(iter(_specs)), None)
+    _specs[name] = made
+    return made
+
+
+@functools.cache
+def supports_of(dtype: str) -> Callable[[str, SuperSchedule], str | None]:
+    """(operation, schedule) -> why there is no kernel of it for this dtype, or None; one function for a dtype."""
+    if dtype in _native.VALUE_BYTES:
+        return _native.supports
+    return lambda operation, schedule: f"kernels are not generated for {dtype}"

@@ -1,0 +1,65 @@
+"""Products for which there is nothing to choose: who computes them instead, and why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from autosparse._native import runtime_api
+from autosparse.core.plan import Plan
+from autosparse.operands.csf import MAX_ORDER
+from autosparse.operands.csr import INDICES, INDPTR, Operand
+from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.tuning import planner
+
+REFERENCES: Final = {"matmul": "SciPy", "sddmm": "NumPy", "mttkrp": "NumPy"}
+"""Operation -> whose code computes what our kernels do not."""
+_REAL: Final = ("float32", "float64")
+_COMPLEX: Final = ("complex64", "complex128")
+
+
+def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
+    """The plan of a product that no kernel can be chosen for, with the true reason."""
+    reference = REFERENCES[operation]
+    if not runtime_api.available:
+        return planner.default_plan(f"{reference} computes every product: {runtime_api.fault}", served_by=reference)
+    if isinstance(operand, Unfolding):
+        return _unserved_tensor(operand)
+    served = (*_REAL, *_COMPLEX)
+    if operation == "sddmm" and operand.dtype.name in _COMPLEX and _is_layout_plain(operand):
+        return planner.default_plan(
+            f"the default kernel computes {operand.dtype}: others are generated for real values"
+        )
+    why = _why_unfit(operand, served if operation == "matmul" else _REAL)
+    return planner.default_plan(f"{reference} computes this product: {why}", served_by=reference)
+
+
+def _unserved_tensor(operand: Unfolding) -> Plan:
+    order, dtype = len(operand.entries.shape), operand.dtype
+    if not 2 <= order <= MAX_ORDER:
+        why = f"our kernels take tensors of 2 to {MAX_ORDER} modes, and this one has {order}"
+        return planner.default_plan(f"NumPy computes this product: {why}", served_by="NumPy")
+    what = "they are not contiguous, aligned and in the machine's byte order"
+    if dtype.name not in _REAL:
+        what = f"kernels are generated for {_listed(_REAL)}, and the tensor holds {dtype}"
+    return planner.default_plan(f"the default kernel computes on values converted for each product: {what}")
+
+
+def _why_unfit(operand: Operand, served: tuple[str, ...]) -> str:
+    """What about the arrays keeps them from our kernels."""
+    indptr, indices = operand.peek(INDPTR), operand.peek(INDICES)
+    if operand.dtype.name not in served:
+        return f"our kernels compute in {_listed(served)}, and the matrix holds {operand.dtype}"
+    if indptr.dtype != indices.dtype or indptr.dtype.name not in runtime_api.INDEX_CODES:
+        kinds = " and ".join(dict.fromkeys((indptr.dtype.name, indices.dtype.name)))
+        return f"our kernels take int32 or int64 indices throughout, and the matrix has {kinds}"
+    if operand._flat:
+        return "they take matrices, and the array has one dimension"
+    return "its arrays are not contiguous, aligned and in the machine's byte order"
+
+
+def _is_layout_plain(operand: Operand) -> bool:
+    return (operand.rows or operand.validate()).dtype is not None
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
