@@ -39,7 +39,7 @@ _HOMES = {
     "autosparse.notices": ("CacheWarning", "FallbackWarning"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_SUBMODULES = ("csgraph", "linalg", "torch")
+_SUBMODULES = ("csgraph", "dask", "linalg", "torch")
 _MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/adr/0001)
 
 

@@ -62,6 +62,11 @@ class Maker(Protocol):
         """Digest of the precompiled kernels."""
 
 
+def pattern_prefix_of(pattern: str) -> str:
+    """What the names of all plans begin with whose pattern has this hash."""
+    return digest(pattern.encode())[:PREFIX_DIGITS]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanKey:
     """Everything a plan depends on, and nothing else: no values, no addresses, no time."""
@@ -115,7 +120,7 @@ class PlanKey:
     @property
     def pattern_prefix(self) -> str:
         """What the hashes of all keys of this pattern begin with: they lie side by side in the cache."""
-        return digest(self.pattern.encode())[:PREFIX_DIGITS]
+        return pattern_prefix_of(self.pattern)
 
     def differences(self, other: Mapping[str, Any]) -> tuple[str, ...]:
         """Fields in which the key that `to_json` gave as `other` is another one."""

@@ -32,6 +32,8 @@ from autosparse.notices import CacheWarning, warn_once
 UPDATE_WAIT_S: Final = 2.0  # updates take microseconds: a longer wait means a stopped process, go on without it
 ARTEFACT_WAIT_S: Final = 60.0  # a compile takes 0.3 s: then build a private kernel instead
 _DISCARD_WAIT_S: Final = 0.1
+LISTENERS: Final[list[Callable[[Envelope], None]]] = []
+"""Called with each record that a store of this process keeps, in the thread that keeps it; they must not raise."""
 
 
 class Store:
@@ -144,6 +146,10 @@ class Store:
                 stack.callback(lock.release)
             yield is_held
 
+    def envelope(self, kind: str, key: str) -> Envelope | None:
+        """The record `key` of `kind` with its origin, as `load` finds it."""
+        return None if self.load(kind, key) is None else self._memory.get((kind, key))
+
     def _load_from_disk(self, kind: str, key: str, *, is_locked: bool) -> Record | None:
         name = (kind, key)
         found = self._memory.get(name) if self._reason else None  # then memory has what could not be written
@@ -192,6 +198,8 @@ class Store:
                 self._wrote(self._folder, self._folder.write_record(envelope))
             except OSError as err:
                 self._stop_writing(err)
+        for listen in tuple(LISTENERS):
+            listen(envelope)
 
     # --- kernels ---
 

@@ -12,11 +12,11 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from autosparse.cache.envelope import Envelope
+from autosparse.cache.envelope import Envelope, Record
 from autosparse.cache.records import KINDS, WISDOM_KINDS
 from autosparse.cache.stores import open_store
 
@@ -64,8 +64,8 @@ def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
         raise OptionError.bad_value("kinds", unknown, domain=f"among {', '.join(KINDS)}", source="argument")
-    entries = [item.to_json() for item in store.envelopes(kinds)]
-    text = json.dumps({_MARK: WISDOM_VERSION, "library": __version__, "entries": entries}, indent=1)
+    document = document_of(store.envelopes(kinds))
+    text = json.dumps(document, indent=1)
     staged = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     try:
         staged.write_text(text + "\n", encoding="utf-8")
@@ -78,7 +78,19 @@ def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
     finally:
         with contextlib.suppress(OSError, ValueError):
             staged.unlink()
-    return len(entries)
+    return len(document["entries"])
+
+
+def document_of(envelopes: Iterable[Envelope]) -> Record:
+    """The JSON object that a wisdom file holds."""
+    entries = [item.to_json() for item in envelopes]
+    return {_MARK: WISDOM_VERSION, "library": __version__, "entries": entries}
+
+
+def merge(store: Store, document: object, *, name: str) -> int:
+    """Merge what `document_of` made into `store`; how many of its records were kept. CacheError for what is none."""
+    entries = _entries_of(document, Path(name))
+    return sum(_merge(store, found, name=f"{name}, entry {i}") for i, found in enumerate(entries))
 
 
 def read(store: Store, path: Path) -> int:
@@ -120,6 +132,10 @@ def _entries(path: Path) -> list[object]:
         raise _unreadable(path, err.strerror or str(err)) from err
     except (ValueError, RecursionError) as err:
         raise _unreadable(path, f"not JSON ({err})") from err
+    return _entries_of(found, path)
+
+
+def _entries_of(found: object, path: Path) -> list[object]:
     if not isinstance(found, dict) or found.get(_MARK) != WISDOM_VERSION:
         raise _unreadable(path, f"no wisdom of version {WISDOM_VERSION}")
     entries = found.get("entries")

@@ -20,7 +20,7 @@ LAYERS = (
     {"dispatch"},
     {"tuning"},
     {"calibration"},
-    {"arrays", "asymptotic", "explain", "torch", "linalg", "csgraph", "cli", "__main__", "__init__", "_names"},
+    {"arrays", "asymptotic", "dask", "explain", "torch", "linalg", "csgraph", "cli", "__main__", "__init__", "_names"},
 )
 """A module may import its own layer and those above it in this table. A new module needs a place here."""
 

@@ -1,0 +1,209 @@
+"""Blocks: autosparse matrices that answer to NumPy's protocols, as Dask asks its chunks to.
+
+SciPy's sparse classes know neither ``__array_ufunc__`` nor ``__array_function__``, so that ``np.matmul(A, B)``, which
+Dask calls for ``A @ B``, fails on them. A block is a `csr_array` or `csc_array` of ours, with its tuning and its plans,
+that does know them. A pickled block carries the hash of its pattern and the plans of that pattern.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sps
+
+from autosparse.arrays.family import _SCIPY_DICT, AutoSparseMatrix, csc_array, csr_array
+from autosparse.dask import travelling
+from autosparse.dask.lifted import Lifted
+
+Operands = tuple[Any, ...]  # Any: whatever NumPy hands to a protocol
+
+
+def _sum(A: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **_: Any) -> Any:
+    return _reduced(A, "sum", axis, keepdims, dtype=dtype)
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    def reduce(A: Any, axis: Any = None, out: Any = None, keepdims: Any = False, **_: Any) -> Any:
+        return _reduced(A, name, axis, keepdims)
+
+    return reduce
+
+
+def _reduced(A: Any, name: str, axis: Any, keepdims: Any, **how: Any) -> Any:
+    """SciPy's method along `axis` as a dense array, with the reduced axes kept where `keepdims` is true."""
+    axes = tuple(range(2)) if axis is None else tuple(int(n) % 2 for n in np.atleast_1d(axis))
+    if A.size == 0 or 0 in A.shape:
+        return getattr(np, name)(A.toarray(), axis=axes, keepdims=bool(keepdims is True), **how)
+    found = getattr(A, name)(axis=None if len(axes) == 2 else axes[0], **how)
+    dense = np.asarray(found.toarray() if sps.issparse(found) else found)
+    shape = tuple(1 if n in axes else extent for n, extent in enumerate(A.shape))
+    return dense.reshape(shape) if keepdims is True else dense.reshape([shape[n] for n in (0, 1) if n not in axes])
+
+
+def _zeros_like(A: Any, dtype: Any = None, *, shape: Any = None, **_: Any) -> Any:
+    return csr_block(A.shape if shape is None else shape, dtype=A.dtype if dtype is None else dtype)
+
+
+def _concatenate(parts: Any, axis: int = 0, **_: Any) -> Any:
+    return joined(list(parts), axis=axis)
+
+
+_FUNCTIONS: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
+    np.transpose: lambda A, axes=None: A.transpose(axes),
+    np.sum: _sum,
+    np.max: _reduction("max"),
+    np.min: _reduction("min"),
+    np.amax: _reduction("max"),
+    np.amin: _reduction("min"),
+    np.concatenate: _concatenate,
+    np.vstack: lambda parts, **_: joined(list(parts), axis=0),
+    np.hstack: lambda parts, **_: joined(list(parts), axis=1),
+    np.zeros_like: _zeros_like,
+    np.copy: lambda A, **_: A.copy(),
+}
+"""Functions of NumPy -> what they do for blocks. Of others, NumPy says that they are not there (TypeError)."""
+
+_OPERATORS: Final[Mapping[np.ufunc, tuple[str, str]]] = {
+    np.add: ("__add__", "__radd__"),
+    np.subtract: ("__sub__", "__rsub__"),
+    np.multiply: ("__mul__", "__rmul__"),
+    np.true_divide: ("__truediv__", "__rtruediv__"),
+    np.power: ("__pow__", ""),
+    np.negative: ("__neg__", ""),
+    np.absolute: ("__abs__", ""),
+    np.equal: ("__eq__", "__eq__"),
+    np.not_equal: ("__ne__", "__ne__"),
+    np.less: ("__lt__", "__gt__"),
+    np.greater: ("__gt__", "__lt__"),
+    np.less_equal: ("__le__", "__ge__"),
+    np.greater_equal: ("__ge__", "__le__"),
+    np.maximum: ("maximum", "maximum"),
+    np.minimum: ("minimum", "minimum"),
+}
+"""Ufunc -> methods of SciPy's for a block on the left and for one on the right."""
+
+
+class _Block:
+    """What both classes of blocks add; mixed in before ours."""
+
+    __slots__ = ()
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **how: Any) -> Any:
+        if method != "__call__" or how.get("out") is not None:
+            return NotImplemented
+        if ufunc is np.matmul:
+            return _product(*inputs)
+        names = _OPERATORS.get(ufunc, (ufunc.__name__, ""))
+        dtype = how.get("dtype")
+        found = _by_method(names, inputs)
+        return found if dtype is None or found is NotImplemented else block(found).astype(dtype)
+
+    def __array_function__(self, function: Any, types: Any, arguments: Operands, how: dict[str, Any]) -> Any:
+        if (ours := _FUNCTIONS.get(function)) is None:
+            return NotImplemented
+        return ours(*arguments, **how)
+
+    def __getitem__(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) == 3 and key[0] is Ellipsis and key[1] is None:
+            return Lifted(super().__getitem__((slice(None), key[2])))  # type: ignore[misc]
+        return super().__getitem__(key)  # type: ignore[misc]
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
+        """SciPy's sum; with `keepdims`, which Dask passes, a dense array of two dimensions."""
+        if keepdims:
+            return _reduced(self, "sum", axis, True, dtype=dtype)
+        return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the three arrays: what Dask counts a block as."""
+        return int(sum(self._cell.peek(field).nbytes for field in range(3)))  # type: ignore[attr-defined]
+
+    @property
+    def _csr_container(self) -> type:
+        return csr_block
+
+    @property
+    def _csc_container(self) -> type:
+        return csc_block
+
+    def __reduce__(self) -> Any:
+        cell = self._cell  # type: ignore[attr-defined]
+        luggage = travelling.luggage_of(cell)  # before the arrays have other references, which may be somebody's
+        return _unpickled, (type(self), self._shape, tuple(map(cell.peek, range(3))), luggage)  # type: ignore[attr-defined]
+
+    __reduce_ex__ = lambda self, protocol: self.__reduce__()  # noqa: E731  # SciPy's state names no operand
+
+
+class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
+    """A `csr_array` that can be a chunk of a Dask array."""
+
+    __dict__ = _SCIPY_DICT
+    _transposed = False
+
+
+class csc_block(_Block, csc_array):  # type: ignore[misc]  # noqa: N801
+    """A `csc_array` that can be a chunk of a Dask array."""
+
+    __dict__ = _SCIPY_DICT
+    _transposed = True
+
+
+csr_block._twin, csc_block._twin = csc_block, csr_block
+
+
+def block(m: Any) -> Any:  # Any: a block of a sparse matrix, and what is none as it is
+    """The sparse matrix `m` as a chunk, over the same arrays where its format is csr or csc; all else is returned.
+
+    For ``map_blocks``: a function that makes sparse matrices of another class ends with it.
+    """
+    if isinstance(m, _Block) or not sps.issparse(m):
+        return m
+    made = csc_block if m.format == "csc" else csr_block
+    if isinstance(m, AutoSparseMatrix) and made._takes_as_is(m._shape, m._cell.peek(0), m._cell.peek(1)):
+        indptr, indices, data = (m._cell.peek(field) for field in range(3))
+        return made._of_rows((m._shape[0], m._shape[1]), (indptr, indices, data))
+    return made(m)
+
+
+def joined(parts: list[Any], *, axis: int) -> Any:
+    """The blocks below each other (axis 0) or beside each other (axis 1) as one."""
+    if len(parts) == 1:
+        return block(parts[0])
+    stack, kind = (sps.vstack, "csr") if axis % 2 == 0 else (sps.hstack, "csc")
+    kind = parts[0].format if len({part.format for part in parts if sps.issparse(part)}) == 1 else kind
+    return block(stack([sps.csr_array(part) if not sps.issparse(part) else part for part in parts], format=kind))
+
+
+def _product(left: Any, right: Any) -> Any:
+    """Left @ right where one of them is a block; a column (k, 1), Dask makes one of a vector, becomes one again."""
+    if isinstance(left, _Block):
+        if isinstance(right, np.ndarray) and right.ndim == 2 and right.shape[1] == 1:
+            return operator.matmul(left, right.reshape(-1)).reshape(-1, 1)
+        return operator.matmul(left, right)
+    if isinstance(left, np.ndarray) and left.ndim == 2 and left.shape[0] == 1:
+        return operator.matmul(right.T, left.reshape(-1)).reshape(1, -1)
+    return operator.matmul(right.T, np.asarray(left).T).T
+
+
+def _by_method(names: tuple[str, str], inputs: Operands) -> Any:
+    """The result of SciPy's own method; NotImplemented where it has none."""
+    at = 0 if isinstance(inputs[0], _Block) else 1
+    method = getattr(inputs[at], names[at] or " ", None)
+    if method is None:
+        return NotImplemented
+    found = method(*inputs[:at], *inputs[at + 1 :])
+    if sps.issparse(found) and found.format in ("csr", "csc"):
+        return block(found)
+    return block(found.tocsr()) if sps.issparse(found) else found
+
+
+def _unpickled(kind: type, shape: tuple[int, int], arrays: Operands, luggage: Any) -> Any:
+    """The block of a pickle, whose plans this process knows from now on."""
+    indptr, indices, data = arrays = tuple(map(travelling.owned, arrays))
+    made = kind._of_rows(shape, arrays) if len(shape) == 2 else kind((data, indices, indptr), shape=shape)  # type: ignore[attr-defined]
+    travelling.unpack(made._cell, luggage)
+    return made

@@ -1,0 +1,142 @@
+"""Dask arrays of blocks, cut from a matrix or made block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sps
+from dask.base import tokenize
+from numpy.typing import DTypeLike, NDArray
+
+from autosparse.arrays import construct
+from autosparse.dask.blocks import block, csr_block
+from autosparse.errors import InputError
+
+DEFAULT_BLOCK_BYTES = 64 << 20
+"""Of a block where nobody says how many: a tenth of a second of reading, and small beside a worker's memory."""
+
+
+def balanced_chunks(indptr: NDArray[Any], n_blocks: int) -> tuple[int, ...]:
+    """Rows of each of at most `n_blocks` blocks that hold about as many stored entries each.
+
+    `indptr` (m + 1,): row starts. A row is never cut, so that a block may hold up to one row more than its share.
+
+    >>> balanced_chunks(np.array([0, 8, 9, 10, 16]), 2)
+    (1, 3)
+    """
+    n_rows = len(indptr) - 1
+    if n_rows <= 0:
+        return (0,)
+    shares = np.linspace(int(indptr[0]), int(indptr[-1]), n_blocks + 1)[1:-1]
+    cuts = np.searchsorted(indptr, shares)  # of two rows between which a share ends, the one that is nearer
+    cuts -= shares - indptr[np.maximum(cuts - 1, 0)] < indptr[cuts] - shares
+    bounds = np.unique(np.concatenate(([0], cuts, [n_rows])))
+    return tuple(int(step) for step in np.diff(bounds))
+
+
+def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -> da.Array:
+    """A Dask array whose chunks are rows of `m`: blocks of `csr_array`.
+
+    `m`: what `autosparse.csr` takes. `chunks`: "balanced" cuts rows by stored entries into `n_blocks` (default: blocks
+    of about 64 MiB), an integer is the number of rows of each, a sequence the rows of each block; a pair of such also
+    cuts columns. InputError (ValueError) for chunks that do not add up to the shape.
+    """
+    A = construct.csr(m)
+    rows, columns = chunks if isinstance(chunks, tuple) and len(chunks) == 2 and _is_nested(chunks) else (chunks, -1)
+    if isinstance(rows, str):
+        rows = _balanced(rows, A, n_blocks)
+    by_row, by_column = _normal(rows, A.shape[0]), _normal(columns, A.shape[1])
+    name = f"autosparse-{tokenize(A, by_row, by_column)}"
+    starts, lefts = _bounds(by_row), _bounds(by_column)
+    graph = {
+        (name, i, j): _cut(A, rows=(top, bottom), columns=None if len(by_column) == 1 else (left, right))
+        for i, (top, bottom) in enumerate(pairwise(starts))
+        for j, (left, right) in enumerate(pairwise(lefts))
+    }
+    return da.Array(graph, name, (by_row, by_column), meta=_empty(A.dtype))
+
+
+def from_blocks(
+    make: Callable[..., Any], chunks: tuple[Sequence[int], Sequence[int]], *, dtype: DTypeLike, name: str = "made"
+) -> da.Array:
+    """A Dask array of the sparse matrices ``make(i, j)``, block by block: never all of them in one place.
+
+    `make` runs where the block is computed and returns what `autosparse.csr` takes, of shape
+    ``(chunks[0][i], chunks[1][j])`` and of `dtype`; InputError (ValueError) when it computes for another shape.
+    """
+    by_row, by_column = (tuple(int(extent) for extent in axis) for axis in chunks)
+    label = f"{name}-{tokenize(make, by_row, by_column, str(np.dtype(dtype)))}"
+    graph = {
+        (label, i, j): (_made, make, (i, j), (m, n), np.dtype(dtype))
+        for i, m in enumerate(by_row)
+        for j, n in enumerate(by_column)
+    }
+    return da.Array(graph, label, (by_row, by_column), meta=_empty(dtype))
+
+
+def _made(make: Callable[..., Any], at: tuple[int, int], shape: tuple[int, int], dtype: Any) -> Any:
+    found = block(construct.csr(make(*at)))
+    if found.shape != shape:
+        raise InputError.refused(
+            f"block {at} of a Dask array has another shape than its chunks say",
+            given=f"shape {found.shape}, chunks say {shape}",
+            cure="let make(i, j) return a matrix of shape (chunks[0][i], chunks[1][j])",
+        )
+    return found if found.dtype == dtype else found.astype(dtype)
+
+
+def _cut(A: Any, *, rows: tuple[int, int], columns: tuple[int, int] | None) -> Any:
+    """A block of rows, in arrays of its own: it must not keep the whole matrix, nor others see its writes."""
+    indptr, indices, data = (A._cell.peek(field) for field in range(3))
+    first, last = int(indptr[rows[0]]), int(indptr[rows[1]])
+    starts = indptr[rows[0] : rows[1] + 1] - indptr[rows[0]]
+    if columns is None:
+        parts = starts.astype(indptr.dtype, copy=False), indices[first:last].copy(), data[first:last].copy()
+        return csr_block._of_rows((rows[1] - rows[0], A.shape[1]), parts)
+    strip = sps.csr_array((data[first:last], indices[first:last], starts), shape=(rows[1] - rows[0], A.shape[1]))
+    return block(strip[:, columns[0] : columns[1]])
+
+
+def _empty(dtype: DTypeLike) -> csr_block:
+    return csr_block((0, 0), dtype=dtype)
+
+
+def _is_nested(chunks: tuple[Any, ...]) -> bool:
+    """Whether a pair says rows and columns, not two blocks of rows."""
+    return not all(isinstance(one, (int, np.integer)) for one in chunks)
+
+
+def _balanced(word: str, A: Any, n_blocks: int | None) -> tuple[int, ...]:
+    if word != "balanced":
+        raise InputError.refused(
+            f"chunks {word!r} are not known", given=repr(word), cure='"balanced", or numbers of rows'
+        )
+    if n_blocks is None:
+        entry_bytes = A.dtype.itemsize + A._cell.peek(1).itemsize
+        n_blocks = max(1, -(-A.nnz * entry_bytes // DEFAULT_BLOCK_BYTES))
+    return balanced_chunks(A._cell.peek(0), n_blocks)
+
+
+def _normal(chunks: Any, extent: int) -> tuple[int, ...]:
+    """Extents of the blocks along one axis of `extent`."""
+    if isinstance(chunks, (int, np.integer)):
+        step = extent if chunks < 0 else int(chunks)
+        if extent == 0 or step == 0:
+            return (extent,)
+        return tuple(min(step, extent - start) for start in range(0, extent, step))
+    found = tuple(int(one) for one in chunks)
+    if sum(found) != extent or min(found, default=0) < 0:
+        raise InputError.refused(
+            "chunks must add up to the extent that they cut",
+            given=f"chunks {found} for an extent of {extent}",
+            cure="numbers of rows that add up to it, one number, or chunks='balanced'",
+        )
+    return found
+
+
+def _bounds(steps: Sequence[int]) -> list[int]:
+    return [0, *np.cumsum(steps).tolist()]

@@ -1,0 +1,284 @@
+"""`read(path)`: Dask arrays from files, piece by piece, so that no process ever holds the whole matrix.
+
+========================  =====================================================  =====================================
+file                      what a piece is                                        passes over the file
+========================  =====================================================  =====================================
+.npz (csr, ``save_npz``)  the entries of some rows; row starts are read at once  one (compressed: up to the piece)
+.mtx (coordinate)         some bytes of the text, cut at lines                   two: entries per row, entries
+.parquet, or a folder     a row group of triples                                 two: entries per row, entries
+========================  =====================================================  =====================================
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+
+import dask.array as da
+import numpy as np
+import scipy.io
+import scipy.sparse as sps
+from dask.base import tokenize
+from dask.delayed import delayed
+from numpy.typing import DTypeLike
+
+from autosparse.arrays.files import Header
+from autosparse.dask.blocks import block, csr_block
+from autosparse.dask.collection import DEFAULT_BLOCK_BYTES, balanced_chunks
+from autosparse.errors import InputError, InputFileError, MissingExtraError
+
+PIECE_BYTES: Final = 64 << 20
+"""Of a text file that one task reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Triples:
+    """A file of (row, column, value) in any order, and how one piece of it is read."""
+
+    path: Path
+    shape: tuple[int, int]
+    dtype: np.dtype[Any]
+    pieces: tuple[Any, ...]  # Any: what `read_piece` takes
+    read_piece: Callable[..., sps.coo_array]
+
+    def piece(self, which: Any) -> sps.coo_array:
+        """The entries of one piece; InputFileError for what cannot be read, or lies outside of the shape."""
+        try:
+            return self.read_piece(self.path, which, self.shape)
+        except ValueError as err:
+            raise InputFileError.unreadable(self.path, reason=str(err)) from err
+
+
+def read(
+    path: os.PathLike[str] | str,
+    *,
+    n_blocks: int | None = None,
+    shape: tuple[int, int] | None = None,
+    columns: tuple[str, str, str] = ("row", "col", "value"),
+    dtype: DTypeLike | None = None,
+) -> da.Array:
+    """A Dask array of the sparse matrix in `path`, rows cut so that each block holds as many stored entries.
+
+    .npz: what ``scipy.sparse.save_npz`` wrote of a csr matrix. .mtx: a coordinate file of Matrix Market. .parquet: a
+    file, or a folder of them, with the integer `columns` row and col, counted from 0, and a value; `shape` defaults to
+    the largest of them plus one. `n_blocks`: default: blocks of about 64 MiB. Entries that repeat are summed up.
+    Raises InputFileError (ValueError) for a file that is none of these, FileNotFoundError, and MissingExtraError
+    (ImportError) where parquet needs pyarrow.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"no such file: {str(path)!r}")
+    suffix = ".parquet" if path.is_dir() else path.suffix.lower()
+    if suffix == ".npz":
+        return _read_npz(path, n_blocks, dtype)
+    if suffix not in _TRIPLES:
+        raise InputFileError.unknown_suffix(path, known=(".npz", *_TRIPLES))
+    return _read_triples(_TRIPLES[suffix](path, shape, columns, dtype), n_blocks)
+
+
+# --- csr in a .npz ------------------------------------------------------------------------------------------------
+
+
+def _read_npz(path: Path, n_blocks: int | None, dtype: DTypeLike | None) -> da.Array:
+    with np.load(path, allow_pickle=False) as file:
+        form = file["format"].item() if "format" in file else b"csr"
+        if (form.decode() if isinstance(form, bytes) else form) != "csr":
+            raise InputFileError.unreadable(
+                path, reason=f"it holds a matrix of format {form!r}, and csr is read by rows"
+            )
+        indptr = file["indptr"]
+        n = int(file["shape"][1])
+    headers = {name: _header(path, name) for name in ("data", "indices")}
+    item_bytes = sum(header[1].itemsize for header in headers.values())
+    chunks = balanced_chunks(indptr, n_blocks or max(1, -(-int(indptr[-1]) * item_bytes // DEFAULT_BLOCK_BYTES)))
+    wanted = np.dtype(dtype or headers["data"][1])
+    label = f"npz-{tokenize(str(path), path.stat().st_mtime_ns, chunks, str(wanted))}"
+    bounds = [0, *np.cumsum(chunks).tolist()]
+    graph = {
+        (label, i, 0): (_rows_of_npz, path, indptr[first : last + 1], n, wanted)
+        for i, (first, last) in enumerate(pairwise(bounds))
+    }
+    return da.Array(graph, label, (chunks, (n,)), meta=csr_block((0, 0), dtype=wanted))
+
+
+def _header(path: Path, name: str) -> tuple[int, np.dtype[Any]]:
+    """(entries, dtype) of one array of the file."""
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
+        return _npy_header(member)
+
+
+def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
+    version = np.lib.format.read_magic(member)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    (size,), _, dtype = reader(member)
+    return size, dtype
+
+
+def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> Any:
+    first, last = int(indptr[0]), int(indptr[-1])
+    indices, data = (_slice_of_npz(path, name, first, last) for name in ("indices", "data"))
+    starts = (indptr - indptr[0]).astype(indices.dtype)
+    m = len(indptr) - 1
+    found = csr_block((data.astype(dtype, copy=False), indices, starts), shape=(m, n_cols))
+    if found.nnz and not 0 <= int(indices.min()) <= int(indices.max()) < n_cols:
+        raise InputFileError.unreadable(path, reason=f"a column lies outside of the {n_cols:,} that it says it has")
+    return found
+
+
+def _slice_of_npz(path: Path, name: str, first: int, last: int) -> Any:
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
+        size, dtype = _npy_header(member)
+        if last > size:
+            raise InputFileError.unreadable(path, reason=f"{name} has {size:,} entries, indptr says {last:,}")
+        member.seek(member.tell() + first * dtype.itemsize)
+        return np.frombuffer(bytearray(member.read((last - first) * dtype.itemsize)), dtype)
+
+
+# --- triples ------------------------------------------------------------------------------------------------------
+
+
+def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
+    """Pieces are read, cut at the rows of the blocks, and joined block by block; Dask moves the cuts."""
+    counts = [delayed(_count)(source, piece) for piece in source.pieces]
+    while len(counts) > 1:
+        counts = [delayed(sum)(counts[at : at + 8]) for at in range(0, len(counts), 8)]
+    starts = np.concatenate(([0], np.cumsum(counts[0].compute())))
+    n_bytes = int(starts[-1]) * (4 + source.dtype.itemsize)
+    chunks = balanced_chunks(starts, n_blocks or max(1, -(-n_bytes // DEFAULT_BLOCK_BYTES)))
+    bounds = [0, *np.cumsum(chunks).tolist()]
+    label = f"triples-{tokenize(str(source.path), source.path.stat().st_mtime_ns, chunks, str(source.dtype))}"
+    graph: dict[Any, Any] = {
+        (f"cut-{label}", k): (_cut, source, piece, bounds) for k, piece in enumerate(source.pieces)
+    }
+    for i, m in enumerate(chunks):
+        for k in range(len(source.pieces)):
+            graph[f"part-{label}", k, i] = (_part, (f"cut-{label}", k), i)
+        parts = [(f"part-{label}", k, i) for k in range(len(source.pieces))]
+        graph[label, i, 0] = (_join, parts, (m, source.shape[1]), source.dtype)
+    return da.Array(graph, label, (chunks, (source.shape[1],)), meta=csr_block((0, 0), dtype=source.dtype))
+
+
+def _count(source: Triples, piece: Any) -> Any:
+    return np.bincount(source.piece(piece).row, minlength=source.shape[0])
+
+
+def _cut(source: Triples, piece: Any, bounds: list[int]) -> list[Any]:
+    """For each block the (rows, columns, values) of this piece, rows counted from the block's first."""
+    found = source.piece(piece)
+    owner = np.searchsorted(bounds[1:], found.row, side="right")
+    order = np.argsort(owner, kind="stable")
+    ends = np.searchsorted(owner[order], np.arange(len(bounds)))
+    parts = []
+    for i, (first, last) in enumerate(pairwise(ends)):
+        kept = order[first:last]
+        parts.append((found.row[kept] - bounds[i], found.col[kept], found.data[kept].astype(source.dtype, copy=False)))
+    return parts
+
+
+def _part(parts: list[Any], i: int) -> Any:
+    return parts[i]
+
+
+def _join(parts: list[Any], shape: tuple[int, int], dtype: np.dtype[Any]) -> Any:
+    rows, columns, values = (np.concatenate([part[n] for part in parts]) for n in range(3))
+    return block(sps.coo_array((values.astype(dtype, copy=False), (rows, columns)), shape=shape).tocsr())
+
+
+# --- Matrix Market ------------------------------------------------------------------------------------------------
+
+
+def _matrix_market(path: Path, shape: Any, columns: Any, dtype: DTypeLike | None) -> Triples:
+    header = Header(*scipy.io.mminfo(str(path)))
+    header.check(path.stat().st_size)
+    if header.layout != "coordinate":
+        raise InputFileError.unreadable(
+            path, reason="it holds a dense array; numpy and dask.array.from_array read these"
+        )
+    with path.open("rb") as stream:
+        banner = stream.readline()
+        while (line := stream.readline()).startswith(b"%") or not line.strip():
+            pass
+        at = stream.tell()
+    size = path.stat().st_size
+    cuts = [*range(at, size, PIECE_BYTES), size]
+    field = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}.get(header.field, np.float64)
+    pieces = tuple((banner, start, stop) for start, stop in pairwise(cuts) if stop > start)
+    return Triples(path, (header.n_rows, header.n_cols), np.dtype(dtype or field), pieces, _lines)
+
+
+def _lines(path: Path, piece: tuple[bytes, int, int], shape: tuple[int, int]) -> sps.coo_array:
+    """The entries whose lines begin in the bytes [start, stop) of the file."""
+    banner, start, stop = piece
+    with path.open("rb") as stream:
+        stream.seek(start - 1)
+        if stream.read(1) != b"\n":
+            stream.readline()
+        text = stream.read(max(0, stop - stream.tell()))
+        if text and not text.endswith(b"\n"):
+            text += stream.readline()
+    lines = [line for line in text.split(b"\n") if line.strip()] if b"\n\n" in text else None
+    body = b"\n".join(lines) + b"\n" if lines is not None else text
+    body = body if body.endswith(b"\n") or not body else body + b"\n"
+    if b"\0" in body:
+        raise InputFileError.unreadable(path, reason="it is no text: it holds a byte 0")
+    head = banner + b"%d %d %d\n" % (*shape, body.count(b"\n"))
+    return sps.coo_array(scipy.io.mmread(io.BytesIO(head + body)))
+
+
+# --- parquet ------------------------------------------------------------------------------------------------------
+
+
+def _parquet(path: Path, shape: Any, columns: tuple[str, str, str], dtype: DTypeLike | None) -> Triples:
+    pq = _pyarrow()
+    files = sorted(path.glob("*.parquet")) if path.is_dir() else [path]
+    if not files:
+        raise InputFileError.unreadable(path, reason="the folder holds no .parquet file")
+    found = [pq.ParquetFile(one) for one in files]
+    missing = set(columns) - set(found[0].schema_arrow.names)
+    if missing:
+        raise InputError.refused(
+            f"the file has no column {', '.join(sorted(missing))}",
+            given=f"columns {', '.join(found[0].schema_arrow.names)}", cure='columns=("row", "col", "value")',
+        )  # fmt: skip
+    pieces = tuple(
+        (one, group, columns) for one, file in zip(files, found, strict=True) for group in range(file.num_row_groups)
+    )
+    if shape is None:
+        extents = [delayed(_extents)(piece) for piece in pieces]
+        shape = tuple(np.max(delayed(list)(extents).compute(), axis=0) + 1)
+    kind = found[0].schema_arrow.field(columns[2]).type.to_pandas_dtype()
+    return Triples(path, (int(shape[0]), int(shape[1])), np.dtype(dtype or kind), pieces, _group)
+
+
+def _pyarrow() -> Any:  # Any: pyarrow has no types
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as error:
+        raise MissingExtraError.by_hand("pyarrow", purpose="reading parquet", how="pip install pyarrow") from error
+    return pq
+
+
+def _columns(piece: Any) -> list[Any]:
+    file, group, columns = piece
+    table = _pyarrow().ParquetFile(file).read_row_group(group, columns=list(columns))
+    return [table.column(name).to_numpy() for name in columns]
+
+
+def _extents(piece: Any) -> tuple[int, int]:
+    rows, columns, _ = _columns(piece)
+    return int(rows.max(initial=-1)), int(columns.max(initial=-1))
+
+
+def _group(path: Path, piece: Any, shape: tuple[int, int]) -> sps.coo_array:
+    rows, columns, values = _columns(piece)
+    return sps.coo_array((values, (rows, columns)), shape=shape)
+
+
+_TRIPLES: Final[Mapping[str, Callable[..., Triples]]] = {".mtx": _matrix_market, ".parquet": _parquet}
+"""Suffix -> how the pieces of such a file are found."""

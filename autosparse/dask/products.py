@@ -1,0 +1,96 @@
+"""`sddmm` and `einsum` of Dask arrays, block by block, where no block needs another one's result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+import autosparse as asp
+from autosparse.asymptotic.subscripts import interleaved, read
+from autosparse.dask.blocks import block, csr_block
+from autosparse.errors import EinsumError, InputTypeError, ShapeError
+
+
+def sddmm(A: da.Array, X: Any, Y: Any) -> da.Array:
+    """S = A ∘ (X @ Y) at A's stored entries, cut as A is: `autosparse.sddmm` of each block with its rows and columns.
+
+    A: Dask array (m, n) of blocks; X (m, k), Y (k, n): NumPy or Dask arrays. They are cut along m and n as A is, and
+    not along k. ShapeError (ValueError) for shapes that do not fit, InputTypeError (TypeError) for another A.
+    """
+    if not isinstance(A, da.Array):
+        raise InputTypeError.refused(
+            "sddmm by blocks needs a Dask array", given=type(A).__name__, cure="asp.dask.from_csr(A), or asp.sddmm"
+        )
+    X, Y = _dense(X), _dense(Y)
+    if X.ndim != 2 or Y.ndim != 2 or A.shape != (X.shape[0], Y.shape[1]) or X.shape[1] != Y.shape[0]:
+        raise ShapeError.mismatch("sddmm: A (m, n) needs X (m, k) and Y (k, n)", left=A.shape, right=(X.shape, Y.shape))
+    X, Y = X.rechunk((A.chunks[0], -1)), Y.rechunk((-1, A.chunks[1]))
+    dtype = np.result_type(A.dtype, X.dtype, Y.dtype)
+    meta = csr_block((0, 0), dtype=dtype)
+    return da.blockwise(_sampled, "ij", A, "ij", X, "ik", Y, "kj", dtype=dtype, meta=meta, concatenate=True)
+
+
+def _sampled(A: Any, X: Any, Y: Any) -> Any:
+    return block(asp.sddmm(A, X, Y))
+
+
+def einsum(*arguments: Any, format: str | None = None) -> da.Array:
+    """`autosparse.einsum` block by block; operands: Dask arrays of blocks or of ndarrays, and NumPy arrays.
+
+    Every index that is summed over must lie in one block of each Dask operand, so that each block of the result follows
+    from one block of each operand: EinsumError (ValueError) otherwise, which names the index and ``rechunk``.
+    `format`: of the blocks of the result, as for `autosparse.einsum`.
+    """
+    text, given = interleaved(arguments)
+    subscripts = read(text, [tuple(one.shape) for one in given])
+    chunks = _chunks(subscripts.inputs, given)
+    for index, cuts in chunks.items():
+        if index not in subscripts.output and len(cuts) > 1:
+            raise EinsumError.refused(
+                f"einsum by blocks cannot sum over {index!r}, which is cut into {len(cuts)} blocks",
+                f"Subscripts: {text}, blocks of {cuts[:6]}{'...' if len(cuts) > 6 else ''}",
+                f"Cure: A.rechunk({{axis of {index!r}: -1}}), or add up the einsums of its parts",
+            )
+    dense = [_cut_as(one, indices, chunks) for one, indices in zip(given, subscripts.inputs, strict=True)]
+    pairs = [part for one, indices in zip(dense, subscripts.inputs, strict=True) for part in (one, tuple(indices))]
+    dtype = np.result_type(*(one.dtype for one in dense))
+    return da.blockwise(
+        _contracted, tuple(subscripts.output), *pairs, text=str(text), output_format=format, dtype=dtype,
+        meta=_meta(text, dense, format, dtype), concatenate=True, align_arrays=False,
+    )  # fmt: skip
+
+
+def _contracted(*blocks: Any, text: str, output_format: str | None) -> Any:
+    return block(asp.einsum(text, *blocks, format=output_format))
+
+
+def _chunks(inputs: tuple[Any, ...], given: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
+    """Index -> blocks of the first Dask operand that is cut along it; of none: one block."""
+    found: dict[Any, tuple[int, ...]] = {}
+    for one, indices in zip(given, inputs, strict=True):
+        for axis, index in enumerate(indices):
+            cuts = one.chunks[axis] if isinstance(one, da.Array) else (one.shape[axis],)
+            if len(cuts) > len(found.get(index, ())):
+                found[index] = cuts
+    return found
+
+
+def _cut_as(one: Any, indices: Any, chunks: dict[Any, tuple[int, ...]]) -> da.Array:
+    wanted = tuple(chunks[index] for index in indices)
+    return _dense(one).rechunk(wanted)
+
+
+def _dense(one: Any) -> da.Array:
+    return one if isinstance(one, da.Array) else da.from_array(one, chunks=-1)
+
+
+def _meta(text: str, operands: list[da.Array], output_format: str | None, dtype: Any) -> Any:
+    """An empty block of the result's kind: what einsum makes of operands of extent one."""
+    tiny = [
+        csr_block((1, 1), dtype=one.dtype) if isinstance(one._meta, csr_block) else np.zeros((1,) * one.ndim, one.dtype)
+        for one in operands
+    ]
+    found = block(asp.einsum(text, *tiny, format=output_format))
+    return found.astype(dtype)[tuple(slice(0, 0) for _ in range(found.ndim))]

@@ -1,0 +1,168 @@
+"""Dask arrays of blocks give what SciPy gives of the whole matrix."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask is not installed")
+
+import autosparse as asp  # noqa: E402
+from autosparse.errors import EinsumError, InputError, InputTypeError, ShapeError  # noqa: E402
+
+m = sps.random_array((300, 200), density=0.05, random_state=np.random.default_rng(1), format="csr")
+m2 = sps.random_array((200, 150), density=0.05, random_state=np.random.default_rng(2), format="csr")
+dense = m.toarray()
+x, y = np.random.default_rng(3).standard_normal((2, 300))
+x = x[:200]
+B = np.random.default_rng(4).standard_normal((200, 8))
+
+CHUNKS = ("balanced", (100, 120, 80), (70, (120, 80)))
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    with dask.config.set(scheduler="sync"):
+        yield
+
+
+@pytest.fixture(params=CHUNKS, ids=str)
+def A(request):
+    return asp.dask.from_csr(m, request.param, n_blocks=4 if request.param == "balanced" else None)
+
+
+def equal(found, wanted):
+    found = found.compute() if isinstance(found, da.Array) else found
+    found, wanted = (one.toarray() if sps.issparse(one) else np.asarray(one) for one in (found, wanted))
+    assert found.shape == wanted.shape
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_products_of_blocks_are_the_product(A):
+    equal(A @ x, m @ x)
+    equal(A @ B, m @ B)
+    equal(A.T @ y, m.T @ y)
+    equal(y @ A, y @ m)
+    equal(A @ da.from_array(x, chunks=33), m @ x)
+    equal(da.tensordot(A, B, axes=1), m @ B)
+
+
+def test_sparse_products_stay_sparse(A):
+    C = A @ asp.dask.from_csr(m2, chunks=50)
+    assert isinstance(C._meta, asp.dask.csr_block)
+    assert isinstance(C.compute(), asp.csr_array)
+    equal(C, m @ m2)
+    equal(A @ A.T, m @ m.T)
+
+
+def test_slices_and_parts(A):
+    equal(A[10:100, 5:50], m[10:100, 5:50])
+    equal(A[[3, 200, 7]], m[[3, 200, 7]])
+    equal(A[::7], m[::7])
+    equal(A.rechunk((60, 40)), m)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_reductions(A, axis):
+    equal(A.sum(axis=axis), dense.sum(axis=axis))
+    equal(A.mean(axis=axis), dense.mean(axis=axis))
+    equal(A.max(axis=axis), dense.max(axis=axis))
+    equal(A.min(axis=axis), dense.min(axis=axis))
+    equal(A.sum(axis=axis, keepdims=True), dense.sum(axis=axis, keepdims=True))
+
+
+def test_arithmetic(A):
+    equal(2 * A - A / 3, 2 * dense - dense / 3)
+    equal(A * A, dense * dense)
+    equal(abs(-A), abs(dense))
+    equal(A * A.sum(axis=1, keepdims=True), dense * dense.sum(axis=1, keepdims=True))
+    equal(da.sqrt(A), np.sqrt(dense))
+    equal(A.astype(np.float32), dense.astype(np.float32))
+
+
+def test_concatenate_and_map_blocks(A):
+    twice = da.concatenate([A, A])
+    assert isinstance(twice._meta, asp.dask.csr_block)
+    equal(twice @ x, np.concatenate([m @ x, m @ x]))
+    equal(da.concatenate([A, A], axis=1), np.hstack([dense, dense]))
+    equal(A.map_blocks(lambda one: asp.dask.block(one.multiply(3).tocoo())) @ x, 3 * (m @ x))
+
+
+def test_persisted_power_iteration():
+    square = sps.random_array((200, 200), density=0.1, random_state=np.random.default_rng(5), format="csr")
+    A = asp.dask.from_csr(square, n_blocks=4).persist()
+    v, w = da.ones(200, chunks=(A.chunks[0],)), np.ones(200)
+    for _ in range(5):
+        v, w = A @ v, square @ w
+        v, w = (v / da.sqrt((v * v).sum())).persist(), w / np.linalg.norm(w)
+    equal(v, w)
+
+
+def test_sampled_and_contracted_blocks(A):
+    X, Y = np.random.default_rng(6).standard_normal((2, 300, 5))
+    Y = Y[:200].T
+    equal(asp.dask.sddmm(A, X, Y), m.multiply(X @ Y))
+    equal(asp.dask.einsum("ij,ij->ij", A, A), m * m)
+    equal(asp.dask.einsum("ij,jk->ik", A.rechunk((70, -1)), B), m @ B)
+
+
+def test_what_needs_communication_is_refused_with_a_cure():
+    A = asp.dask.from_csr(m, n_blocks=4)
+    with pytest.raises(EinsumError, match="rechunk"):
+        asp.dask.einsum("ij,ik->jk", A, np.ones((300, 2)))
+    with pytest.raises(ShapeError):
+        asp.dask.sddmm(A, np.ones((300, 5)), np.ones((4, 200)))
+    with pytest.raises(InputTypeError, match="from_csr"):
+        asp.dask.sddmm(m, np.ones((300, 5)), np.ones((5, 200)))
+
+
+def test_chunks_that_do_not_fit_are_refused():
+    for chunks in ((100, 100), (400,), "equal"):
+        with pytest.raises(InputError):
+            asp.dask.from_csr(m, chunks)
+    with pytest.raises(InputError, match="chunks say"):
+        asp.dask.from_blocks(lambda i, j: m, ((300, 300), (100,)), dtype=float).compute()
+
+
+def test_balanced_chunks_hold_as_many_entries():
+    skewed = sps.csr_array(np.tril(np.ones((400, 400))))
+    chunks = asp.dask.balanced_chunks(skewed.indptr, 8)
+    assert sum(chunks) == 400
+    assert len(chunks) == 8
+    entries = np.diff(skewed.indptr[np.concatenate(([0], np.cumsum(chunks)))])
+    assert entries.max() <= skewed.nnz / 8 + 400
+    assert asp.dask.balanced_chunks(np.zeros(5, int), 3) == (4,)
+    assert asp.dask.balanced_chunks(np.zeros(1, int), 3) == (0,)
+
+
+def test_blocks_made_where_they_are_computed():
+    made = asp.dask.from_blocks(lambda i, j: m[100 * i : 100 * i + 100], ((100, 100, 100), (200,)), dtype=m.dtype)
+    equal(made @ x, m @ x)
+
+
+def test_a_pickle_keeps_hashes_and_plans(tmp_path):
+    with asp.options(cache_dir=tmp_path / "here"):
+        here = asp.dask.block(asp.csr(m, copy=True))
+        assert not here.tune("matmul", columns=8, effort="measure", runs=10**7, budget_s=1).remembered
+        text = pickle.dumps(here, protocol=5)
+        assert not pickle.loads(pickle.dumps(asp.dask.block(m)))._cell._structure_print
+    with asp.options(cache_dir=tmp_path / "there"):
+        there = pickle.loads(text)
+        assert there._cell._structure_print == here._cell._structure_print
+        assert there.tune("matmul", columns=8, effort="measure", runs=10**7).remembered
+    equal(there, m)
+    there.indices[:2] = there.indices[1::-1]  # a write is seen though the hashes were believed
+    equal(there @ B, sps.csr_array((there.data, there.indices, there.indptr), shape=m.shape) @ B)
+    equal(copy.deepcopy(there.T) @ y, there.T @ y)
+
+
+def test_blocks_do_not_keep_the_matrix():
+    A = asp.dask.from_csr(m, n_blocks=4)
+    one = A.blocks[1].compute()
+    assert one.nbytes < asp.csr(m).data.nbytes
+    assert one.data.base is None
