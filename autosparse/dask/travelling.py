@@ -14,9 +14,9 @@ from autosparse import cache
 from autosparse.cache import wisdom
 from autosparse.cache.keys import pattern_prefix_of
 from autosparse.errors import CacheError
-from autosparse.operands.guard import StructurePrint
 from autosparse.log import event
-from autosparse.operands.operand import Operand
+from autosparse.operands.csr import Operand
+from autosparse.operands.mutation_guard import StructurePrint
 
 Luggage = tuple[StructurePrint, Any] | None  # Any: a document of wisdom, or None
 

@@ -46,7 +46,12 @@ def until(wanted, *, seconds=30.0):
 @pytest.fixture
 def client(tmp_path):
     cluster = distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=tmp_path, silence_logs=50
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        local_directory=tmp_path,
+        silence_logs=50,
+        env={"AUTOSPARSE_CACHE_DIR": str(tmp_path / "restarted")},
     )
     with cluster, distributed.Client(cluster) as client, asp.options(cache_dir=tmp_path / "client"):
         client.run(own_folder, str(tmp_path))
