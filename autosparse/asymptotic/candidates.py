@@ -15,7 +15,7 @@ from autosparse.asymptotic.cost.model import CostModel, Steps
 from autosparse.asymptotic.cost.tasks import TaskSets
 from autosparse.asymptotic.frontier import programs, undominated
 from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.lower.emit import has_small_workspaces
+from autosparse.asymptotic.programs.nests import workspaces
 from autosparse.asymptotic.programs.protocols import taco_protocols, with_protocols
 
 
@@ -126,13 +126,18 @@ def enumerated(kernel: Kernel, *, is_thorough: bool = True) -> Candidates:
     model = CostModel(kernel)
     found: list[Candidate] = []
     for program in programs(kernel, keep_outer=False):
-        if has_small_workspaces(program) and _is_orderly(program):
+        if _has_small_workspaces(program) and _is_orderly(program):
             for steps in _protocols(kernel, program, is_thorough=is_thorough):
                 (cost,) = model.costs(program, steps=steps)
                 found.append(Candidate(program, steps, cost))
     best = set(undominated(model.sets, {candidate.cost for candidate in found}))
     members = tuple(candidate for candidate in found if candidate.cost in best)
     return Candidates(kernel, model.sets, members, len(found))
+
+
+def _has_small_workspaces(program: Statement) -> bool:
+    """Whether every workspace has rank 0 or 1: larger ones are run (ADR 34), not chosen."""
+    return all(len(access.indices) <= 1 for access in workspaces(program).values())
 
 
 def _is_orderly(program: Statement) -> bool:

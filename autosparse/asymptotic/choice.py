@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from autosparse.asymptotic.candidates import Candidate, Candidates, candidates, name_of
 from autosparse.asymptotic.cin.nodes import Access, reads
 from autosparse.asymptotic.estimate import Estimator
-from autosparse.asymptotic.lower.emit import Plan
+from autosparse.asymptotic.lower.plan import MOST_DENSE_PLACES, Plan
 from autosparse.asymptotic.operands import Dense, Operand, Sparse
 from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.errors import BuildError
 
 TRANSPOSED: Final = 8.0
 """Price of bringing one entry into another order, in tasks."""
@@ -52,39 +53,46 @@ def choose(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
             tuple(patterns), tuple(access for access in reads(found.kernel.statement) if access.tensor not in patterns),
             "".join(indices), frozenset(),
         )  # fmt: skip
-        plan = _with_levels(plan, patterns)
+        plan = _fitted(plan, patterns, subscripts.extents)
+        if not plan.fits(subscripts.extents):
+            continue
         priced.append((_price(plan, candidate, patterns, estimator), plan, candidate))
+    if not priced:
+        raise BuildError("no program has workspaces whose entries can be numbered in 64 bits")
     priced.sort(key=lambda row: (row[0], str(row[1].program)))
     return Choice(found, tuple(priced))
 
 
-def _with_levels(plan: Plan, patterns: dict[str, Sparse]) -> Plan:
-    """`plan` with dense first levels where they are located and not much larger than the entries."""
+def _fitted(plan: Plan, patterns: Mapping[str, Sparse], extents: Mapping[str, int]) -> Plan:
+    """`plan` for these operands: which first levels are dense (located, not much larger than the entries)."""
     dense = set()
-    for name, order in plan.orders().items():
-        operand = patterns[name]
-        extent = operand.shape[operand.indices.index(order[0])]
-        if len(order) > 1 and plan.protocol(name, order[0]) == "l" and extent <= MOST_DENSE_LEVEL * operand.nnz + 1024:
-            dense.add(name)
-    return Plan(
-        plan.program, plan.steps, plan.output, plan.is_dense_output, plan.sparse, plan.dense, plan.indices,
-        frozenset(dense),
-    )  # fmt: skip
+    for name, operand in patterns.items():
+        order = plan.orders[name]
+        if len(order) > 1 and plan.protocol(name, order[0]) == "l":
+            extent = operand.shape[operand.indices.index(order[0])]
+            if extent <= MOST_DENSE_LEVEL * operand.nnz + 1024:
+                dense.add(name)
+    return replace(plan, dense_levels=frozenset(dense), are_large=large(extents))
+
+
+def large(extents: Mapping[str, int]) -> frozenset[str]:
+    """Indices with more values than an array should have places."""
+    return frozenset(index for index, extent in extents.items() if extent > MOST_DENSE_PLACES)
 
 
 def _price(plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estimator: Estimator) -> float:
     """Tasks, and what the asymptotic model calls free: copies in other orders, searches, entries sorted afterwards."""
     tasks = estimator.cost(candidate.cost)
     price = tasks
-    for name, order in plan.orders().items():
-        operand = patterns[name]
+    for name, operand in patterns.items():
+        order = plan.orders[name]
         if operand.sorted_by != order:
             price += TRANSPOSED * operand.nnz
         searched = sum(plan.protocol(name, index) == "l" for index in order) - (name in plan.dense_levels)
         price += SEARCHED * searched * tasks / max(1, len(candidate.steps))
     if plan.output_kind == "entries":
         price += ADDED_AFTERWARDS * tasks
-    elif plan.output_kind != "dense" and plan.output_order() != "".join(plan.output.indices):
+    elif plan.output_kind != "dense" and plan.output_order != "".join(plan.output.indices):
         price += TRANSPOSED * tasks / 4
     return price
 

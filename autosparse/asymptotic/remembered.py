@@ -14,11 +14,12 @@ import numpy as np
 from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse.asymptotic.candidates import kernel_of, name_of
-from autosparse.asymptotic.choice import choose
+from autosparse.asymptotic.choice import choose, large
 from autosparse.asymptotic.cin.nodes import Access, reads
 from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.lower.emit import Plan
+from autosparse.asymptotic.lower import numba_kernel
 from autosparse.asymptotic.lower.kernel import Program, compiled, execute
+from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
 from autosparse.asymptotic.programs.protocols import with_protocols
 from autosparse.asymptotic.subscripts import Subscripts
@@ -48,6 +49,7 @@ class Remembered:
 
 
 _choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
+_without_compiler: Final[dict[str, tuple[int, Plan | None]]] = {}
 _mutex: Final = forking.lock()
 
 
@@ -80,6 +82,29 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
         )
         _save(key, found.program.plan)
     return execute(found.program, named, subscripts.extents)
+
+
+def contract_by_numba(
+    operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> Sparse | AnyArray | None:
+    """The einsum by a kernel that numba compiles, from the eighth call with these patterns on; None before, or without.
+
+    Numba takes seconds for a kernel: `runs` of eight or more say that they pay.
+    """
+    if not numba_kernel.is_there():
+        return None
+    key = key_of(operands, subscripts, is_dense_output=is_dense_output)
+    count, plan = _without_compiler.get(key, (0, None))
+    count += 1
+    if max(count, config.get_options().runs or 0) >= CALLS_BEFORE_TIMING and plan is None:
+        plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
+    if len(_without_compiler) >= MOST:
+        _without_compiler.clear()
+    _without_compiler[key] = count, plan
+    if plan is None:
+        return None
+    named = {name_of(n): operand for n, operand in enumerate(operands)}
+    return numba_kernel.run(plan, named, subscripts.extents, is_compiled=True)
 
 
 def fastest(
@@ -154,5 +179,5 @@ def _load(key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_d
     return Plan(
         with_protocols(program, {}), steps, Access("R", tuple(subscripts.output)), is_dense_output, sparse,
         tuple(access for access in inputs if access.tensor not in sparse), "".join(kernel.indices),
-        frozenset(record.get("dense_levels", ())) & set(sparse),
+        frozenset(record.get("dense_levels", ())) & set(sparse), large(subscripts.extents),
     )  # fmt: skip

@@ -11,10 +11,11 @@ import numpy as np
 from autosparse.asymptotic import pairwise, results
 from autosparse.asymptotic.choice import choose, is_computable
 from autosparse.asymptotic.existing import tuned
-from autosparse.asymptotic.lower.emit import Plan, emit
+from autosparse.asymptotic.lower.emit import emit
+from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Operand, Sparse, as_array, is_sparse, prepare, shape_of
 from autosparse.asymptotic.path import MOST_OPERANDS, shortened
-from autosparse.asymptotic.remembered import contract
+from autosparse.asymptotic.remembered import contract, contract_by_numba
 from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
 from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
 from autosparse.errors import BuildError, InputTypeError, ShapeError
@@ -76,6 +77,9 @@ def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) 
         except BuildError as err:
             message = f"einsum {subscripts}: NumPy joins the operands, because {err}"
             warn_once(FallbackWarning, "einsum", message)
+            compiled = contract_by_numba(prepared, subscripts, is_dense_output=is_dense)
+            if compiled is not None:
+                return compiled
     return pairwise.contract(prepared, subscripts)
 
 
@@ -128,6 +132,6 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
 def loops(plan: Plan) -> list[str]:
     """The loops of a plan, as C without declarations and helpers."""
     value = emit(plan, dtype="float64", index_bits=32)
-    body = value[value.index("int asp_einsum(") :].splitlines()
-    declared = ("  const ", "  V *result", "  asp_space", "  space_free", "  return 0", "int asp", "{", "}")
-    return [line for line in body if not line.startswith(declared)]
+    body = value[value.index("static int part(") : value.index("\nend:")].splitlines()
+    declared = ("  const ", "  int failed", "  asp_", "static int", "{", "}")
+    return [line for line in body if not line.startswith(declared) and "_new(&" not in line]

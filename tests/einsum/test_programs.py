@@ -16,6 +16,7 @@ from autosparse.asymptotic import remembered
 from autosparse.asymptotic.candidates import candidates, enumerated, kernel_of, name_of
 from autosparse.asymptotic.choice import choose
 from autosparse.asymptotic.estimate import Estimator
+from autosparse.asymptotic.lower import numba_kernel
 from autosparse.asymptotic.lower.kernel import compiled, execute
 from autosparse.asymptotic.operands import Sparse, prepare
 from autosparse.asymptotic.results import dense
@@ -44,15 +45,18 @@ def problem(expression, operands, dense_mask=()):
     return prepare(mixed, subscripts, np.result_type(*operands)), subscripts
 
 
-def run_all(expression, operands, n_most, dense_mask=()):
+def run_all(expression, operands, n_most, dense_mask=(), n_compiled=1):
     prepared, subscripts = problem(expression, operands, dense_mask)
     wanted = np.einsum(expression, *operands)
     found = choose(prepared, subscripts, is_dense_output=False).plans
-    for _, plan, candidate in found[:: max(1, len(found) // n_most)]:
+    for n, (_, plan, candidate) in enumerate(found[:: max(1, len(found) // n_most)]):
         named = {name_of(n): one for n, one in enumerate(prepared)}
-        result = execute(compiled(plan, named, subscripts.extents), named, subscripts.extents)
-        result = dense(result) if isinstance(result, Sparse) else result
-        np.testing.assert_allclose(result, wanted, err_msg=str(candidate))
+        results = [numba_kernel.run(plan, named, subscripts.extents, is_compiled=False)]
+        if n < n_compiled:
+            results.append(execute(compiled(plan, named, subscripts.extents), named, subscripts.extents))
+        for result in results:
+            result = dense(result) if isinstance(result, Sparse) else result
+            np.testing.assert_allclose(result, wanted, err_msg=str(candidate))
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -70,7 +74,7 @@ def test_every_member_of_the_frontier_agrees(expression):
     sizes = {"i": 9, "j": 70, "k": 8, "l": 7}
     shapes = [tuple(sizes[i] for i in letters) for letters in expression.split("->")[0].split(",")]
     for name in PATTERNS:
-        run_all(expression, [pattern(name, n, shape) for n, shape in enumerate(shapes)], 10**6)
+        run_all(expression, [pattern(name, n, shape) for n, shape in enumerate(shapes)], 10**6, n_compiled=10**6)
 
 
 @pytest.mark.parametrize("mask", [(0,), (1,), (2,), (1, 2)])
@@ -214,3 +218,12 @@ def test_sources_can_be_read(tmp_path):
         remembered._choices.clear()
         asp.einsum("ij,ij,ij->ij", A, A, A)
     assert any("asp_einsum" in path.read_text() for path in tmp_path.glob("*.c")) or remembered._choices
+
+
+@pytest.mark.skipif(not numba_kernel.is_there(), reason="numba is not installed")
+@pytest.mark.filterwarnings("ignore:einsum")
+def test_without_a_compiler_numba_runs_programs_that_pay():
+    A = sps.csr_array(array(7, (6, 6)))
+    with asp.options(compiler="/no/such/compiler", runs=100):
+        found = asp.einsum("ij,jk,ik->", A, A, A)
+    np.testing.assert_allclose(found, ((A @ A) * A).sum())

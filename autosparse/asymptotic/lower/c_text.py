@@ -1,4 +1,4 @@
-"""C that every kernel of an einsum shares: growing outputs, workspaces, searches."""
+"""C that kernels of an einsum share: growing outputs, workspaces, searches, the division among threads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ typedef struct { V *value; uint64_t *bits; X *list; int64_t n, extent; } asp_spa
 
 void asp_free(asp_out *out)
 {
-  for (int m = 0; m < N_MODES; m++) free(out->crd[m]);
-  free(out->val);
+  for (int m = 0; m < N_MODES; m++) free(out->crd[m]), out->crd[m] = 0;
+  free(out->val), out->val = 0;
 }
 
 static int grow(asp_out *out, int64_t n)
@@ -146,5 +146,224 @@ static int flush(asp_out *out, asp_space *row, const X *at, int last)
   out->n += row->n;
   space_clear(row);
   return 0;
+}
+"""
+
+TABLE: Final = r"""
+/* A workspace of any rank: entries in the order of their first touch, found by number (row-major in the order of the
+ * loops around the read) through slots, one per place where there are few, else hashed. */
+enum { MOST_DENSE_SLOTS = 1 << 20 };
+typedef struct {
+  int64_t *key, *place; V *value; int64_t n, capacity;
+  int32_t *slot; int64_t n_slots; int is_dense;
+  X *pos[MOST_RANK], *crd[MOST_RANK]; V *val; int64_t *sorted, *spare; int64_t room;
+} asp_table;
+
+static int table_new(asp_table *w, int64_t total)
+{
+  w->is_dense = total <= MOST_DENSE_SLOTS;
+  w->n_slots = w->is_dense ? total + 1 : 1024;
+  w->slot = calloc(w->n_slots, sizeof *w->slot);
+  return !w->slot;
+}
+
+static void table_free(asp_table *w)
+{
+  free(w->key), free(w->place), free(w->value), free(w->slot), free(w->val), free(w->sorted), free(w->spare);
+  for (int m = 0; m < MOST_RANK; m++) free(w->pos[m]), free(w->crd[m]);
+}
+
+static void table_clear(asp_table *w)
+{
+  if (w->n > w->n_slots / 8) memset(w->slot, 0, w->n_slots * sizeof *w->slot);
+  else for (int64_t n = 0; n < w->n; n++) w->slot[w->place[n]] = 0;
+  w->n = 0;
+}
+
+/* The slot of `key`: its own, or the empty one where it belongs. */
+static inline int64_t table_slot(const asp_table *w, int64_t key)
+{
+  if (w->is_dense) return key;
+  int64_t at = (int64_t)(((uint64_t)key * 0x9E3779B97F4A7C15u) >> 20) & (w->n_slots - 1);
+  while (w->slot[at] && w->key[w->slot[at] - 1] != key) at = (at + 1) & (w->n_slots - 1);
+  return at;
+}
+
+static inline int64_t table_find(const asp_table *w, int64_t key) { return (int64_t)w->slot[table_slot(w, key)] - 1; }
+
+static int table_grow(asp_table *w)
+{
+  const int64_t capacity = 2 * w->capacity + 512;
+  int64_t *key = realloc(w->key, capacity * sizeof *key);
+  if (key) w->key = key;
+  int64_t *place = realloc(w->place, capacity * sizeof *place);
+  if (place) w->place = place;
+  V *value = realloc(w->value, capacity * sizeof *value);
+  if (value) w->value = value;
+  if (!key || !place || !value || capacity > INT32_MAX) return 1;
+  w->capacity = capacity;
+  if (w->is_dense || 2 * capacity <= w->n_slots) return 0;
+  int32_t *slot = calloc(4 * w->n_slots, sizeof *slot);
+  if (!slot) return 1;
+  free(w->slot);
+  w->slot = slot, w->n_slots *= 4;
+  for (int64_t n = 0; n < w->n; n++) {
+    w->place[n] = table_slot(w, w->key[n]);
+    w->slot[w->place[n]] = (int32_t)(n + 1);
+  }
+  return 0;
+}
+
+static inline int table_add(asp_table *w, int64_t key, V value)
+{
+  int64_t at = table_slot(w, key);
+  if (w->slot[at]) { w->value[w->slot[at] - 1] += value; return 0; }
+  if (w->n == w->capacity) {
+    if (table_grow(w)) return 1;
+    at = table_slot(w, key);
+  }
+  w->key[w->n] = key, w->place[w->n] = at, w->value[w->n] = value;
+  w->slot[at] = (int32_t)++w->n;
+  return 0;
+}
+
+/* Numbers of entries in ascending order of keys, in `sorted`: by bytes, from the lowest. */
+static void table_sort(asp_table *w)
+{
+  int64_t last = 0;
+  for (int64_t n = 0; n < w->n; n++) {
+    w->sorted[n] = n;
+    if (w->key[n] > last) last = w->key[n];
+  }
+  for (int shift = 0; shift < 63 && last >> shift; shift += 8) {
+    int64_t first[257] = {0};
+    for (int64_t n = 0; n < w->n; n++) first[(w->key[n] >> shift & 255) + 1]++;
+    for (int b = 0; b < 256; b++) first[b + 1] += first[b];
+    for (int64_t n = 0; n < w->n; n++) w->spare[first[w->key[w->sorted[n]] >> shift & 255]++] = w->sorted[n];
+    int64_t *other = w->sorted;
+    w->sorted = w->spare, w->spare = other;
+  }
+}
+
+static int table_room(asp_table *w, int rank)
+{
+  if (w->n < w->room) return 0;
+  w->room = 0;
+  const int64_t room = w->capacity + 2;
+  int failed = 0;
+  for (int m = 0; m < rank; m++) {
+    free(w->pos[m]), free(w->crd[m]);
+    w->pos[m] = malloc(room * sizeof(X)), w->crd[m] = malloc(room * sizeof(X));
+    failed |= !w->pos[m] || !w->crd[m];
+  }
+  free(w->val), free(w->sorted), free(w->spare);
+  w->val = malloc(room * sizeof(V)), w->sorted = malloc(room * 8), w->spare = malloc(room * 8);
+  failed |= !w->val || !w->sorted || !w->spare;
+  if (!failed) w->room = room;
+  return failed;
+}
+
+/* The entries as levels, one per mode: children of node p of the level above stand from crd[m][pos[m][p]] on. */
+static int table_freeze(asp_table *w, int rank, const int64_t *extents)
+{
+  if (table_room(w, rank)) return 1;
+  table_sort(w);
+  X count[MOST_RANK] = {0};
+  int64_t before[MOST_RANK] = {0};
+  w->pos[0][0] = 0;
+  for (int64_t n = 0; n < w->n; n++) {
+    const int64_t entry = w->sorted[n];
+    int64_t key = w->key[entry], at[MOST_RANK];
+    for (int m = rank - 1; m >= 0; m--) at[m] = key % extents[m], key /= extents[m];
+    int is_new = n == 0;
+    for (int m = 0; m < rank; m++) {
+      is_new |= at[m] != before[m] || m == rank - 1;
+      before[m] = at[m];
+      if (!is_new) continue;
+      if (m + 1 < rank) w->pos[m + 1][count[m]] = count[m + 1];
+      w->crd[m][count[m]++] = (X)at[m];
+    }
+    w->val[n] = w->value[entry];
+  }
+  w->pos[0][1] = count[0];
+  for (int m = 0; m + 1 < rank; m++) w->pos[m + 1][count[m]] = count[m + 1];
+  return 0;
+}
+"""
+
+MARKS: Final = r"""
+/* Where the entries of one list lie: at[i] is one more than the position of coordinate i, 0 where there is none. */
+typedef struct { X *at; const X *crd; X first, last; } asp_marks;
+
+static int marks_new(asp_marks *m, int64_t extent)
+{
+  m->at = calloc(extent + 1, sizeof(X));
+  return !m->at;
+}
+
+static void marks_free(asp_marks *m) { free(m->at); }
+
+static inline int marks_set(asp_marks *m, const X *crd, X first, X last)
+{
+  if (m->crd == crd && m->first == first && m->last == last) return 0;
+  for (X p = m->first; p < m->last; p++) m->at[m->crd[p]] = 0;
+  for (X p = first; p < last; p++) m->at[crd[p]] = p + 1;
+  m->crd = crd, m->first = first, m->last = last;
+  return 0;
+}
+"""
+
+RUN: Final = r"""
+typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
+typedef int (*asp_pool)(asp_task task, void *context, int64_t n, int64_t least, int64_t most, int threads, double ns);
+typedef struct {
+  void **args; const int64_t *extents, *edges; asp_out *outs; V *result; int64_t stride; int failed;
+  X *crd[N_MODES]; V *val; int64_t *counts;
+} asp_job;
+
+static void asp_some(void *context, int64_t begin, int64_t end)
+{
+  asp_job *job = context;
+  for (int64_t n = begin; n < end; n++)
+    if (part(job->args, job->extents, job->edges[n], job->edges[n + 1], job->outs + n, job->result + n * job->stride))
+      __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+}
+
+/* The outer loop in n_parts ranges between `edges`. Each writes to an output of its own, and to `result`, of which it
+ * has a part of its own where `stride` says so. 1: no memory. */
+int asp_einsum(void **args, const int64_t *extents, const int64_t *edges, int64_t n_parts, asp_out *outs, V *result,
+               int64_t stride, asp_pool pool, int threads, double serial_ns)
+{
+  asp_job job = {.args = args, .extents = extents, .edges = edges, .outs = outs, .result = result, .stride = stride};
+  if (!pool || n_parts == 1) asp_some(&job, 0, n_parts);
+  else pool(asp_some, &job, n_parts, 1, 1, threads, serial_ns);
+  return job.failed;
+}
+
+static void asp_copy(void *context, int64_t begin, int64_t end)
+{
+  asp_job *job = context;
+  for (int64_t n = begin; n < end; n++) {
+    const asp_out *out = job->outs + n;
+    int64_t at = 0;
+    for (int64_t k = 0; k < n; k++) at += job->outs[k].n;
+    for (int m = 0; m < N_MODES; m++) {
+      if (m == 0 && job->counts) for (int64_t e = 0; e < out->n; e++) job->counts[out->crd[0][e] + 1]++;
+      else if (out->n) memcpy(job->crd[m] + at, out->crd[m], out->n * sizeof(X));
+    }
+    if (out->n) memcpy(job->val + at, out->val, out->n * sizeof(V));
+    asp_free(job->outs + n);
+  }
+}
+
+/* The parts of an output one after the other, their memory freed. With `counts` (one more than the first mode's extent,
+ * zeroed) entries of each index of the first mode are counted there instead of written; parts share no such index. */
+void asp_collect(asp_out *outs, int64_t n_parts, X **crd, V *val, int64_t *counts, asp_pool pool, int threads,
+                 double serial_ns)
+{
+  asp_job job = {.outs = outs, .val = val, .counts = counts};
+  for (int m = 0; m < N_MODES; m++) job.crd[m] = crd[m];
+  if (!pool || n_parts == 1) asp_copy(&job, 0, n_parts);
+  else pool(asp_copy, &job, n_parts, 1, 1, threads, serial_ns);
 }
 """

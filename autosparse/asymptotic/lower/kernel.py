@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import itertools
-import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -16,17 +14,21 @@ import numpy as np
 from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
-from autosparse.asymptotic.lower.emit import Plan, emit
+from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.levels import Levels, levels
+from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
 from autosparse.cache.stores import open_store
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
 
-MOST_ENTRIES_PER_CHUNK: Final = 1 << 16
-"""Chunks of the outer loop hold about so many entries of the largest sparse operand, so that threads stay busy."""
+LEAST_ENTRIES_PER_PART: Final = 4096
+"""Parts of the outer loop hold at least so many entries of the largest sparse operand."""
+PARTS_PER_THREAD: Final = 8
 MOST_PRIVATE_OUTPUTS: Final = 1 << 22
 """Elements of dense outputs that threads may have of their own."""
+NS_PER_TASK: Final = 2.0
+"""About what an innermost turn takes."""
 
 _loaded: Final[dict[str, Any]] = {}
 _mutex: Final = forking.lock()
@@ -37,8 +39,7 @@ class Program:
     """A compiled plan."""
 
     plan: Plan
-    entry: Any  # ctypes functions
-    free: Any
+    library: Any  # of ctypes
     index: np.dtype[Any]
     value: np.dtype[Any]
 
@@ -49,17 +50,22 @@ def compiled(plan: Plan, operands: dict[str, Operand], extents: dict[str, int]) 
     value = one.values.dtype if isinstance(one, Sparse) else one.array.dtype
     entries = [operand.nnz for operand in operands.values() if isinstance(operand, Sparse)]
     bits = 64 if max([1, *extents.values(), *entries]) >= 2**31 - 1 else 32
-    entry, free = load(emit(plan, dtype=value.name, index_bits=bits))
-    return Program(plan, entry, free, np.dtype(f"i{bits // 8}"), value)
+    library = load(emit(plan, dtype=value.name, index_bits=bits))
+    return Program(plan, library, np.dtype(f"i{bits // 8}"), value)
 
 
-def execute(program: Program, operands: dict[str, Operand], extents: dict[str, int]) -> Sparse | AnyArray:
-    """The result: an ndarray for a dense output, else entries sorted by the output's indices."""
-    return _Run(program.plan, operands, extents, program.index, program.value).run(program.entry, program.free)
+def execute(
+    program: Program, operands: dict[str, Operand], extents: dict[str, int], *, tasks: float = 0.0
+) -> Sparse | AnyArray:
+    """The result: an ndarray for a dense output, else entries sorted by the output's indices.
+
+    `tasks`: about how many turns the loops take, if that is known; few keep it on one thread.
+    """
+    return _Run(program, operands, extents, tasks).run()
 
 
-def load(source: str) -> tuple[Any, Any]:
-    """Entry points of the compiled `source`, from this process, the cache of kernels or the compiler; BuildError."""
+def load(source: str) -> Any:
+    """The library of the compiled `source`, from this process, the cache of kernels or the compiler; BuildError."""
     compiler = Compiler.find(config.get_options().compiler)
     isa = Target.host().isa
     facts = ["einsum", source, compiler.identity, " ".join((*FLAGS, *ISA_FLAGS[isa]))]
@@ -74,7 +80,7 @@ def load(source: str) -> tuple[Any, Any]:
             raise BuildError(f"a compiled kernel cannot be loaded: {err}", key=key) from err
         with _mutex:
             library = _loaded.setdefault(key, library)
-    return library.asp_einsum, library.asp_free
+    return library
 
 
 def dump(key: str, source: str) -> None:
@@ -100,39 +106,61 @@ def _fill(source: str, compiler: Compiler, isa: str) -> Callable[[Path], None]:
 class _Run:
     """One execution: arguments, the parts of the outer loop, what each part wrote."""
 
-    def __init__(
-        self, plan: Plan, operands: dict[str, Operand], extents: dict[str, int], index: np.dtype[Any],
-        value: np.dtype[Any],
-    ) -> None:  # fmt: skip
-        self.plan, self.operands, self.extents, self.index, self.value = plan, operands, extents, index, value
-        self.n_modes = max(1, len(plan.output.indices))
-        self.sizes = (ctypes.c_int64 * max(1, len(plan.indices)))(*(extents[index] for index in plan.indices))
+    def __init__(self, program: Program, operands: dict[str, Operand], extents: dict[str, int], tasks: float) -> None:
+        self.plan, self.library, self.index, self.value = program.plan, program.library, program.index, program.value
+        self.operands, self.extents, self.tasks = operands, extents, tasks
+        self.n_modes = max(1, len(self.plan.output.indices))
         self.kept: list[AnyArray] = []
         self.trees: dict[str, Levels] = {}
-        self.shape = tuple(extents[index] for index in plan.output.indices)
+        self.shape = tuple(extents[index] for index in self.plan.output.indices)
+        self.n_threads = config.get_options().threads or runtime_api.max_threads()
+        self.entries = 0
 
-    def run(self, entry: Any, free: Any) -> Sparse | AnyArray:
+    def run(self) -> Sparse | AnyArray:
         arguments = self._inputs()
-        parts = self._parts()
+        edges = self._edges()
+        n_parts = len(edges) - 1
+        outs = (ctypes.c_uint64 * ((self.n_modes + 3) * n_parts))()  # asp_out: pointers, count, capacity
         if self.plan.output_kind == "dense":
-            return self._run_dense(entry, arguments, parts)
-        outs = [(ctypes.c_uint64 * (self.n_modes + 3))() for _ in parts]  # asp_out: pointers, count, capacity
+            return self._run_dense(arguments, edges, outs)
         try:
-            self._each(entry, [(arguments, part, out) for part, out in zip(parts, outs, strict=True)])
-            return self._entries(outs)
+            self._call(arguments, edges, outs, None, 0)
+            return self._collected(outs, n_parts)
         finally:
-            for out in outs:
-                free(out)
+            for n in range(n_parts):
+                self.library.asp_free(ctypes.byref(outs, 8 * n * (self.n_modes + 3)))
+
+    def _call(self, arguments: list[int], edges: list[int], outs: Any, result: AnyArray | None, stride: int) -> None:
+        """Run all parts; MemoryError when one had no room."""
+        n_parts = len(edges) - 1
+        sizes = (ctypes.c_int64 * max(1, len(self.plan.indices)))(*(self.extents[i] for i in self.plan.indices))
+        status = self.library.asp_einsum(
+            (ctypes.c_void_p * max(1, len(arguments)))(*arguments), sizes, (ctypes.c_int64 * (n_parts + 1))(*edges),
+            ctypes.c_int64(n_parts), outs, None if result is None else ctypes.c_void_p(result.ctypes.data),
+            ctypes.c_int64(stride), *self._pool(),
+        )  # fmt: skip
+        if status:
+            raise MemoryError("einsum: no memory for the result or a workspace")
+
+    def _pool(self) -> tuple[Any, Any, Any]:
+        """The runtime's threads, how many, and about how long one alone would take."""
+        address = None
+        if self.n_threads > 1 and runtime_api.available:
+            address = ctypes.c_void_p(int(runtime_api.ffi.cast("intptr_t", runtime_api.lib.asp_parallel_address())))
+        serial_ns = NS_PER_TASK * max(self.tasks, float(self.entries))
+        return address, ctypes.c_int(self.n_threads), ctypes.c_double(serial_ns)
 
     def _inputs(self) -> list[int]:
-        """Addresses in the order in which the source declares them, the dense output's aside."""
+        """Addresses in the order in which the source declares them."""
         arguments: list[int] = []
-        orders = self.plan.orders()
         for name in self.plan.sparse:
             operand = self.operands[name]
             assert isinstance(operand, Sparse)
-            tree = levels(operand, orders[name], is_dense=name in self.plan.dense_levels, dtype=self.index)
+            tree = levels(
+                operand, self.plan.orders[name], is_dense=name in self.plan.dense_levels, dtype=self.index
+            )  # fmt: skip
             self.trees[name] = tree
+            self.entries = max(self.entries, tree.values.size)
             arguments += self._addresses(tree)
         for access in self.plan.dense:
             operand = self.operands[access.tensor]
@@ -141,92 +169,69 @@ class _Run:
         return arguments
 
     def _addresses(self, tree: Levels) -> list[int]:
-        first = tree.crd[0]
-        root = np.array([0, 0 if first is None else first.size], dtype=self.index)
-        found = []
-        for pos, crd in zip((root, *tree.pos), tree.crd, strict=True):
-            found += [self._address(pos), 0 if crd is None else self._address(crd)]
+        found: list[int] = []
+        if tree.crd:
+            first = tree.crd[0]
+            root = np.array([0, 0 if first is None else first.size], dtype=self.index)
+            for pos, crd in zip((root, *tree.pos), tree.crd, strict=True):
+                found += [self._address(pos), 0 if crd is None else self._address(crd)]
         return [*found, self._address(tree.values)]
 
     def _address(self, array: AnyArray) -> int:
         self.kept.append(array)
         return int(array.ctypes.data)
 
-    def _parts(self) -> list[tuple[int, int]]:
+    def _edges(self) -> list[int]:
         """Ranges of the outermost loop's index; one where threads would not pay or could not share."""
-        program = self.plan.program
-        indices = getattr(program, "indices", None)
+        indices = getattr(self.plan.program, "indices", None)
         if indices is None:
-            return [(0, 0)]
+            return [0, 0]
         outer = indices[0]
         extent = self.extents[outer]
-        holders = [tree for name, tree in self.trees.items() if self.plan.orders()[name][0] == outer]
-        n_threads = config.get_options().threads or runtime_api.max_threads()
+        holders = [tree for name, tree in self.trees.items() if self.plan.orders[name][:1] == outer]
         longest = max(holders, key=lambda tree: tree.values.size, default=None)
-        n_parts = min(8 * n_threads, longest.values.size // 4096 + 1) if longest is not None else 1
+        work = max(float(self.entries), self.tasks / 8)
+        n_parts = int(min(PARTS_PER_THREAD * self.n_threads, work // LEAST_ENTRIES_PER_PART + 1))
         if self.plan.output_kind == "dense" and outer not in self.plan.output.indices:
-            n_parts = n_threads if self._is_small_output() and n_parts > 1 else 1
-        if longest is None or n_threads == 1 or n_parts == 1 or extent < 2:
-            return [(0, extent)]
-        edges = [0, *_cuts(longest, n_parts), extent]
-        return [(first, last) for first, last in itertools.pairwise(edges) if first < last]
+            n_parts = self.n_threads if self._is_small_output() and n_parts > 1 else 1
+        if longest is None or self.n_threads == 1 or n_parts == 1 or extent < 2:
+            return [0, extent]
+        return sorted({0, *_cuts(longest, n_parts), extent})
 
     def _is_small_output(self) -> bool:
         return bool(np.prod(self.shape, dtype=float) <= MOST_PRIVATE_OUTPUTS)
 
-    def _run_dense(self, entry: Any, arguments: list[int], parts: list[tuple[int, int]]) -> AnyArray:
-        is_shared = len(parts) == 1 or getattr(self.plan.program, "indices")[0] in self.plan.output.indices  # noqa: B009
-        results = [np.zeros(self.shape, self.value) for _ in (parts[:1] if is_shared else parts)]
-        calls = []
-        for n, part in enumerate(parts):
-            result = results[0 if is_shared else n]
-            calls.append(([*arguments, int(result.ctypes.data)], part, None))
-        self._each(entry, calls)
+    def _run_dense(self, arguments: list[int], edges: list[int], outs: Any) -> AnyArray:
+        n_parts = len(edges) - 1
+        is_shared = n_parts == 1 or getattr(self.plan.program, "indices")[0] in self.plan.output.indices  # noqa: B009
+        results = np.zeros((1 if is_shared else n_parts, *self.shape), self.value)
+        self._call(arguments, edges, outs, results, 0 if is_shared else results[0].size)
         for other in results[1:]:
             results[0] += other
-        return results[0]
+        whole: AnyArray = results[0]
+        return whole
 
-    def _each(self, entry: Any, calls: Sequence[tuple[list[int], tuple[int, int], Any]]) -> None:
-        """Make the calls, several at a time; MemoryError when one had no room."""
-        waiting, failed = list(reversed(calls)), []
-
-        def work() -> None:
-            while waiting:
-                try:
-                    arguments, (first, last), out = waiting.pop()
-                except IndexError:  # another thread was faster
-                    return
-                array = (ctypes.c_void_p * (len(arguments) + 1))(*arguments)
-                if entry(array, self.sizes, ctypes.c_int64(first), ctypes.c_int64(last), out):
-                    failed.append(first)
-
-        n_threads = min(len(calls), config.get_options().threads or runtime_api.max_threads())
-        threads = [threading.Thread(target=work, daemon=True) for _ in range(n_threads - 1)]
-        for thread in threads:
-            thread.start()
-        work()
-        for thread in threads:
-            thread.join()
-        if failed:
-            raise MemoryError("einsum: no memory for the result or a workspace")
-
-    def _entries(self, outs: Sequence[Any]) -> Sparse:
-        rows: list[list[AnyArray]] = [[] for _ in range(self.n_modes)]
-        values = []
-        for out in outs:
-            n = int(out[self.n_modes + 1])
-            if n:
-                for mode in range(self.n_modes):
-                    rows[mode].append(_seen(int(out[mode]), n, self.index))
-                values.append(_seen(int(out[self.n_modes]), n, self.value))
-        indices = "".join(self.plan.output.indices)
-        if not values:
-            return Sparse(indices, np.zeros((self.n_modes, 0), np.int64), np.zeros(0, self.value), self.shape)
-        coords = np.stack([np.concatenate(parts) for parts in rows])
-        order = self.plan.output_order()
-        if self.plan.output_kind == "entries" or order != indices:
-            return distinct(indices, coords.astype(np.int64), np.concatenate(values), self.shape)
-        return Sparse(indices, coords, np.concatenate(values), self.shape, sorted_by=indices)
+    def _collected(self, outs: Any, n_parts: int) -> Sparse:
+        """The parts' entries in one: rows where the output is a matrix that was written in order."""
+        n = sum(int(outs[part * (self.n_modes + 3) + self.n_modes + 1]) for part in range(n_parts))
+        indices, order = "".join(self.plan.output.indices), self.plan.output_order
+        is_sorted = self.plan.output_kind != "entries" and order == indices
+        values = np.empty(n, self.value)
+        has_rows = is_sorted and self.n_modes == 2
+        counts = np.zeros(self.shape[0] + 1, np.int64) if has_rows else None
+        coords = np.empty((self.n_modes - has_rows, n), self.index)
+        rows = [0] * has_rows + [int(row.ctypes.data) for row in coords]
+        self.library.asp_collect(
+            outs, ctypes.c_int64(n_parts), (ctypes.c_void_p * self.n_modes)(*rows),
+            ctypes.c_void_p(values.ctypes.data), None if counts is None else ctypes.c_void_p(counts.ctypes.data),
+            *self._pool(),
+        )  # fmt: skip
+        if counts is not None:
+            pattern = np.cumsum(counts, dtype=self.index if n < 2**31 else np.int64)
+            return Sparse(indices, None, values, self.shape, sorted_by=indices, rows=(pattern, coords[0]))
+        if not is_sorted:
+            return distinct(indices, coords.astype(np.int64), values, self.shape)
+        return Sparse(indices, coords, values, self.shape, sorted_by=indices)
 
 
 def _cuts(tree: Levels, n_parts: int) -> list[int]:
@@ -240,10 +245,3 @@ def _cuts(tree: Levels, n_parts: int) -> list[int]:
         first_leaf = below[first_leaf]
     nodes = np.minimum(np.searchsorted(first_leaf, wanted), first_leaf.size - 2)
     return sorted({int(cut) for cut in (nodes if tree.crd[0] is None else tree.crd[0][nodes])})
-
-
-def _seen(address: int, n: int, dtype: np.dtype[Any]) -> AnyArray:
-    """Memory of a kernel as an array, until it is freed."""
-    memory: Any = (ctypes.c_char * (n * dtype.itemsize)).from_address(address)
-    found: AnyArray = np.frombuffer(memory, dtype=dtype)
-    return found

@@ -1,0 +1,109 @@
+"""An interpreter of programs: what concrete index notation means, coordinate by coordinate, in plain Python.
+
+It is the oracle between NumPy's einsum and emitted loops: it honours loops, protocols and workspaces, is not fast, and
+counts the tasks that ran, which the cost model bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from autosparse.asymptotic.cin.nodes import Access, Assign, Expression, Loop, Statement, Where, reads, target
+from autosparse.asymptotic.cost.model import Steps
+from autosparse.asymptotic.operands import AnyArray
+
+Entries: TypeAlias = "dict[tuple[int, ...], Any]"  # values by coordinates; any numbers
+Bound: TypeAlias = Mapping[str, int]
+
+
+@dataclass(slots=True)
+class Interpreter:
+    """One run: sparse tensors by their entries, dense ones as arrays."""
+
+    steps: Steps
+    extents: Mapping[str, int]
+    sparse: dict[str, Entries]
+    dense: dict[str, AnyArray] = field(default_factory=dict)
+    n_assigned: int = 0  # assignments that ran
+    n_visited: int = 0  # turns of loops
+
+    def run(self, program: Statement) -> Entries:
+        """Entries of the tensor that `program` returns."""
+        name = target(program).tensor
+        self.sparse[name] = {}
+        self._statement(program, {})
+        return self.sparse[name]
+
+    def _statement(self, node: Statement, bound: dict[str, int]) -> None:
+        if isinstance(node, Loop):
+            rest = node.indices[1:]
+            self._loop(node.indices[0], Loop(rest, node.body) if rest else node.body, bound)
+        elif isinstance(node, Where):
+            self.sparse[node.workspace] = {}
+            self._statement(node.producer, bound)
+            self._statement(node.consumer, bound)
+        elif self._is_alive(node.rhs, bound):
+            self.n_assigned += 1
+            at = tuple(bound[index] for index in node.lhs.indices)
+            written = self.sparse[node.lhs.tensor]
+            value = self._value(node.rhs, bound)
+            written[at] = written.get(at, 0) + value if node.op else value
+
+    def _loop(self, index: str, body: Statement, bound: dict[str, int]) -> None:
+        """Over what steppers store, where the body needs one of them; over the extent otherwise."""
+        steppers = [access for access in dict.fromkeys(map(_bare, reads(body))) if self._steps(access, index)]
+        absent = {access.tensor for access in steppers}
+        if steppers and not _survives(body, absent):
+            turns = sorted({value for access in steppers for value in self._stored(access, index, bound)})
+        else:
+            turns = list(range(self.extents[index]))
+        for value in turns:
+            self.n_visited += 1
+            self._statement(body, {**bound, index: value})
+
+    def _steps(self, access: Access, index: str) -> bool:
+        protocols = self.steps.get(access, "")
+        return index in access.indices and bool(protocols) and protocols[access.indices.index(index)] == "s"
+
+    def _stored(self, access: Access, index: str, bound: Bound) -> set[int]:
+        """Coordinates at `index` of the entries that agree with what is bound."""
+        mode = access.indices.index(index)
+        fixed = [(m, bound[i]) for m, i in enumerate(access.indices) if i in bound]
+        entries = self.sparse.get(access.tensor, {})
+        return {at[mode] for at in entries if all(at[m] == value for m, value in fixed)}
+
+    def _is_alive(self, node: Expression, bound: Bound) -> bool:
+        if isinstance(node, Access):
+            return node.tensor in self.dense or tuple(bound[i] for i in node.indices) in self.sparse[node.tensor]
+        parts = [self._is_alive(arg, bound) for arg in node.args]
+        return all(parts) if node.op == "*" else any(parts)
+
+    def _value(self, node: Expression, bound: Bound) -> Any:
+        if isinstance(node, Access):
+            at = tuple(bound[index] for index in node.indices)
+            return self.dense[node.tensor][at] if node.tensor in self.dense else self.sparse[node.tensor].get(at, 0)
+        parts = [self._value(arg, bound) for arg in node.args]
+        return np.prod(parts) if node.op == "*" else sum(parts)
+
+
+def _bare(access: Access) -> Access:
+    return Access(access.tensor, access.indices)
+
+
+def _survives(node: Statement | Expression, absent: set[str]) -> bool:
+    """Whether something is left to do where the tensors `absent` are zero."""
+    if isinstance(node, Loop):
+        return _survives(node.body, absent)
+    if isinstance(node, Where):
+        gone = set() if _survives(node.producer, absent) else {node.workspace}
+        return _survives(node.consumer, absent | gone)
+    if isinstance(node, Assign):
+        return _survives(node.rhs, absent)
+    if isinstance(node, Access):
+        return node.tensor not in absent
+    parts = [_survives(arg, absent) for arg in node.args]
+    return all(parts) if node.op == "*" else any(parts)
