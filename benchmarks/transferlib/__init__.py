@@ -1,0 +1,1 @@
+"""The experiments of `benchmarks/transfer.py`: matrices, stored times, methods, tables."""

@@ -1,0 +1,71 @@
+"""The CPU as source: schedules measured in `benchmarks/data`, mapped, of patterns that no judged group is part of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.collect.files import MEASURED, Measurements, read_folder
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.targets.base import Category
+from autosparse.tuner.targets.cpu import Cpu
+from autosparse.tuner.targets.mapper import mapped
+from numpy.typing import NDArray
+
+from transferlib.patterns import Named
+
+MOST_ENTRIES: Final = 400_000
+"""Larger patterns take longer to make than they teach."""
+FEWEST: Final = 20
+OPERATIONS: Final = {"spmm": "spmm32", "sddmm": "sddmm32"}
+
+
+@dataclass(frozen=True, eq=False)
+class CpuPattern:
+    """One pattern: what was measured of it on the CPU."""
+
+    name: str
+    coordinates: Coordinates = field(repr=False)
+    p: NDArray[np.float32] = field(repr=False)
+    categories: Sequence[Category] = field(repr=False)
+    ratios: NDArray[np.float32] = field(repr=False)
+
+
+def cpu_patterns(
+    data: Path, operation: str, matrices: Sequence[Named], folder: Path, n: int, *, seed: int = 0
+) -> list[CpuPattern]:
+    """`n` patterns of `data` at random, those of judged groups left out; fewer when there are not as many."""
+    judged = {one.group for one in matrices if not one.is_pool}
+    measured = [one for one in read_folder(data, OPERATIONS[operation]) if _fits(one, judged)]
+    found: list[CpuPattern] = []
+    seen: set[str] = set()
+    for at in np.random.default_rng(seed).permutation(len(measured)).tolist():
+        recipe = measured[at].recipe
+        if len(found) == n or recipe.to_json() in seen:
+            continue
+        seen.add(recipe.to_json())
+        found.append(_pattern(measured[at], recipe.make(folder)))
+    return found
+
+
+def _fits(one: Measurements, judged: set[str]) -> bool:
+    facts: dict[str, Any] = dict(one.facts)
+    enough = int(np.count_nonzero(one["status"] == MEASURED)) >= FEWEST
+    return enough and one.recipe.group not in judged and int(facts["nnz"]) <= MOST_ENTRIES
+
+
+def _pattern(one: Measurements, coordinates: Coordinates) -> CpuPattern:
+    kept = np.flatnonzero(one["status"] == MEASURED)
+    schedules = one.super_schedules()
+    chosen = [schedules[at] for at in kept.tolist()]
+    cpu = Cpu()
+    return CpuPattern(
+        one.recipe.digest(),
+        coordinates,
+        mapped(cpu, chosen),
+        [cpu.heterogeneous(schedule) for schedule in chosen],
+        np.asarray(one["ratio"][kept], np.float32),
+    )

@@ -1,0 +1,201 @@
+"""DASH's network and WACO's, pre-trained on the CPU, fine-tuned on a simulated accelerator; ablations (Figures 7, 9).
+
+Ablations of the program's part share the featurizer that the whole network learned: their other layers are trained on
+the source with its descriptions of patterns, and then on the target.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from autosparse.tuner.collect.recipes import read_coordinates
+from autosparse.tuner.networks.autoencoder import trained_autoencoder
+from autosparse.tuner.networks.dash import PARTS, PATTERN_WIDTH, DashModel, InputFeaturizer
+from autosparse.tuner.networks.waconet import WACONet
+from autosparse.tuner.targets.latent import LatentEncoder, LatentTable, OneHotParts, PrincipalAxes
+from autosparse.tuner.targets.mapper import MAPPED_WIDTH, mapped
+from autosparse.tuner.training.few_shot import Case, Settings, costs_of, fine_tuned, train
+from numpy.typing import NDArray
+
+from transferlib.cpu_source import CpuPattern
+from transferlib.patterns import Named
+from transferlib.world import Draw, World
+
+Floats = NDArray[np.float32]
+ENTRIES_SEEN: Final = 1024
+"""A quarter of the network's default: pre-training takes minutes on a core, not hours."""
+SOURCE_EPOCHS: Final = 30
+WHOLE_BATCH: Final = 4096
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A row of Figure 7 or 9, or a baseline of the paper."""
+
+    featurizer: str  # of FEATURIZERS
+    parts: tuple[str, ...] = PARTS
+    latent: str = "table"  # of LATENTS: on the target
+    augmented: bool = False  # parameters of both platforms side by side instead of mapped ones
+
+
+FEATURIZERS: Final[Mapping[str, Callable[[], Any]]] = {
+    "dash": lambda: InputFeaturizer(ENTRIES_SEEN),
+    "waconet": lambda: WACONet(2, limit=ENTRIES_SEEN),
+}
+LATENTS: Final[Mapping[str, Callable[[Sequence[Any]], LatentEncoder]]] = {
+    "table": lambda known: LatentTable(tuple(known)),
+    "pca": PrincipalAxes.of,
+    "autoencoder": trained_autoencoder,
+}
+VARIANTS: Final[Mapping[str, Variant]] = {
+    "DASH": Variant("dash"),
+    "DASH, latent by PCA": Variant("dash", latent="pca"),
+    "DASH, latent by autoencoder": Variant("dash", latent="autoencoder"),
+    "DASH without IFE": Variant("dash", ("configuration", "latent")),
+    "DASH without FM": Variant("dash", ("pattern", "latent")),
+    "DASH without LE": Variant("dash", ("pattern", "configuration")),
+    "WACO+FM": Variant("waconet", ("pattern", "configuration")),
+    "WACO+FA": Variant("waconet", ("pattern", "configuration"), augmented=True),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Programs:
+    """What networks read of programs: one row each of p, z and both platforms' parameters side by side."""
+
+    p: Floats = field(repr=False)
+    z: Mapping[str, Floats] = field(repr=False)  # by name of LATENTS
+    augmented: Floats = field(repr=False)
+
+    def inputs(self, variant: Variant) -> tuple[Floats, Floats]:
+        """(rows of the configuration, rows of the latent code)."""
+        return self.augmented if variant.augmented else self.p, self.z[variant.latent]
+
+
+def target_programs(world: World, n_source: int) -> Programs:
+    """Of all configurations of the target; its own parameters stand behind `n_source` zeros."""
+    target = world.target
+    categories = [target.heterogeneous(one) for one in target.configurations]
+    z = {name: make(sorted(set(categories))).codes(categories) for name, make in LATENTS.items()}
+    p = mapped(target, target.configurations)
+    own = np.hstack([p[:, -4:-1], np.array([one.values[3:] for one in target.configurations], np.float32)])
+    return Programs(p, z, np.hstack([np.zeros((len(p), n_source), np.float32), own]))
+
+
+def source_programs(patterns: Sequence[CpuPattern], n_target: int) -> list[Programs]:
+    """Of the CPU's schedules; latent codes by an autoencoder, as there are too many categories for a table."""
+    categories = [one for pattern in patterns for one in pattern.categories]
+    encoder, parts = trained_autoencoder(categories), OneHotParts.of(categories)
+    found = []
+    for pattern in patterns:
+        z = encoder.codes(pattern.categories)
+        own = np.hstack([pattern.p, parts.rows(pattern.categories)])
+        padded = np.hstack([own, np.zeros((len(own), n_target), np.float32)])
+        found.append(Programs(pattern.p, dict.fromkeys(LATENTS, z), padded))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Networks:
+    """Pre-trained networks by variant, and s of every matrix by featurizer."""
+
+    models: Mapping[str, DashModel]
+    described: Mapping[str, Mapping[str, torch.Tensor]] = field(repr=False)
+    programs: Programs = field(repr=False)
+
+    def costs(self, name: str, world: World, draw: Draw, k: int, settings: Settings) -> list[Floats]:
+        """Costs of all configurations on each judged matrix after fine-tuning on k matrices of `draw`; 0: zero-shot."""
+        variant, model = VARIANTS[name], self.models[name]
+        s = self.described[variant.featurizer]
+        p, z = self.programs.inputs(variant)
+        cases = []
+        for at in draw.order[:k]:
+            matrix, numbers = world.pool[at], draw.numbers[at]
+            ratios = (matrix.times / matrix.times[world.default]).astype(np.float32)
+            cases.append(Case(s[matrix.named.name], p[numbers], z[numbers], ratios[numbers]))
+        tuned = fine_tuned(model, cases, settings)
+        return [costs_of(tuned, s[matrix.named.name], p, z) for matrix in world.judged]
+
+
+def pretrained(
+    patterns: Sequence[CpuPattern],
+    world: World,
+    matrices: Sequence[Named],
+    folder: Path,
+    *,
+    kept: Path,
+    progress: Callable[[str], object],
+    epochs: int = SOURCE_EPOCHS,
+) -> Networks:
+    """All of VARIANTS; what is in `kept` of the same patterns and epochs is not trained again."""  # fmt: skip
+    n_target = 6
+    programs = source_programs(patterns, n_target)
+    n_source = programs[0].augmented.shape[1] - n_target
+    own = target_programs(world, n_source)
+    models: dict[str, DashModel] = {}
+    described: dict[str, dict[str, torch.Tensor]] = {}
+    for name, variant in VARIANTS.items():
+        path = kept / f"{world.operation}-{len(patterns)}-{epochs}-{name.replace(' ', '-')}.pt"
+        width = own.augmented.shape[1] if variant.augmented else MAPPED_WIDTH
+        torch.manual_seed(0)
+        model = DashModel(FEATURIZERS[variant.featurizer](), variant.parts, configuration_inputs=width)
+        leader = next((one for one in models if VARIANTS[one].featurizer == variant.featurizer), None)
+        if leader is not None:
+            model.featurizer = models[leader].featurizer
+        if path.exists():
+            model.load_state_dict(torch.load(path, weights_only=True))
+        else:
+            _train_on_source(model, variant, patterns, programs, epochs, is_led=leader is not None,
+                             progress=lambda text, name=name: progress(f"{name}: {text}"))  # fmt: skip
+            path.parent.mkdir(parents=True, exist_ok=True)
+            torch.save(model.state_dict(), path)
+        models[name] = model
+        if variant.featurizer not in described:
+            described[variant.featurizer] = _descriptions(model, matrices, folder)
+            progress(f"{name}: {len(matrices)} matrices described")
+    return Networks(models, described, own)
+
+
+def _train_on_source(
+    model: DashModel, variant: Variant, patterns: Sequence[CpuPattern], programs: Sequence[Programs], epochs: int, *,
+    is_led: bool, progress: Callable[[str], object],
+) -> None:  # fmt: skip
+    cases = []
+    for pattern, program in zip(patterns, programs, strict=True):
+        p, z = program.inputs(variant)
+        cases.append(Case(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
+    mode = "heads" if is_led else "all"
+    settings = Settings(epochs=epochs, mode=mode, batch=32 if is_led else WHOLE_BATCH)
+    train(model, cases, settings, lambda epoch, loss: progress(f"epoch {epoch + 1} of {epochs}, loss {loss:.4f}"))
+
+
+def _descriptions(model: DashModel, matrices: Sequence[Named], folder: Path) -> dict[str, torch.Tensor]:
+    found = {}
+    with torch.no_grad():
+        for one in matrices:
+            seen = model.featurizer.prepare(read_coordinates(folder / f"{one.name}.npz"))
+            found[one.name] = model.featurizer(seen).reshape(1, PATTERN_WIDTH)
+    return found
+
+
+def untrained(
+    world: World, draw: Draw, k: int, settings: Settings, *, folder: Path, programs: Programs
+) -> list[Floats]:
+    """No transfer: DASH's network from random weights, all of it trained on k matrices of the target alone."""
+    torch.manual_seed(draw.seed)
+    model = DashModel(InputFeaturizer(ENTRIES_SEEN))
+    p, z = programs.inputs(VARIANTS["DASH"])
+    cases = []
+    for at in draw.order[:k]:
+        matrix, numbers = world.pool[at], draw.numbers[at]
+        seen = model.featurizer.prepare(read_coordinates(folder / f"{matrix.named.name}.npz"))
+        ratios = (matrix.times / matrix.times[world.default]).astype(np.float32)
+        cases.append(Case(seen, p[numbers], z[numbers], ratios[numbers]))
+    train(model, cases, settings)
+    described = _descriptions(model, [matrix.named for matrix in world.judged], folder)
+    return [costs_of(model, described[matrix.named.name], p, z) for matrix in world.judged]

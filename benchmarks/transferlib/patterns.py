@@ -1,0 +1,54 @@
+"""Real patterns for the simulated accelerators: a pool to learn from and others to judge by, no group in both."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from autosparse.tuner.collect.recipes import INDEX_NAME, read_coordinates
+
+from autosparse.core.pattern import Pattern
+
+NNZ: Final = (5_000, 260_000)
+MAX_ROWS: Final = 120_000
+MOST_OF_A_GROUP: Final = 6
+POOL_PERCENT: Final = 34
+"""Share of the groups that are learned from."""
+
+
+@dataclass(frozen=True)
+class Named:
+    """One file of the folder of matrices."""
+
+    name: str
+    group: str
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether its group is learned from, by the group's hash."""
+        return hashlib.blake2b(self.group.encode(), digest_size=4, person=b"transfer").digest()[0] * 100 < (
+            POOL_PERCENT * 256
+        )
+
+    def pattern(self, folder: Path) -> Pattern:
+        """Its compressed rows."""
+        return read_coordinates(folder / f"{self.name}.npz").to_pattern()
+
+
+def chosen(folder: Path) -> list[Named]:
+    """The matrices of these experiments, by name: of each group the first few that are neither tiny nor large."""
+    found: list[Named] = []
+    with (folder / INDEX_NAME).open(encoding="utf-8", newline="") as lines:
+        rows = sorted(csv.DictReader(lines), key=lambda row: row["name"])
+    taken: dict[str, int] = {}
+    for row in rows:
+        if row["is_tensor"] == "1" or row["derived"] not in ("0", "") or not NNZ[0] <= int(row["nnz"]) <= NNZ[1]:
+            continue
+        if max(int(row["rows"]), int(row["cols"])) > MAX_ROWS or taken.get(row["group"], 0) >= MOST_OF_A_GROUP:
+            continue
+        taken[row["group"]] = taken.get(row["group"], 0) + 1
+        found.append(Named(row["name"], row["group"]))
+    return found

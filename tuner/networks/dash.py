@@ -1,0 +1,128 @@
+"""DASH's network (§3.2, Tables 4 and 5): 12 sparse convolutions describe a pattern, a perceptron adds the program.
+
+    s = IFE(pattern), p = embedded 53 mapped numbers, z = embedded latent code;   cost = P(s, p, z)
+
+The paper leaves open, and here is: submanifold convolutions with ReLU, max pooling over 2 x 2 cells with stride 2 at
+the end of each of the first three blocks, means over the cells after every block side by side (64 + 128 + 256 + 256
+numbers, "features at various depths"), three embeddings of 128, 64 and 64 side by side where Table 5 adds up to 192.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import torch
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.features.panels import looked_at
+from autosparse.tuner.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
+from autosparse.tuner.networks.lattice import Lattice
+from autosparse.tuner.networks.waconet import lattice_of
+from autosparse.tuner.targets.latent import LATENT_WIDTH
+from autosparse.tuner.targets.mapper import MAPPED_WIDTH
+
+BLOCKS: Final = (
+    ((1, 32, 5), (32, 32, 3), (32, 64, 3)),
+    ((64, 64, 3), (64, 64, 3), (64, 128, 3)),
+    ((128, 128, 3), (128, 128, 3), (128, 256, 3)),
+    ((256, 256, 3), (256, 256, 3), (256, 256, 3)),
+)
+"""(channels in, channels out, kernel size) of each layer; a block but the last ends with a pool."""
+PATTERN_WIDTH: Final = 128
+CONFIGURATION_WIDTH: Final = 64
+PRESENT: Final = 1 / 3
+"""Share of a kernel's offsets where real patterns have a neighbour, about."""
+ENTRIES_SEEN: Final = 1 << 12
+"""Entries that are looked at: the first block takes 28,000 multiply-adds for each pair of neighbours."""
+PARTS: Final = ("pattern", "configuration", "latent")
+"""What the predictor reads; the paper's ablation (Figure 7) leaves one out."""
+
+
+class MaxPool(torch.nn.Module):
+    """Maximum over blocks of `size` x `size` cells, those that exist: the coarser lattice of that stride."""
+
+    def __init__(self, size: int = 2) -> None:
+        super().__init__()
+        self.size = size
+
+    def forward(self, inputs: SparseFeatures) -> SparseFeatures:
+        """(cells of the coarser lattice, channels)."""
+        pairs = inputs.lattice.kernel_map(self.size, self.size)
+        values = inputs.values.index_select(0, pairs.inputs.long())
+        where = pairs.outputs.long()[:, None].expand_as(values)
+        lowest = values.new_full((pairs.n_outputs, values.shape[1]), -math.inf)
+        return SparseFeatures(
+            inputs.lattice.coarser(self.size), lowest.scatter_reduce(0, where, values, "amax", include_self=True)
+        )
+
+
+class InputFeaturizer(torch.nn.Module):
+    """Pattern -> (1, PATTERN_WIDTH); of patterns with more than `limit` entries those in `panels`."""
+
+    def __init__(self, limit: int = ENTRIES_SEEN) -> None:
+        super().__init__()
+        self.limit = limit
+        self.blocks = torch.nn.ModuleList(
+            torch.nn.ModuleList(_layer(n_in, n_out, kernel_size=size) for n_in, n_out, size in block)
+            for block in BLOCKS
+        )
+        self.rectify, self.pool = Rectify(), MaxPool()
+        width = sum(block[-1][1] for block in BLOCKS)
+        self.embedding = torch.nn.Sequential(torch.nn.Linear(width, PATTERN_WIDTH), torch.nn.ReLU())
+
+    def prepare(self, pattern: Coordinates) -> Lattice:
+        """What does not depend on the weights."""
+        return lattice_of(looked_at(pattern, self.limit))
+
+    def forward(self, seen: Lattice) -> torch.Tensor:
+        """S of one pattern."""
+        at, means = SparseFeatures.ones(seen), []
+        for number, block in enumerate(self.blocks, start=1):
+            assert isinstance(block, torch.nn.ModuleList)
+            for layer in block:
+                at = self.rectify(layer(at))
+            means.append(global_average(at))
+            if number < len(self.blocks):
+                at = self.pool(at)
+        embedded: torch.Tensor = self.embedding(torch.cat(means, dim=1))
+        return embedded
+
+
+class DashModel(torch.nn.Module):
+    """Costs of programs from a pattern's s, mapped numbers p and latent codes z; lower is better.
+
+    `parts`: what the predictor reads, some of PARTS. `featurizer`: makes s (1, PATTERN_WIDTH) of what it prepared.
+    """
+
+    def __init__(
+        self, featurizer: torch.nn.Module, parts: Sequence[str] = PARTS, *, configuration_inputs: int = MAPPED_WIDTH
+    ) -> None:
+        super().__init__()
+        unknown = set(parts) - set(PARTS)
+        if unknown or not parts:
+            raise ValueError(f"parts {tuple(parts)} must be some of {PARTS}")
+        self.parts = tuple(parts)
+        self.featurizer = featurizer
+        self.configuration = torch.nn.Sequential(
+            torch.nn.Linear(configuration_inputs, CONFIGURATION_WIDTH), torch.nn.ReLU()
+        )
+        self.latent = torch.nn.Sequential(torch.nn.Linear(LATENT_WIDTH, LATENT_WIDTH), torch.nn.ReLU())
+        widths = {"pattern": PATTERN_WIDTH, "configuration": CONFIGURATION_WIDTH, "latent": LATENT_WIDTH}
+        self.predictor = torch.nn.Sequential(
+            torch.nn.Linear(sum(widths[name] for name in self.parts), 128), torch.nn.ReLU(),
+            torch.nn.Linear(128, 64), torch.nn.ReLU(), torch.nn.Linear(64, 1),
+        )  # fmt: skip
+
+    def costs(self, s: torch.Tensor, p: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
+        """Costs (n,) of the programs with rows p (n, 53) and z (n, 64) on the pattern s (1, 128)."""
+        made = {"pattern": s.expand(len(p), -1), "configuration": self.configuration(p), "latent": self.latent(z)}
+        read: torch.Tensor = self.predictor(torch.cat([made[name] for name in self.parts], dim=1))
+        return read.squeeze(1)
+
+
+def _layer(n_in: int, n_out: int, *, kernel_size: int) -> SparseConvolution:
+    """Normal weights, scaled so that sparse neighbourhoods keep the size of the signal (He et al. 2015)."""
+    layer = SparseConvolution(n_in, n_out, kernel_size=kernel_size)
+    torch.nn.init.normal_(layer.kernel, std=math.sqrt(2.0 / (kernel_size**2 * PRESENT * n_in)))
+    return layer

@@ -1,0 +1,46 @@
+"""Configurations of every target on the same 53 numbers: the order of seven loops, four sizes (DASH §3.3, Table 5).
+
+p = (which loop stands at each of the seven places, a permutation matrix of 7 x 7; log2 of the sizes I, J, K, K3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import numpy as np
+from autosparse.tuner.targets.base import LOOPS, PARENTS, SIZES, TargetSpace
+from numpy.typing import NDArray
+
+from autosparse.errors import RecordError
+
+MAPPED_WIDTH: Final = len(LOOPS) ** 2 + len(SIZES)
+
+Configured = TypeVar("Configured")
+
+
+def whole_order(order: Sequence[str]) -> tuple[str, ...]:
+    """`order` with every loop of LOOPS that it lacks directly behind its parent; RecordError for another loop."""
+    placed = list(order)
+    strange = [name for name in placed if name not in LOOPS]
+    if strange or len(set(placed)) != len(placed):
+        raise RecordError.bad_field("target", "loop_order", placed, expected=f"each at most once of {LOOPS}")
+    for name in ("i2", "j2", "k2", *PARENTS):
+        if name in placed:
+            continue
+        parent = PARENTS.get(name)
+        at = placed.index(parent) + 1 if parent in placed else len(placed)
+        placed.insert(at, name)
+    return tuple(placed)
+
+
+def mapped(target: TargetSpace[Configured], configurations: Sequence[Configured]) -> NDArray[np.float32]:
+    """The homogeneous part of each configuration: (n, MAPPED_WIDTH) float32."""
+    n_loops = len(LOOPS)
+    found = np.zeros((len(configurations), MAPPED_WIDTH), np.float32)
+    for row, one in zip(found, configurations, strict=True):
+        for place, name in enumerate(whole_order(target.loop_order(one))):
+            row[place * n_loops + LOOPS.index(name)] = 1
+        row[n_loops**2 :] = [math.log2(size) for size in target.sizes(one)]
+    return found

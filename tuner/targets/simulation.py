@@ -1,0 +1,245 @@
+"""A tiled accelerator, simulated: exact counts of what its caches miss, and the cycles that follow from bandwidths.
+
+It is SPADE-like (Gerogiannis et al., ISCA 2023; parameters of DASH, Table 1), and no figure of it says anything about
+SPADE. Assumptions: a cache holds whole segments (the `split` columns of one dense row) and is fully associative with
+exact LRU replacement; latencies are hidden, so that only bandwidths and the slowest element count; no TLB, no fetched
+instructions, no write-back at the end of an interval; A is streamed and never cached; values have 4 bytes, an entry of
+A 12. Rows go to elements by panels in turn. Every split of the dense columns begins with cold caches: other bytes.
+
+SpMM, D = A B: per entry a row of B, per row and tile the row of D is read and written (in its first tile only written).
+SDDMM, D = A ∘ (X Y^T): a row of Y per entry, a row of X per row and tile, a result of 4 bytes per entry, which later
+splits read and write again.
+
+`simulate` here is the reference, in Python; `autosparse._native.accelerator.simulate` counts the same in C.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import numpy as np
+from autosparse.tuner.targets.accelerator import Configuration, Machine
+from numpy.typing import NDArray
+
+from autosparse.core.pattern import Pattern
+from autosparse.errors import InputError, RecordError
+
+ENTRY_BYTES: Final = 12
+VALUE_BYTES: Final = 4
+SIMULATION_VERSION: Final = 1
+"""Raise when a count changes: stored times of other versions are not reused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerated:
+    """What an operation moves and computes beside one vector operation and one cached row per entry."""
+
+    row_vectors: int  # vector operations per row and tile, and per ceil(width / lanes)
+    first_moves: int  # times a row's segment moves: in the first tile that has the row
+    later_moves: int
+    first_entry_bytes: int  # of memory per entry: in the first split
+    later_entry_bytes: int
+
+
+OPERATIONS: Final[Mapping[str, Accelerated]] = {
+    "spmm": Accelerated(
+        row_vectors=2, first_moves=1, later_moves=2, first_entry_bytes=ENTRY_BYTES, later_entry_bytes=ENTRY_BYTES
+    ),
+    "sddmm": Accelerated(
+        row_vectors=1, first_moves=1, later_moves=1,
+        first_entry_bytes=ENTRY_BYTES + VALUE_BYTES, later_entry_bytes=ENTRY_BYTES + 2 * VALUE_BYTES,
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traffic:
+    """What a run costs. Bytes: of memory, into the shared cache's users, through the elements' ports."""
+
+    cycles: float
+    dram_bytes: int
+    llc_bytes: int
+    port_bytes: int
+    l1_misses: int
+    llc_misses: int
+    vectors: int
+    n_tiles: int
+
+
+class Simulator(Protocol):
+    """`simulate`, or the same in C."""
+
+    def __call__(
+        self, pattern: Pattern, configuration: Configuration, *, machine: Machine, operation: str, n_columns: int
+    ) -> Traffic:
+        """What one product costs."""
+
+
+def simulate(
+    pattern: Pattern, configuration: Configuration, *, machine: Machine, operation: str, n_columns: int
+) -> Traffic:
+    """What one product costs; RecordError for an operation that OPERATIONS lacks. Slow: the reference of the C code."""
+    accelerated = operation_named(operation)
+    tiles = _tiles(pattern, configuration)
+    n_whole, rest = divmod(n_columns, configuration.split)
+    widths = [configuration.split] * n_whole + [rest] * (rest > 0)
+    passes = {width: _Pass(machine, accelerated, configuration, pattern, width) for width in dict.fromkeys(widths)}
+    for one in passes.values():
+        one.run(tiles)
+    cycles = 0.0
+    for at, width in enumerate(widths):
+        cycles += passes[width].cycles[at > 0]
+    entries = pattern.nnz * (accelerated.first_entry_bytes + (len(widths) - 1) * accelerated.later_entry_bytes)
+    total = {name: sum(passes[width].counts[name] for width in widths) for name in COUNTS}
+    total["dram_bytes"] += entries if widths else 0
+    return Traffic(cycles=cycles, **total)
+
+
+def operation_named(name: str) -> Accelerated:
+    """The row of OPERATIONS; RecordError when there is none."""
+    if name not in OPERATIONS:
+        raise RecordError.bad_field("accelerator", "operation", name, expected=f"one of {', '.join(OPERATIONS)}")
+    return OPERATIONS[name]
+
+
+def row_order(pattern: Pattern, configuration: Configuration) -> NDArray[np.int32]:
+    """The rows as they stand: with `reorder` by their first column, empty ones last, equal ones as before."""
+    if not configuration.reorder:
+        return np.arange(pattern.n_rows, dtype=np.int32)
+    first = np.full(pattern.n_rows, pattern.n_cols, np.int64)
+    filled = np.flatnonzero(pattern.row_lengths)
+    first[filled] = pattern.indices[pattern.indptr[filled]]
+    return np.argsort(first, kind="stable").astype(np.int32)
+
+
+def checked(pattern: Pattern) -> Pattern:
+    """`pattern` where columns ascend in every row, which tiles are made by; InputError where they do not."""
+    steps = np.diff(pattern.indices[: pattern.nnz].astype(np.int64))
+    begins = pattern.indptr[1:-1]
+    steps[begins[(begins > 0) & (begins < pattern.nnz)] - 1] = 1
+    if np.any(steps <= 0):
+        raise InputError.refused(
+            "an accelerator takes rows whose columns ascend, each once",
+            given="a pattern with columns out of order or repeated",
+            cure="A.sum_duplicates() beforehand",
+        )
+    return pattern
+
+
+COUNTS: Final = ("dram_bytes", "llc_bytes", "port_bytes", "l1_misses", "llc_misses", "vectors", "n_tiles")
+Tile = list[tuple[int, int]]  # (row, column) of each entry
+Tiles = dict[tuple[int, int], Tile]  # (row panel, column panel) -> entries, in the order of both
+
+
+def _tiles(pattern: Pattern, configuration: Configuration) -> Tiles:
+    tiles: Tiles = {}
+    for place, row in enumerate(row_order(pattern, configuration).tolist()):
+        for column in pattern.indices[pattern.indptr[row] : pattern.indptr[row + 1]].tolist():
+            key = (place // configuration.p_row, column // configuration.p_col)
+            tiles.setdefault(key, []).append((row, column))
+    return dict(sorted(tiles.items()))
+
+
+class _Cache:
+    """Exact LRU over at most `capacity` segments."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity, self._held = capacity, OrderedDict[object, None]()
+
+    def touch(self, key: object) -> bool:
+        """Whether `key` was there."""
+        is_hit = key in self._held
+        self._held[key] = None
+        self._held.move_to_end(key)
+        if len(self._held) > self._capacity:
+            self._held.popitem(last=False)
+        return is_hit
+
+
+class _Pass:
+    """All tiles once, for dense rows of `width` columns; `cycles`: as the first split, as a later one."""
+
+    def __init__(
+        self, machine: Machine, operation: Accelerated, configuration: Configuration, pattern: Pattern, width: int
+    ) -> None:
+        self._machine, self._operation, self._configuration = machine, operation, configuration
+        self._segment, self._vectors = VALUE_BYTES * width, -(-width // machine.lanes)
+        self._l1 = [_Cache(machine.l1_bytes // self._segment) for _ in range(machine.n_pes)]
+        self._llc = _Cache(machine.llc_bytes // self._segment)
+        self._begun: set[int] = set()
+        self.cycles = [0.0, 0.0]
+        self.counts = dict.fromkeys(COUNTS, 0)
+        self._begin_interval()
+
+    def _begin_interval(self) -> None:
+        n_pes = self._machine.n_pes
+        self._compute, self._port = [0] * n_pes, [0] * n_pes
+        self._llc_bytes = self._dram_bytes = self._entries = 0
+
+    def run(self, tiles: Tiles) -> None:
+        """Interval after interval: all tiles, or, with a barrier, a column panel each."""
+        panels = sorted({panel for _, panel in tiles}) if self._configuration.barrier else [None]
+        for panel in panels if tiles else ():
+            for pe, tile in _in_turn({key: tiles[key] for key in tiles if panel in (None, key[1])}, len(self._l1)):
+                self._run_tile(pe, tile)
+            self._end_interval()
+
+    def _run_tile(self, pe: int, tile: Tile) -> None:
+        self._compute[pe] += self._machine.tile_cycles
+        self.counts["n_tiles"] += 1
+        before = -1
+        for row, column in tile:
+            if row != before:
+                self._begin_row(pe, row)
+            before = row
+            self._compute[pe] += self._vectors
+            self.counts["vectors"] += self._vectors
+            self._entries += 1
+            self._touch(pe, ("column", column), self._segment)
+
+    def _begin_row(self, pe: int, row: int) -> None:
+        moves = self._operation.later_moves if row in self._begun else self._operation.first_moves
+        self._begun.add(row)
+        vectors = self._operation.row_vectors * self._vectors
+        self._compute[pe] += vectors
+        self.counts["vectors"] += vectors
+        if self._configuration.bypass:
+            self._port[pe] += moves * self._segment
+            self._dram_bytes += moves * self._segment
+        else:
+            self._touch(pe, ("row", row), moves * self._segment)
+
+    def _touch(self, pe: int, key: object, moved: int) -> None:
+        if self._l1[pe].touch(key):
+            return
+        self.counts["l1_misses"] += 1
+        self._port[pe] += moved
+        self._llc_bytes += moved
+        if not self._llc.touch(key):
+            self.counts["llc_misses"] += 1
+            self._dram_bytes += moved
+
+    def _end_interval(self) -> None:
+        machine, operation = self._machine, self._operation
+        ports = [port / machine.port_bytes_per_cycle for port in self._port]
+        slowest = max(*map(float, self._compute), *ports, self._llc_bytes / machine.llc_bytes_per_cycle)
+        for at, entry_bytes in enumerate((operation.first_entry_bytes, operation.later_entry_bytes)):
+            memory = (self._dram_bytes + self._entries * entry_bytes) / machine.dram_bytes_per_cycle
+            self.cycles[at] += max(slowest, memory) + self._configuration.barrier * machine.barrier_cycles
+        for name, more in (
+            ("dram_bytes", self._dram_bytes), ("llc_bytes", self._llc_bytes), ("port_bytes", sum(self._port))
+        ):  # fmt: skip
+            self.counts[name] += more
+        self._begin_interval()
+
+
+def _in_turn(tiles: Tiles, n_pes: int) -> Iterator[tuple[int, Tile]]:
+    """(element, tile): every element has the row panels pe, pe + n_pes, ..., and takes a tile per turn."""
+    queues = [deque(tile for (panel, _), tile in tiles.items() if panel % n_pes == pe) for pe in range(n_pes)]
+    while any(queues):
+        for pe, queue in enumerate(queues):
+            if queue:
+                yield pe, queue.popleft()

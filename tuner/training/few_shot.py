@@ -1,0 +1,114 @@
+"""Pre-training of DASH's network on a source platform and fine-tuning on a target (§3.2, Table 3; extra `train`).
+
+Adam with rate 1e-4, in every step some programs of one pattern and all their pairs in the margin ranking loss
+max(0, 1 - (r1 - r2) sign(t1 - t2)), mean over the pairs. The latent layer of a new target begins anew.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import torch
+from autosparse.tuner.networks.dash import DashModel
+from autosparse.tuner.training.pairs import hinge_loss, known_pairs
+from numpy.typing import NDArray
+
+BATCH: Final = 32
+EPOCHS: Final = 100
+RATE: Final = 1e-4
+
+MODES: Final[Mapping[str, tuple[str, ...]]] = {
+    "all": ("",),
+    "heads": ("configuration.", "latent.", "predictor."),
+    "last layers": ("latent.", "predictor.2", "predictor.4"),
+}
+"""What is fine-tuned: beginnings of names of parameters. The paper does not say; "all" is how it reads."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One pattern with its programs: `seen` as the featurizer prepared it, or s itself where that is frozen."""
+
+    seen: Any = field(repr=False)  # Any: each featurizer's own kind
+    p: NDArray[np.float32] = field(repr=False)
+    z: NDArray[np.float32] = field(repr=False)
+    ratios: NDArray[np.float32] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Table 3 of the paper. `batch`: programs per step; a featurizer that learns describes the pattern in every one."""
+
+    epochs: int = EPOCHS
+    rate: float = RATE
+    batch: int = BATCH
+    mode: str = "all"
+    seed: int = 0
+
+
+def train(
+    model: DashModel,
+    cases: Sequence[Case],
+    settings: Settings,
+    progress: Callable[[int, float], object] = lambda epoch, loss: None,
+) -> DashModel:
+    """`model`, trained in place; `progress(epoch, mean loss)` after every epoch."""  # fmt: skip
+    beginnings = MODES[settings.mode]
+    chosen = [value for name, value in model.named_parameters() if name.startswith(beginnings)]
+    is_frozen = "" not in beginnings
+    fixed = [_patterns(model, case) for case in cases] if is_frozen else []
+    optimizer = torch.optim.Adam(chosen, lr=settings.rate)
+    rng = np.random.default_rng(settings.seed)
+    for epoch in range(settings.epochs):
+        losses = []
+        for at in rng.permutation(len(cases)).tolist():
+            case, order = cases[at], rng.permutation(len(cases[at].ratios))
+            for start in range(0, len(order), settings.batch):
+                s = fixed[at] if is_frozen else model.featurizer(case.seen)
+                losses.append(_step(model, case, s, order[start : start + settings.batch], optimizer))
+        progress(epoch, float(np.mean(losses)))
+    return model
+
+
+def _patterns(model: DashModel, case: Case) -> torch.Tensor:
+    if isinstance(case.seen, torch.Tensor):
+        return case.seen
+    with torch.no_grad():
+        made: torch.Tensor = model.featurizer(case.seen)
+    return made
+
+
+def _step(
+    model: DashModel, case: Case, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
+) -> float:
+    slower, faster = known_pairs(case.ratios[some], np.zeros(len(some), np.bool_))
+    costs = model.costs(s, torch.from_numpy(case.p[some]), torch.from_numpy(case.z[some]))
+    loss = hinge_loss(costs, slower, faster)
+    optimizer.zero_grad()
+    torch.autograd.backward(loss)
+    optimizer.step()
+    return float(loss.detach())
+
+
+def fine_tuned(source: DashModel, cases: Sequence[Case], settings: Settings) -> DashModel:
+    """A copy of `source`, its latent layer drawn anew, trained on the target's cases; no case: the source itself."""
+    model = copy.deepcopy(source)
+    if not cases:
+        return model
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        for layer in model.latent:
+            if isinstance(layer, torch.nn.Linear):
+                layer.reset_parameters()
+    return train(model, cases, settings)
+
+
+def costs_of(model: DashModel, s: torch.Tensor, p: NDArray[np.float32], z: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Costs of programs (n,) on the pattern s."""
+    with torch.no_grad():
+        found: NDArray[np.float32] = model.costs(s, torch.from_numpy(p), torch.from_numpy(z)).numpy()
+    return found
