@@ -21,6 +21,7 @@ _LOWERING: Final = ("ir/*.py", "storage/slices.py")
 EMITTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "c": ("c/*.py", *_LOWERING),
     "numba": ("numba/*.py", *_LOWERING, "c/parallel.py", "c/types.py"),
+    "triton": ("triton/*.py",),
 }
 """Implementation -> the modules that turn a spec into its source, as patterns of paths."""
 

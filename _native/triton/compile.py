@@ -1,0 +1,68 @@
+"""Ahead-of-time compilation of emitted kernels for a GPU that need not be there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Final
+
+from autosparse._native.triton.emit import REDUCE_ARGUMENTS
+from autosparse._native.triton.resources import Resources, resources_of
+from autosparse._native.triton.spec import VALUES, DeviceSpec, arguments
+
+from autosparse.errors import BuildError
+
+ALIGNED: Final = (("tt.divisibility", 16),)
+"""What torch's allocator gives: addresses are multiples of 16 bytes and more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """What came out of the compiler, and what it says about itself."""
+
+    ptx: str
+    cubin: bytes
+    resources: Resources
+
+
+def compile_ahead(spec: DeviceSpec, module: ModuleType, *, capability: int) -> Compiled:
+    """``kernel`` of `module`, emitted from `spec`, for compute capability `capability` (80: A100, 90: H100).
+
+    Addresses are taken to be multiples of 16 bytes, as torch's are. BuildError with the compiler's words.
+    """
+    signature = {argument.name: argument.type for argument in arguments(spec)}
+    schedule = spec.schedule
+    return _compile(module.kernel, signature, capability=capability, warps=schedule.warps, stages=schedule.stages)
+
+
+def compile_reduce(spec: DeviceSpec, module: ModuleType, *, capability: int) -> Compiled:
+    """``reduce`` of `module`: the sums of shared rows."""
+    sums = "*fp64" if spec.dtype == "float64" else "*fp32"
+    types = ("*i64", "*i64", sums, f"*{VALUES[spec.dtype]}", "i32", "i32", "i32")
+    signature = dict(zip(REDUCE_ARGUMENTS, types, strict=True))
+    return _compile(module.reduce, signature, capability=capability, warps=1, stages=spec.schedule.stages)
+
+
+def _compile(
+    function: Any,  # triton.JITFunction
+    signature: dict[str, str],
+    *,
+    capability: int,
+    warps: int,
+    stages: int,
+) -> Compiled:
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+    from triton.compiler.errors import CompilationError
+
+    attributes = {(n,): [list(one) for one in ALIGNED] for n, kind in enumerate(signature.values()) if kind[0] == "*"}
+    source = ASTSource(fn=function, signature=signature, constexprs={}, attrs=attributes)
+    options = {"num_warps": warps, "num_stages": stages}
+    try:
+        found = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
+    except (CompilationError, RuntimeError, ValueError, AssertionError) as err:
+        raise BuildError(f"Triton cannot compile a kernel for sm_{capability}: {err}", log=str(err)) from err
+    ptx, cubin = found.asm["ptx"], found.asm["cubin"]
+    return Compiled(ptx, cubin, resources_of(cubin, ptx, shared_bytes=found.metadata.shared, warps=warps))
+

@@ -1,0 +1,164 @@
+"""Emit Triton source of a kernel from its spec: one launch for all parts, and the sum of rows that they share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from autosparse._native.triton import dots, gathered, sampled
+from autosparse._native.triton.spec import DeviceSpec, arguments
+from autosparse._native.triton.text import Writer
+
+from autosparse.gpu.schedule import Part
+
+Body = Callable[[Writer, DeviceSpec, int, Part], None]
+
+PRODUCTS: Final[Mapping[str, Body]] = {
+    "rows": gathered.write_rows,
+    "ell": gathered.write_ell,
+    "segments": gathered.write_segments,
+    "windows": dots.write_dots,
+    "blocks": dots.write_dots,
+    "fibers": gathered.write_fibers,
+    "fill": gathered.write_fill,
+}
+"""Layout -> body that adds up rows of the result."""
+SAMPLES: Final[Mapping[str, Body]] = {
+    "rows": sampled.write_rows,
+    "entries": sampled.write_entries,
+    "windows": sampled.write_dots,
+    "blocks": sampled.write_dots,
+}
+"""Layout -> body of sampled products."""
+BODIES: Final[Mapping[str, Mapping[str, Body]]] = {
+    "spmv": PRODUCTS, "matmul": PRODUCTS, "mttkrp": PRODUCTS, "sddmm": SAMPLES
+}  # fmt: skip
+
+HEAD: Final = '''"""{schedule}
+
+Operation {operation}, {dtype} values, {index_dtype} indices.
+"""
+
+import triton
+import triton.language as tl
+
+'''
+
+
+def emit(spec: DeviceSpec) -> str:
+    """A module with ``kernel``, and ``reduce`` where rows are shared and summed in two phases."""
+    schedule = spec.schedule
+    head = HEAD.format(
+        schedule=schedule, operation=schedule.operation, dtype=spec.dtype, index_dtype=spec.index_dtype
+    )
+    given = [argument.name for argument in arguments(spec)]
+    bodies = [_part(spec, n) for n in range(len(schedule.parts))]
+    taken = [[name for name in (*PLACE[schedule.operation], *given) if _uses(body, name)] for body in bodies]
+    parts = "".join(_signature(f"part_{n}", taken[n]) + body for n, body in enumerate(bodies))
+    text = head + parts + _signature("kernel", given) + _kernel(spec, taken)
+    if needs_reduce(spec):
+        text += _signature("reduce", REDUCE_ARGUMENTS) + _reduce(spec)
+    return text
+
+
+PLACE: Final = {
+    "spmv": ("unit",), "matmul": ("unit", "j", "jm"), "mttkrp": ("unit", "j", "jm"), "sddmm": ("unit", "t")
+}  # fmt: skip
+"""Operation -> what tells a part where it is: first unit, columns and which of them there are, columns of a step."""
+
+
+def _uses(body: str, name: str) -> bool:
+    return re.search(rf"\b{name}\b", body) is not None
+
+
+def needs_reduce(spec: DeviceSpec) -> bool:
+    """Whether a second kernel sums partial rows."""
+    return spec.schedule.shares_rows and spec.schedule.reduction == "two_phase"
+
+
+REDUCE_ARGUMENTS: Final = ("rows", "slots", "work", "C", "n_rows", "n_cols", "ldc")
+
+
+def _signature(name: str, names: list[str] | tuple[str, ...]) -> str:
+    lines = [f"    {one},\n" for one in names]
+    sizes = [one for one in names if one.startswith(("n_", "ld"))] if not name.startswith("part") else []
+    fixed = f"(do_not_specialize={sizes})" if sizes else ""
+    return f"\n\n@triton.jit{fixed}\ndef {name}(\n{''.join(lines)}):\n"
+
+
+def _part(spec: DeviceSpec, n: int) -> str:
+    """Body of part `n`: a function of its own, which the compiler puts in place."""
+    w, part = Writer(), spec.schedule.parts[n]
+    if part.step > 1 and part.layout in ("rows", "ell", "segments", "fibers"):
+        w.line(f"s = tl.arange(0, {part.step})")
+    BODIES[spec.schedule.operation][part.layout](w, spec, n, part)
+    return w.text()
+
+
+def _kernel(spec: DeviceSpec, taken: list[list[str]]) -> str:
+    """The program's place, and the part that its task is of."""
+    w, parts = Writer(), spec.schedule.parts
+    _write_place(w, spec)
+    w.line("unit = tl.load(table + 2 * task + 1)")
+    if len(parts) == 1:
+        w.line(f"part_0({', '.join(taken[0])})")
+        return w.text()
+    w.line("part = tl.load(table + 2 * task)")
+    for n in range(len(parts)):
+        with w.block(f"{'if' if n == 0 else 'elif'} part == {n}"):
+            w.line(f"part_{n}({', '.join(taken[n])})")
+    return w.text()
+
+
+def _write_place(w: Writer, spec: DeviceSpec) -> None:
+    """Which task and columns this program computes."""
+    schedule = spec.schedule
+    w.line("task = tl.program_id(0)")
+    if schedule.operation == "sddmm":
+        _write_promises(w, spec, ("n_cols", "ldx", "ldy"))
+        w.line(f"t = tl.arange(0, {schedule.tile})")
+    elif schedule.operation != "spmv":
+        leading = ("n_cols", "ldb", "ldd", "ldc") if schedule.operation == "mttkrp" else ("n_cols", "ldb", "ldc")
+        _write_promises(w, spec, leading)
+        w.line(f"n_tiles = tl.cdiv(n_cols, {schedule.tile})")
+        if schedule.panel:
+            w.line(f"panel = task // (n_tasks * {schedule.panel})")
+            w.line(f"task = task - panel * (n_tasks * {schedule.panel})")
+            w.line(f"width = tl.minimum(n_tiles - panel * {schedule.panel}, {schedule.panel})")
+            w.line(f"tile = panel * {schedule.panel} + task % width")
+            w.line("task = task // width")
+        else:
+            w.line("tile = task % n_tiles")
+            w.line("task = task // n_tiles")
+        w.line(f"j = tile * {schedule.tile} + tl.arange(0, {schedule.tile})")
+        w.line("jm = j < n_cols")
+
+
+def _write_promises(w: Writer, spec: DeviceSpec, names: tuple[str, ...]) -> None:
+    if spec.schedule.vector > 1:
+        for name in names:
+            # The compiler then knows a divisor; it ignores tl.multiple_of of parameters.
+            w.line(f"{name} = {name} // {spec.schedule.vector} * {spec.schedule.vector}")
+
+
+def _reduce(spec: DeviceSpec) -> str:
+    """Row of C = sum of its slots, in their order."""
+    w, tile = Writer(), spec.schedule.tile
+    w.line("row = tl.program_id(0)")
+    columns = bool(tile)
+    if columns:
+        w.line(f"j = tl.program_id(1) * {tile} + tl.arange(0, {tile})")
+        w.line("jm = j < n_cols")
+        w.line(f"acc = tl.zeros(({tile},), {spec.accumulator})")
+    else:
+        w.line(f"acc = tl.zeros((1,), {spec.accumulator})")
+        w.line("j = tl.arange(0, 1)")
+    w.line("first, last = tl.load(slots + row), tl.load(slots + row + 1)")
+    w.line(f"at = work + first.to(tl.int64){' * n_cols' if columns else ''} + j")
+    with w.block("for _ in range(first, last)"):
+        w.line(f"acc += tl.load(at{', mask=jm, other=0' if columns else ''})")
+        w.line(f"at += {'n_cols' if columns else '1'}")
+    w.line("place = tl.load(rows + row).to(tl.int64)" + (" * ldc" if columns else ""))
+    w.line(f"tl.store(C + place + j, acc.to(C.dtype.element_ty){', mask=jm' if columns else ''})")
+    return w.text()

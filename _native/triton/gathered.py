@@ -1,0 +1,161 @@
+"""Bodies of the layouts that multiply entry by entry: rows, ell, segments, and CSF's fibers.
+
+One program sums `step` entries of a row at a time in registers of their own and adds these up at the end: no
+reduction inside the loop. Loads of B run along its rows.
+"""
+
+from __future__ import annotations
+
+from autosparse._native.triton.spec import DeviceSpec
+from autosparse._native.triton.text import Axes, Writer
+
+from autosparse.gpu.schedule import Part
+
+
+def row_of(spec: DeviceSpec, row: str, leading: str) -> str:
+    """Elements before row `row` of a dense operand."""
+    wide = f"{row}.to(tl.int{64 if spec.is_wide else 32})"
+    return wide if spec.schedule.operation == "spmv" else f"{wide} * {leading}"
+
+
+def tile_of(spec: DeviceSpec, axes: Axes, row_axes: str, base: str = "B", row: str = "at") -> str:
+    """Pointers into rows of a dense operand, `row` elements from its beginning, at the program's columns."""
+    rows = axes.beside(row, row_axes)
+    return f"{base} + {rows}" if spec.schedule.operation == "spmv" else f"{base} + {rows} + {axes.beside('j', 't')}"
+
+
+def mask_of(spec: DeviceSpec, axes: Axes, mask: str, mask_axes: str) -> str:
+    """`mask` over `mask_axes`, and the columns that there are."""
+    rows = axes.beside(mask, mask_axes)
+    if spec.schedule.operation == "spmv":
+        return rows
+    if not set(mask_axes) & set(axes.names):  # a scalar: Triton's interpreter has no blocks of one truth value
+        rows = f"(tl.where({mask}, 1, 0) + 0 * {axes.beside('j', 't')} > 0)"
+    return f"{rows} & {axes.beside('jm', 't')}"
+
+
+def write_entries(w: Writer, spec: DeviceSpec, n: int, axes: Axes) -> None:
+    """``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
+    own = spec.reads_positions(n)
+    w.line(f"col = tl.load({f'p{n}_cols' if own else 'cols'} + e, mask=m, other=0)")
+    w.line(f"val = tl.load(values + {f'tl.load(p{n}_positions + e, mask=m, other=0)' if own else 'e'}, mask=m, other=0)")
+    write_products(w, spec, axes)
+
+
+def write_products(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
+    """``acc += val · B[col]`` where `m` holds."""
+    w.line(f"at = {row_of(spec, 'col', 'ldb')}")
+    w.line(f"b = tl.load({tile_of(spec, axes, 'rs')}, mask={mask_of(spec, axes, 'm', 'rs')}, other=0)")
+    w.line(f"acc += {axes.beside(f'val.to({spec.accumulator})', 'rs')} * b.to({spec.accumulator})")
+
+
+def write_result(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
+    """Store `total` at the rows `dest`: of the result, or where rows are shared to their slots (-2 and below)."""
+    rows = axes.beside("row", "r")
+    place = rows if spec.schedule.operation == "spmv" else f"{rows} * ldc + {axes.beside('j', 't')}"
+    w.line("row = dest.to(tl.int64)" if spec.is_wide else "row = dest.to(tl.int32)")
+    w.line(
+        f"tl.store(C + {place}, total.to(C.dtype.element_ty), mask={mask_of(spec, axes, '(row >= 0)', 'r')})"
+    )
+    if not spec.schedule.shares_rows:
+        return
+    w.line("row = -2 - row")
+    mask = mask_of(spec, axes, "(row >= 0)", "r")
+    if spec.schedule.reduction == "atomic":
+        w.line(f"tl.atomic_add(C + {place}, total.to(C.dtype.element_ty), mask={mask}, sem='relaxed')")
+    else:
+        slot = rows if spec.schedule.operation == "spmv" else f"{rows} * n_cols + {axes.beside('j', 't')}"
+        w.line(f"tl.store(work + {slot}, total, mask={mask})")
+
+
+def write_rows(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+    """`rows` rows in lock-step, to the length of the longest of them."""
+    axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
+    inner = axes.without("t")
+    w.line(f"u = unit{_range(part.rows)}")
+    w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
+    w.line(f"acc = {axes.zeros(spec.accumulator)}")
+    w.line("most = " + ("tl.max(end - start, axis=0)" if part.rows > 1 else "end - start"))
+    with w.block(f"for k in range(0, most, {part.step})"):
+        w.line(f"e = {inner.beside('start', 'r')} + k" + (f" + {inner.beside('s', 's')}" if part.step > 1 else ""))
+        w.line(f"m = e < {inner.beside('end', 'r')}")
+        write_entries(w, spec, n, axes)
+    w.line(f"total = {axes.summed('acc', 's')}")
+    w.line(f"dest = tl.load(p{n}_dest + u)")
+    write_result(w, spec, axes.without("s"))
+
+
+def write_ell(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+    """Rows padded to one length, which the compiler knows; columns -1 are padding."""
+    axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
+    inner = axes.without("t")
+    w.line(f"u = unit{_range(part.rows)}")
+    w.line(f"acc = {axes.zeros(spec.accumulator)}")
+    w.line(f"start = tl.load(p{n}_starts + u)")
+    with w.block(f"for k in tl.static_range(0, {part.at_most}, {part.step})"):
+        step = f" + {inner.beside('s', 's')}" if part.step > 1 else ""
+        w.line(f"e = {inner.beside('u', 'r')} * {part.at_most} + k{step}")
+        w.line(f"col = tl.load(p{n}_cols + e)")
+        w.line("m = col >= 0")
+        if spec.reads_positions(n):
+            w.line(f"val = tl.load(values + tl.load(p{n}_positions + e, mask=m, other=0), mask=m, other=0)")
+        else:
+            w.line(f"val = tl.load(values + {inner.beside('start', 'r')} + k{step}, mask=m, other=0)")
+        w.line("col = tl.where(m, col, 0)")
+        write_products(w, spec, axes)
+    w.line(f"total = {axes.summed('acc', 's')}")
+    w.line(f"dest = tl.load(p{n}_dest + u)")
+    write_result(w, spec, axes.without("s"))
+
+
+def write_segments(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+    """A run of pieces of rows, one after the other, about as many entries in every program."""
+    axes = Axes.of(s=part.step, t=spec.schedule.tile or 1)
+    with w.block(f"for u in range(tl.load(p{n}_pieces + unit), tl.load(p{n}_pieces + unit + 1))"):
+        w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
+        w.line(f"acc = {axes.zeros(spec.accumulator)}")
+        with w.block(f"for k in range(start, end, {part.step})"):
+            w.line("e = k + s" if part.step > 1 else "e = k")
+            w.line("m = e < end")
+            write_entries(w, spec, n, axes)
+        w.line(f"total = {axes.summed('acc', 's')}")
+        w.line(f"dest = tl.load(p{n}_dest + u)")
+        write_result(w, spec, axes.without("s"))
+
+
+def write_fibers(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+    """MTTKRP over CSF: Σ_k B[k] ∘ (Σ_l A[i, k, l] D[l]) over the fibers of a piece of root i."""
+    axes = Axes.of(s=part.step, t=spec.schedule.tile)
+    out = axes.without("s")
+    w.line(f"first, last = tl.load(p{n}_starts + unit), tl.load(p{n}_ends + unit)")
+    w.line(f"total = {out.zeros(spec.accumulator)}")
+    with w.block("for f in range(first, last)"):
+        w.line("start, end = tl.load(fiber_ends + f), tl.load(fiber_ends + f + 1)")
+        w.line(f"acc = {axes.zeros(spec.accumulator)}")
+        with w.block(f"for k in range(start, end, {part.step})"):
+            w.line("e = k + s" if part.step > 1 else "e = k")
+            w.line("m = e < end")
+            w.line("val = tl.load(values + e, mask=m, other=0)")
+            w.line("col = tl.load(leaf_cols + e, mask=m, other=0)")
+            w.line(f"at = {row_of(spec, 'col', 'ldd')}")
+            w.line(f"d = tl.load({tile_of(spec, axes, 's', 'D')}, mask={mask_of(spec, axes, 'm', 's')}, other=0)")
+            w.line(f"acc += {axes.beside(f'val.to({spec.accumulator})', 's')} * d.to({spec.accumulator})")
+        w.line("col = tl.load(fiber_cols + f)")
+        w.line(f"at = {row_of(spec, 'col', 'ldb')}")
+        w.line(f"b = tl.load({tile_of(spec, out, '')}, mask=jm, other=0)")
+        w.line(f"total += b.to({spec.accumulator}) * {axes.summed('acc', 's')}")
+    w.line(f"dest = tl.load(p{n}_dest + unit)")
+    write_result(w, spec, out)
+
+
+def write_fill(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+    """Zeros in rows without entries."""
+    axes = Axes.of(r=part.rows, t=spec.schedule.tile or 1)
+    w.line(f"dest = tl.load(p{n}_dest + unit{_range(part.rows)})")
+    w.line(f"total = {axes.zeros(spec.accumulator)}")
+    write_result(w, spec, axes)
+
+
+def _range(extent: int) -> str:
+    """``+ arange`` where there is more than one."""
+    return f" + tl.arange(0, {extent})" if extent > 1 else ""

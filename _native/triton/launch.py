@@ -1,0 +1,105 @@
+"""Launches: packed operands and dense tensors to a kernel on the stream that is current.
+
+Nothing here waits for the device, and with `out` and a workspace given nothing is allocated: a launch may be captured
+in a CUDA graph.
+"""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any, Final
+
+import torch
+from autosparse._native.triton.emit import needs_reduce
+from autosparse._native.triton.packing import Packed
+
+Kernel = Any  # triton.JITFunction, or the interpreter's
+
+SUMS: Final = {torch.float64: torch.float64}
+"""Dtype of values -> dtype of sums; float32 for all others."""
+
+
+@dataclass(slots=True)
+class Launch:
+    """A kernel bound to a packed operand. `run` computes one product."""
+
+    module: ModuleType
+    packed: Packed
+    _work: dict[int, torch.Tensor] = field(default_factory=dict)
+
+    def prepare(self, n_cols: int, dtype: torch.dtype) -> torch.Tensor:
+        """The workspace of partial rows for products of `n_cols` columns, allocated the first time."""
+        work = self._work.get(n_cols)
+        if work is None:
+            needed = max(1, self.packed.n_slots * n_cols)
+            work = torch.empty(needed, dtype=SUMS.get(dtype, torch.float32), device=self.packed.table.device)
+            self._work[n_cols] = work
+        return work
+
+    def spmv(self, values: torch.Tensor, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Out = A x; x (m,), out (n,)."""
+        schedule, packed = self.packed.spec.schedule, self.packed
+        work = self.prepare(1, values.dtype)
+        self._clear(out)
+        self._launch(packed.n_tasks, packed.table, values, *packed.arrays, x, out, work, packed.n_tasks)
+        if needs_reduce(packed.spec) and packed.n_slots:
+            rows = packed.shared_rows.shape[0]
+            self.module.reduce[(rows,)](
+                packed.shared_rows, packed.slots, work, out, rows, 1, 1, num_warps=1, num_stages=schedule.stages
+            )
+        return out
+
+    def matmul(self, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """Out = A B; B (m, N) and out (n, N) with rows of unit stride."""
+        sizes = (out.shape[1], B.stride(0), out.stride(0))
+        return self._sums(values, (B,), out, sizes)
+
+    def mttkrp(self, values: torch.Tensor, B: torch.Tensor, D: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        """out[i] = Σ_k Σ_l A[i, k, l] B[k] ∘ D[l]; B (K, R), D (L, R), out (n, R)."""
+        return self._sums(values, (B, D), out, (out.shape[1], B.stride(0), D.stride(0), out.stride(0)))
+
+    def sddmm(
+        self, values: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, out: torch.Tensor,
+        *, alpha: float = 1.0, beta: float = 0.0,
+    ) -> torch.Tensor:  # fmt: skip
+        """out[p] = alpha ⟨X[i], Y[j]⟩ + beta values[p] for entry p = (i, j); X (n, K), Y (m, K), out (nnz,)."""
+        packed = self.packed
+        numbers = (packed.n_tasks, X.shape[1], X.stride(0), Y.stride(0))
+        self._launch(
+            packed.n_tasks, packed.table, values, *packed.arrays, X, Y, out, float(alpha), float(beta), *numbers
+        )
+        return out
+
+    def _sums(
+        self, values: torch.Tensor, dense: tuple[torch.Tensor, ...], out: torch.Tensor, sizes: tuple[int, ...]
+    ) -> torch.Tensor:
+        packed, schedule = self.packed, self.packed.spec.schedule
+        n_cols = out.shape[1]
+        if not n_cols:
+            return out
+        work = self.prepare(n_cols, values.dtype)
+        self._clear(out)
+        n_tiles = -(-n_cols // schedule.tile)
+        self._launch(
+            packed.n_tasks * n_tiles, packed.table, values, *packed.arrays, *dense, out, work, packed.n_tasks, *sizes
+        )
+        if needs_reduce(packed.spec) and packed.n_slots:
+            rows = packed.shared_rows.shape[0]
+            self.module.reduce[(rows, n_tiles)](
+                packed.shared_rows, packed.slots, work, out, rows, n_cols, out.stride(0),
+                num_warps=1, num_stages=schedule.stages,
+            )  # fmt: skip
+        return out
+
+    def _clear(self, out: torch.Tensor) -> None:
+        """Rows that are added to atomically begin at 0."""
+        packed = self.packed
+        if packed.spec.schedule.reduction == "atomic" and packed.shared_rows.numel():
+            out.index_fill_(0, packed.shared_rows.long(), 0)
+
+    def _launch(self, n_programs: int, *arguments: Any) -> None:  # Any: tensors and numbers
+        schedule = self.packed.spec.schedule
+        if n_programs:
+            self.module.kernel[(n_programs,)](*arguments, num_warps=schedule.warps, num_stages=schedule.stages)

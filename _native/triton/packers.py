@@ -1,0 +1,197 @@
+"""Packers: how each layout takes its entries, and what it leaves to the parts after it."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import torch
+from autosparse._native.triton.packing import NOWHERE, Entries, PackedPart, padded
+
+from autosparse.gpu.schedule import Part
+
+Packer = Callable[[Part, Entries], tuple[PackedPart, Entries]]
+
+
+def _take_rows(part: Part, entries: Entries) -> tuple[torch.Tensor, Entries]:
+    """Rows with entries, `at_most` of them, the longest first; and what is left without them."""
+    lengths = entries.lengths
+    taken = lengths > 0
+    if part.at_most:
+        taken &= lengths <= part.at_most
+    rows = taken.nonzero().squeeze(1)
+    left = dataclasses.replace(entries, ends=torch.where(taken, entries.starts, entries.ends))
+    return rows[torch.sort(lengths[rows], descending=True, stable=True).indices], left
+
+
+def _pieces(rows: torch.Tensor, entries: Entries, split: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """(row, start, end) of pieces of at most `split` entries (0: whole rows)."""
+    starts, ends = entries.starts[rows], entries.ends[rows]
+    if not split:
+        return rows, starts, ends
+    counts = (ends - starts + split - 1) // split
+    which = torch.repeat_interleave(torch.arange(rows.shape[0], device=rows.device), counts)
+    number = torch.arange(which.shape[0], device=rows.device) - (torch.cumsum(counts, 0) - counts)[which]
+    first = starts[which] + number * split
+    return rows[which], first, torch.minimum(first + split, ends[which])
+
+
+def _lists(entries: Entries) -> dict[str, torch.Tensor]:
+    """Columns and positions, for kernels that read them from a part's own arrays."""
+    own = {"cols": entries.cols}
+    return own if entries.positions is None else own | {"positions": entries.positions}
+
+
+def pack_rows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+    """Rows or pieces of them, of similar length in one program."""
+    taken, left = _take_rows(part, entries)
+    rows, starts, ends = (padded(one, part.rows, 0) for one in _pieces(taken, entries, part.split))
+    n_units = rows.shape[0]
+    rows[starts == ends] = NOWHERE
+    arrays = {"starts": starts, "ends": ends, **_lists(entries)}
+    return PackedPart(arrays, rows, part.rows, n_units // part.rows), left
+
+
+def pack_ell(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+    """Columns of rows in a rectangle `at_most` wide, -1 where there is no entry."""
+    taken, left = _take_rows(part, entries)
+    rows = padded(taken, part.rows, NOWHERE)
+    starts = padded(entries.starts[taken], part.rows, 0)
+    lengths = padded(entries.lengths[taken], part.rows, 0)
+    lanes = torch.arange(part.at_most, device=rows.device)
+    at, is_entry = starts[:, None] + lanes, lanes < lengths[:, None]
+    at = torch.where(is_entry, at, 0)
+    arrays = {"starts": starts, "cols": _looked_up(entries.cols, at, is_entry).reshape(-1)}
+    if entries.positions is not None:
+        arrays["positions"] = _looked_up(entries.positions, at, is_entry).reshape(-1)
+    return PackedPart(arrays, rows, part.rows, rows.shape[0] // part.rows), left
+
+
+def _looked_up(array: torch.Tensor, at: torch.Tensor, is_entry: torch.Tensor) -> torch.Tensor:
+    return torch.where(is_entry, array[at], -1) if array.numel() else torch.full_like(at, -1)
+
+
+def pack_segments(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+    """Runs of `split` entries in the order of rows, cut where a row ends."""
+    lengths, device = entries.lengths, entries.starts.device
+    rows = (lengths > 0).nonzero().squeeze(1)
+    before = torch.cumsum(lengths[rows], 0) - lengths[rows]
+    total = int(lengths.sum())
+    cuts = torch.arange(0, total, part.split, device=device)
+    bounds = torch.unique(torch.cat([before, cuts]))
+    which = torch.searchsorted(before, bounds, right=True) - 1
+    starts = entries.starts[rows][which] + bounds - before[which]
+    ends = starts + torch.diff(bounds, append=bounds.new_full((1,), total))
+    pieces = torch.searchsorted(bounds, torch.cat([cuts, cuts.new_full((1,), total)]))
+    arrays = {"pieces": pieces, "starts": starts, "ends": ends, **_lists(entries)}
+    left = dataclasses.replace(entries, ends=entries.starts)
+    return PackedPart(arrays, rows[which], 1, cuts.shape[0]), left
+
+
+def pack_entries(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+    """The row of each entry."""
+    rows, _ = entries.listed()
+    ids = padded(rows, part.rows, NOWHERE)
+    left = dataclasses.replace(entries, ends=entries.starts)
+    return PackedPart({"rows": ids, **_lists(entries)}, ids, part.rows, ids.shape[0] // part.rows), left
+
+
+def pack_windows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+    """Windows of `rows` rows, their columns with `at_least` entries side by side, `step` in a group."""
+    rows, at = entries.listed()
+    columns = entries.cols[at].long()
+    window, repeat, n_repeats = rows // part.rows, *_repeats(rows, columns, entries.n_cols)
+    key = (window * entries.n_cols + columns) * n_repeats + repeat
+    keys, which, counts = torch.unique(key, return_inverse=True, return_counts=True)
+    kept = counts >= part.at_least
+    owner = keys[kept] // (n_repeats * entries.n_cols)  # window of each column that is kept
+    per_window = torch.bincount(owner, minlength=-(-entries.n_rows // part.rows))
+    groups = (per_window + part.step - 1) // part.step
+    first_group = torch.cumsum(groups, 0) - groups
+    number = torch.arange(owner.shape[0], device=rows.device) - (torch.cumsum(per_window, 0) - per_window)[owner]
+    lane = torch.zeros_like(keys)
+    lane[kept] = first_group[owner] * part.step + number
+    n_groups = int(groups.sum())
+    cols = torch.full((n_groups * part.step,), -1, dtype=torch.int64, device=rows.device)
+    cols[lane[kept]] = keys[kept] // n_repeats % entries.n_cols
+    taken = kept[which]
+    place = lane[which[taken]]
+    return _tiles(part, entries, (rows, at, taken), groups=(groups, place // part.step, place % part.step, cols))
+
+
+def pack_blocks(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+    """Aligned blocks of `rows` by `step` with `at_least` entries."""
+    rows, at = entries.listed()
+    columns = entries.cols[at].long()
+    repeat, n_repeats = _repeats(rows, columns, entries.n_cols)
+    across = -(-entries.n_cols // part.step) or 1
+    key = ((rows // part.rows) * across + columns // part.step) * n_repeats + repeat
+    keys, which, counts = torch.unique(key, return_inverse=True, return_counts=True)
+    kept = counts >= part.at_least
+    owner = keys[kept] // (n_repeats * across)
+    groups = torch.bincount(owner, minlength=-(-entries.n_rows // part.rows))
+    number = torch.cumsum(kept, 0) - 1
+    first = (keys[kept] // n_repeats % across) * part.step
+    cols = (first[:, None] + torch.arange(part.step, device=rows.device)).reshape(-1)
+    cols[cols >= entries.n_cols] = -1
+    taken = kept[which]
+    return _tiles(
+        part, entries, (rows, at, taken),
+        groups=(groups, number[which[taken]], columns[taken] % part.step, cols),
+    )  # fmt: skip
+
+
+def _repeats(rows: torch.Tensor, columns: torch.Tensor, n_cols: int) -> tuple[torch.Tensor, int]:
+    """How many entries of the same row and column come before each one, and the most of them plus 1."""
+    cell = rows * n_cols + columns
+    order = torch.sort(cell, stable=True).indices
+    ordered = cell[order]
+    begins = torch.ones_like(ordered, dtype=torch.bool)
+    begins[1:] = ordered[1:] != ordered[:-1]
+    number = torch.arange(cell.shape[0], device=cell.device)
+    first = torch.cummax(torch.where(begins, number, 0), 0).values if cell.numel() else number
+    repeat = torch.empty_like(cell)
+    repeat[order] = number - first
+    return repeat, int(repeat.max()) + 1 if repeat.numel() else 1
+
+
+def _tiles(
+    part: Part,
+    entries: Entries,
+    listed: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    *,
+    groups: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
+) -> tuple[PackedPart, Entries]:
+    """Positions of the entries taken in tiles `rows` by `step`; windows without any are left out."""
+    (rows, at, taken), (n_groups, group, lane, cols) = listed, groups
+    positions = torch.full((cols.shape[0] // part.step, part.rows, part.step), -1, device=rows.device)
+    positions[group, rows[taken] % part.rows, lane] = entries.places()[at[taken]].long()
+    windows = (n_groups > 0).nonzero().squeeze(1)
+    ends = torch.cat([n_groups.new_zeros(1), torch.cumsum(n_groups[windows], 0)])
+    is_met = torch.zeros(entries.n_rows + part.rows, dtype=torch.bool, device=rows.device)
+    is_met[rows[taken]] = True
+    ids = (windows[:, None] * part.rows + torch.arange(part.rows, device=rows.device)).reshape(-1)
+    ids = torch.where(is_met[ids], ids, NOWHERE)
+    arrays = {"groups": ends, "cols": cols, "positions": positions.reshape(-1)}
+    return PackedPart(arrays, ids, part.rows, windows.shape[0]), entries.only(rows[~taken], at[~taken])
+
+
+def pack_fibers(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+    """Pieces of roots of at most `split` fibers."""
+    taken, left = _take_rows(part, entries)
+    rows, starts, ends = _pieces(taken, entries, part.split)
+    return PackedPart({"starts": starts, "ends": ends}, rows, 1, rows.shape[0]), left
+
+
+PACKERS: Final[Mapping[str, Packer]] = {
+    "rows": pack_rows,
+    "ell": pack_ell,
+    "segments": pack_segments,
+    "entries": pack_entries,
+    "windows": pack_windows,
+    "blocks": pack_blocks,
+    "fibers": pack_fibers,
+}
+"""Layout -> packer (`fill` has none: it takes what nobody writes)."""

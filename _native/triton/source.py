@@ -1,0 +1,65 @@
+"""Emitted source as a module that Triton can read: files under our key, kept by the cache."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from autosparse._native.kernels.backend import ArtefactStore
+from autosparse._native.triton.emit import emit
+from autosparse._native.triton.spec import DeviceSpec
+
+from autosparse import config, forking
+from autosparse.errors import BuildError
+
+SOURCE_NAME: Final = "kernel.py"
+_modules: Final[dict[str, ModuleType]] = {}
+_mutex: Final = forking.lock()
+
+
+def module_of(spec: DeviceSpec, store: ArtefactStore) -> ModuleType:
+    """The module with ``kernel`` (and ``reduce``) of `spec`; BuildError when it cannot be had."""
+    key = spec.key()
+    if (known := _modules.get(key)) is not None:
+        return known
+    if (reason := spec.reason_unsupported()) is not None:
+        raise BuildError(f"no GPU kernel: {reason}", key=key)
+    folder = store.artefact(key, _writer(spec))
+    _dump(spec, key)
+    found = load(folder / SOURCE_NAME, key)
+    with _mutex:
+        return _modules.setdefault(key, found)
+
+
+def _writer(spec: DeviceSpec) -> Callable[[Path], None]:
+    def into(folder: Path) -> None:
+        (folder / SOURCE_NAME).write_text(emit(spec), encoding="utf-8")
+
+    return into
+
+
+def _dump(spec: DeviceSpec, key: str) -> None:
+    """Source in the folder of the setting `dump_dir`, to be read."""
+    folder = config.get_options().dump_dir
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"{key}.triton.py").write_text(emit(spec), encoding="utf-8")
+        except OSError as err:
+            raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=key) from err
+
+
+def load(path: Path, key: str) -> ModuleType:
+    """The module in the file `path`: Triton reads the source of its functions from there."""
+    found = importlib.util.spec_from_file_location(f"autosparse_triton_{key}", path)
+    if found is None or found.loader is None:
+        raise BuildError(f"an emitted kernel cannot be loaded from {str(path)!r}", key=key)
+    module = importlib.util.module_from_spec(found)
+    try:
+        found.loader.exec_module(module)
+    except (ImportError, OSError, SyntaxError) as err:
+        raise BuildError(f"an emitted kernel cannot be loaded: {err}", key=key) from err
+    return module
