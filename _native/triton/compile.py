@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from autosparse._native.triton.emit import REDUCE_ARGUMENTS
+from autosparse._native.triton.launch import REDUCE_OPTIONS, options_of
 from autosparse._native.triton.resources import Resources, resources_of
 from autosparse._native.triton.spec import VALUES, DeviceSpec, arguments
 
@@ -32,7 +33,8 @@ def compile_ahead(spec: DeviceSpec, module: ModuleType, *, capability: int) -> C
     """
     signature = {argument.name: argument.type for argument in arguments(spec)}
     schedule = spec.schedule
-    return _compile(module.kernel, signature, capability=capability, warps=schedule.warps, stages=schedule.stages)
+    options = options_of(schedule)
+    return _compile(module.kernel, signature, capability=capability, options=options)
 
 
 def compile_reduce(spec: DeviceSpec, module: ModuleType, *, capability: int) -> Compiled:
@@ -40,7 +42,7 @@ def compile_reduce(spec: DeviceSpec, module: ModuleType, *, capability: int) -> 
     sums = "*fp64" if spec.dtype == "float64" else "*fp32"
     types = ("*i64", "*i64", sums, f"*{VALUES[spec.dtype]}", "i32", "i32", "i32")
     signature = dict(zip(REDUCE_ARGUMENTS, types, strict=True))
-    return _compile(module.reduce, signature, capability=capability, warps=1, stages=spec.schedule.stages)
+    return _compile(module.reduce, signature, capability=capability, options=REDUCE_OPTIONS)
 
 
 def _compile(
@@ -48,8 +50,7 @@ def _compile(
     signature: dict[str, str],
     *,
     capability: int,
-    warps: int,
-    stages: int,
+    options: dict[str, int],
 ) -> Compiled:
     import triton
     from triton.backends.compiler import GPUTarget
@@ -58,11 +59,10 @@ def _compile(
 
     attributes = {(n,): [list(one) for one in ALIGNED] for n, kind in enumerate(signature.values()) if kind[0] == "*"}
     source = ASTSource(fn=function, signature=signature, constexprs={}, attrs=attributes)
-    options = {"num_warps": warps, "num_stages": stages}
     try:
         found = triton.compile(source, target=GPUTarget("cuda", capability, 32), options=options)
     except (CompilationError, RuntimeError, ValueError, AssertionError) as err:
         raise BuildError(f"Triton cannot compile a kernel for sm_{capability}: {err}", log=str(err)) from err
     ptx, cubin = found.asm["ptx"], found.asm["cubin"]
-    return Compiled(ptx, cubin, resources_of(cubin, ptx, shared_bytes=found.metadata.shared, warps=warps))
+    return Compiled(ptx, cubin, resources_of(cubin, ptx, shared_bytes=found.metadata.shared, warps=options["num_warps"]))
 

@@ -15,10 +15,19 @@ import torch
 from autosparse._native.triton.emit import needs_reduce
 from autosparse._native.triton.packing import Packed
 
+from autosparse.gpu.schedule import DeviceSchedule
+
 Kernel = Any  # triton.JITFunction, or the interpreter's
 
 SUMS: Final = {torch.float64: torch.float64}
 """Dtype of values -> dtype of sums; float32 for all others."""
+
+REDUCE_OPTIONS: Final = {"num_warps": 1, "num_stages": 2}
+
+
+def options_of(schedule: DeviceSchedule) -> dict[str, int]:
+    """What Triton's compiler is told beside the source."""
+    return {"num_warps": schedule.warps, "num_stages": schedule.stages, "maxnreg": schedule.registers}
 
 
 @dataclass(slots=True)
@@ -40,14 +49,14 @@ class Launch:
 
     def spmv(self, values: torch.Tensor, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Out = A x; x (m,), out (n,)."""
-        schedule, packed = self.packed.spec.schedule, self.packed
+        packed = self.packed
         work = self.prepare(1, values.dtype)
         self._clear(out)
         self._launch(packed.n_tasks, packed.table, values, *packed.arrays, x, out, work, packed.n_tasks)
         if needs_reduce(packed.spec) and packed.n_slots:
             rows = packed.shared_rows.shape[0]
             self.module.reduce[(rows,)](
-                packed.shared_rows, packed.slots, work, out, rows, 1, 1, num_warps=1, num_stages=schedule.stages
+                packed.shared_rows, packed.slots, work, out, rows, 1, 1, **REDUCE_OPTIONS
             )
         return out
 
@@ -88,9 +97,8 @@ class Launch:
         if needs_reduce(packed.spec) and packed.n_slots:
             rows = packed.shared_rows.shape[0]
             self.module.reduce[(rows, n_tiles)](
-                packed.shared_rows, packed.slots, work, out, rows, n_cols, out.stride(0),
-                num_warps=1, num_stages=schedule.stages,
-            )  # fmt: skip
+                packed.shared_rows, packed.slots, work, out, rows, n_cols, out.stride(0), **REDUCE_OPTIONS
+            )
         return out
 
     def _clear(self, out: torch.Tensor) -> None:
@@ -100,6 +108,5 @@ class Launch:
             out.index_fill_(0, packed.shared_rows.long(), 0)
 
     def _launch(self, n_programs: int, *arguments: Any) -> None:  # Any: tensors and numbers
-        schedule = self.packed.spec.schedule
         if n_programs:
-            self.module.kernel[(n_programs,)](*arguments, num_warps=schedule.warps, num_stages=schedule.stages)
+            self.module.kernel[(n_programs,)](*arguments, **options_of(self.packed.spec.schedule))

@@ -120,6 +120,7 @@ class DeviceSchedule:
     tile: int = 64
     warps: int = 4
     stages: int = 3
+    registers: int = 64  # most registers of a thread: with 64 half of the threads that there may be are resident
     vector: int = 1  # elements of B loaded by one instruction; promises that B's rows are so aligned
     reduction: str = "two_phase"
     panel: int = 0  # column tiles that run together before the next ones (0: all): B's panel fits into L2
@@ -143,6 +144,8 @@ class DeviceSchedule:
             return f"spmv has no columns: tile={self.tile} and panel={self.panel} must be 0"
         if self.operation != "spmv" and not (_is_power_of_2(self.tile, 512) and self.panel >= 0):
             return f"tile={self.tile} must be a power of 2 up to 512, panel={self.panel} at least 0"
+        if self.registers not in (32, 64, 96, 128, 168, 255):
+            return f"registers={self.registers} must be one of 32, 64, 96, 128, 168, 255"
         if self.warps not in (1, 2, 4, 8, 16) or not 1 <= self.stages <= 8 or self.vector not in (1, 2, 4, 8):
             return f"warps={self.warps}, stages={self.stages}, vector={self.vector} are out of range"
         return self._reason_incomplete()

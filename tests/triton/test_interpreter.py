@@ -1,0 +1,37 @@
+"""Emitted Triton kernels compute what float64 does: each case of `interpreted`, run in one process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.conftest import REPOSITORY
+from tests.triton.interpreted import Case, cases
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+
+CASES = {case.id: case for case in cases()}
+
+
+@pytest.fixture(scope="module")
+def answers(request: pytest.FixtureRequest) -> dict[str, str | None]:
+    """Case -> its error, or None. Only the cases that were selected are run."""
+    asked = [item.callspec.params["case"].id for item in request.session.items if item.module is request.module]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "ignore", "-m", "tests.triton.interpreted"]
+    done = subprocess.run(
+        command, input=json.dumps(asked), capture_output=True, text=True, env=environment, cwd=REPOSITORY
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return {line["id"]: line["error"] for line in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_triton_kernel_computes_the_product(case: Case, answers: dict[str, str | None]):
+    assert case.id in answers, "the process ended before this case"
+    assert answers[case.id] is None, answers[case.id]

@@ -1,0 +1,1 @@
+"""What may run on a GPU, and what each of it is expected to take."""

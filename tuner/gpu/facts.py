@@ -1,0 +1,98 @@
+"""DevicePattern: numbers of a pattern that decide how fast its products are on a GPU; no entry is looked at again."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import torch
+
+WINDOW_HEIGHTS: Final = (8, 16)
+"""Rows of a window whose empty columns are left out."""
+BLOCK_SIZES: Final = (16, 32)
+"""Side of aligned blocks."""
+LEAST: Final = (1, 2, 4)
+"""Fewest entries of a column of a window that are asked about."""
+BUCKETS: Final = 32
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tiles:
+    """Tiles of one shape that hold entries: how many columns (or blocks), and how many entries they hold."""
+
+    columns: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DevicePattern:
+    """Counts of a CSR pattern. `rows_by_length[k]`, `entries_by_length[k]`: of rows with 2^(k-1) < length <= 2^k."""
+
+    n_rows: int
+    n_cols: int
+    nnz: int
+    longest: int
+    used_cols: int  # columns that hold entries
+    rows_by_length: tuple[int, ...]
+    entries_by_length: tuple[int, ...]
+    windows: tuple[tuple[tuple[int, int], Tiles], ...]  # (rows, least entries of a column) -> columns with so many
+    blocks: tuple[tuple[int, Tiles], ...]  # side -> blocks with entries
+
+    def short(self, at_most: int) -> tuple[int, int]:
+        """(rows, entries) of rows that have entries, `at_most` of them, a power of 2."""
+        last = at_most.bit_length()
+        return sum(self.rows_by_length[:last]), sum(self.entries_by_length[:last])
+
+    @property
+    def used_rows(self) -> int:
+        """Rows with entries."""
+        return sum(self.rows_by_length)
+
+    def window(self, rows: int, at_least: int) -> Tiles:
+        """Columns of windows of `rows` rows with `at_least` entries (as far as was asked)."""
+        known = dict(self.windows)
+        least = max(one for one in LEAST if one <= at_least)
+        return known[min(WINDOW_HEIGHTS, key=lambda height: abs(height - rows)), least]
+
+    def block(self, side: int) -> Tiles:
+        """Blocks of about this side that hold entries."""
+        return dict(self.blocks)[min(BLOCK_SIZES, key=lambda size: abs(size - side))]
+
+
+def facts_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> DevicePattern:
+    """Count. The device is waited for once per number: call this when planning, never in a product."""
+    n_rows, nnz = crow.shape[0] - 1, col.shape[0]
+    lengths = crow.long().diff()
+    bucket = torch.ceil(torch.log2(lengths.clamp(min=1).double())).long()
+    has = lengths > 0
+    rows_by = torch.bincount(bucket[has], minlength=BUCKETS)
+    entries_by = torch.bincount(bucket[has], weights=lengths[has].double(), minlength=BUCKETS).long()
+    rows = torch.repeat_interleave(torch.arange(n_rows, device=col.device), lengths)
+    windows = [item for height in WINDOW_HEIGHTS for item in _windows(rows, col, n_cols, height)]
+    blocks = [(side, _blocks(rows, col, n_cols, side)) for side in BLOCK_SIZES]
+    return DevicePattern(
+        n_rows=n_rows,
+        n_cols=n_cols,
+        nnz=nnz,
+        longest=int(lengths.max()) if n_rows else 0,
+        used_cols=int(torch.unique(col).shape[0]),
+        rows_by_length=tuple(rows_by.tolist()),
+        entries_by_length=tuple(entries_by.tolist()),
+        windows=tuple(windows),
+        blocks=tuple(blocks),
+    )
+
+
+def _windows(
+    rows: torch.Tensor, col: torch.Tensor, n_cols: int, height: int
+) -> list[tuple[tuple[int, int], Tiles]]:  # fmt: skip
+    counts = torch.unique((rows // height) * max(n_cols, 1) + col, return_counts=True)[1]
+    kept = [(least, counts[counts >= least]) for least in LEAST]
+    return [((height, least), Tiles(columns=one.shape[0], entries=int(one.sum()))) for least, one in kept]
+
+
+def _blocks(rows: torch.Tensor, col: torch.Tensor, n_cols: int, side: int) -> Tiles:
+    across = max(1, -(-n_cols // side))
+    n = torch.unique((rows // side) * across + col // side).shape[0]
+    return Tiles(columns=n, entries=col.shape[0])

@@ -1,0 +1,206 @@
+"""Analytic model: seconds of one product on a GPU, from counts of the pattern and the target's rates.
+
+A product takes as long as the roof that binds it: memory, second cache, multiply-adds, or instructions issued; and
+no less than its longest chain of dependent loads. STile §3.2 counts the same bytes and operations, Table 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse.tuner.gpu.facts import DevicePattern
+
+from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part
+from autosparse.gpu.target import DeviceTarget
+
+ITEM_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+INDEX_BYTES: Final = 4
+SECTOR_BYTES: Final = 32
+"""What the second cache moves at least."""
+ISSUE_PER_LOAD: Final = 6.0
+"""Warp instructions beside the multiply-adds for each load of B: addresses, predicates, conversions."""
+WARP: Final = 32
+ISSUERS: Final = 4
+"""Warp instructions that one multiprocessor issues in one clock."""
+WARPS_TO_BE_BUSY: Final = 8.0
+"""Warps of one multiprocessor that hide most of the time that loads take."""
+OVERLAP: Final = 0.25
+"""Of the roofs that do not bind, what is not hidden behind the one that does."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What a part asks of the device: bytes of memory and of the second cache, operations, issued instructions."""
+
+    memory_bytes: float = 0.0
+    l2_bytes: float = 0.0
+    flops: float = 0.0
+    dot_flops: float = 0.0
+    issued: float = 0.0
+    longest: float = 0.0  # dependent iterations of the longest program
+    tasks: float = 0.0
+
+    def plus(self, other: Work) -> Work:
+        """Both, in one launch."""
+        return Work(
+            memory_bytes=self.memory_bytes + other.memory_bytes,
+            l2_bytes=self.l2_bytes + other.l2_bytes,
+            flops=self.flops + other.flops,
+            dot_flops=self.dot_flops + other.dot_flops,
+            issued=self.issued + other.issued,
+            longest=max(self.longest, other.longest),
+            tasks=self.tasks + other.tasks,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Product:
+    """Sizes of one product: columns of the dense operands and dtype."""
+
+    n_dense_cols: int
+    dtype: str
+
+    @property
+    def row_bytes(self) -> int:
+        """Of a row of B."""
+        return self.n_dense_cols * ITEM_BYTES[self.dtype]
+
+
+def predicted_s(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> float:
+    """Seconds of one product by `schedule`."""
+    work = work_of(pattern, schedule, product, target)
+    launches = 2 if schedule.shares_rows and schedule.reduction == "two_phase" else 1
+    return roofs_s(work, product, schedule, target) + launches * target.launch_s
+
+
+def roofs_s(work: Work, product: Product, schedule: DeviceSchedule, target: DeviceTarget) -> float:
+    """The binding roof, a share of the others, and no less than the longest chain of loads.
+
+    All but memory are out of reach while there are too few warps to keep every multiprocessor busy.
+    """
+    busy = min(1.0, max(work.tasks, 1.0) * schedule.warps / (target.n_sms * WARPS_TO_BE_BUSY))
+    memory_s, *others = roofs(work, product, schedule, target)
+    times = [memory_s, *(time / busy for time in others)]
+    binding = max(times)
+    return max(binding + OVERLAP * (sum(times) - binding), work.longest * target.latency_s)
+
+
+def roofs(
+    work: Work, product: Product, schedule: DeviceSchedule, target: DeviceTarget
+) -> tuple[float, float, float, float]:
+    """Seconds under each roof of a device that is busy: memory, second cache, operations, instructions issued."""
+    return (
+        work.memory_bytes / target.memory_bytes_s,
+        work.l2_bytes / target.l2_bytes_s,
+        work.flops / target.core_flops(product.dtype)
+        + work.dot_flops / target.dot_flops(product.dtype, schedule.precision),
+        work.issued / (target.n_sms * ISSUERS * target.clock_hz),
+    )
+
+
+def work_of(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> Work:
+    """Sum over the parts, and what the operands take whatever the parts are."""
+    left = _Left(pattern.used_rows, pattern.nnz, 0)
+    total = _operands(pattern, schedule, product, target)
+    for part in schedule.parts:
+        if part.layout == "fill":
+            continue
+        taken = _taken(pattern, part, left)
+        total = total.plus(_part(pattern, schedule, part, taken, product))
+        left = _Left(left.rows - taken.rows * (part.layout not in DOT_LAYOUTS), left.entries - taken.entries, taken.at_most)
+    return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """Rows and entries, and the length up to which earlier parts have taken rows."""
+
+    rows: int
+    entries: int
+    at_most: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a part computes: rows, entries, entries with padding, and tiles of a Tensor Core product."""
+
+    rows: int
+    entries: int
+    padded: float
+    groups: int
+    at_most: int
+    longest: int
+
+
+def _taken(pattern: DevicePattern, part: Part, left: _Left) -> _Taken:
+    if part.layout in DOT_LAYOUTS:
+        if part.layout == "windows":
+            tiles = pattern.window(part.rows, part.at_least)
+            groups = -(-tiles.columns // part.step) + -(-pattern.n_rows // part.rows) // 2
+        else:
+            tiles = pattern.block(part.rows)
+            groups = tiles.columns
+        entries = min(left.entries, tiles.entries)
+        return _Taken(left.rows, entries, groups * part.rows * part.step, groups, left.at_most, 0)
+    if part.at_most:
+        rows, entries = pattern.short(part.at_most)
+        if left.at_most:
+            before = pattern.short(left.at_most)
+            rows, entries = rows - before[0], entries - before[1]
+        rows, entries = min(rows, left.rows), min(entries, left.entries)
+        padded = rows * part.at_most if part.layout == "ell" else _stepped(rows, entries, part.step)
+        return _Taken(rows, entries, padded, 0, part.at_most, part.at_most)
+    longest = min(pattern.longest, part.split) if part.split else pattern.longest
+    return _Taken(left.rows, left.entries, _stepped(left.rows, left.entries, part.step), 0, left.at_most, longest)
+
+
+def _stepped(rows: int, entries: int, step: int) -> float:
+    """Entries when each row is rounded up to whole steps: half a step each, on average."""
+    return entries + rows * (step - 1) / 2
+
+
+def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> Work:
+    """Memory traffic: the matrix, the rows of B that are used, the result."""
+    n_tiles = -(-product.n_dense_cols // schedule.tile) if schedule.tile else 1
+    matrix = pattern.nnz * (ITEM_BYTES[product.dtype] + INDEX_BYTES) + pattern.n_rows * 3 * INDEX_BYTES
+    used = pattern.used_cols * product.row_bytes
+    panel = used * min(1.0, schedule.panel / n_tiles) if schedule.panel else used
+    passes = -(-n_tiles // schedule.panel) if schedule.panel else 1
+    missed = max(0.0, 1.0 - target.l2_bytes / panel) if panel else 0.0
+    gathered = pattern.nnz * product.row_bytes
+    again = missed * max(0, gathered - used)  # of B's rows, what the second cache has lost since
+    result = pattern.n_rows * product.row_bytes if schedule.operation != "sddmm" else pattern.nnz * 4
+    if schedule.operation == "sddmm":
+        used += pattern.used_rows * product.row_bytes
+    return Work(memory_bytes=matrix * passes + used + again + result, l2_bytes=result)
+
+
+def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _Taken, product: Product) -> Work:
+    item, columns = ITEM_BYTES[product.dtype], product.n_dense_cols
+    n_tiles = -(-columns // schedule.tile) if schedule.tile and schedule.operation != "sddmm" else 1
+    per_entry = max(columns * item, SECTOR_BYTES)
+    sides = 2 if part.layout == "entries" else 1  # X is read for every entry too
+    own_bytes = (item + INDEX_BYTES) * n_tiles
+    vector = schedule.vector or 1
+    if part.layout in DOT_LAYOUTS:
+        rows_of_b = taken.groups * part.step
+        flops = 2.0 * taken.padded * columns
+        loads = rows_of_b * columns / vector + taken.padded * n_tiles
+        return Work(
+            l2_bytes=rows_of_b * per_entry + taken.padded * own_bytes, dot_flops=flops,
+            issued=loads * ISSUE_PER_LOAD / WARP, longest=taken.groups * part.rows / max(1, pattern.n_rows),
+            tasks=-(-pattern.n_rows // part.rows) * n_tiles,
+        )  # fmt: skip
+    loads = taken.padded * (sides * columns / vector + n_tiles)
+    per_program = part.rows * part.step if part.layout != "entries" else part.rows
+    tasks = taken.entries / max(1, part.split) if part.layout == "segments" else taken.rows / part.rows
+    if part.split and part.layout != "segments":
+        tasks = max(tasks, taken.entries / part.split)
+    return Work(
+        l2_bytes=taken.entries * (sides * per_entry + own_bytes),
+        flops=2.0 * taken.padded * columns,
+        issued=loads * ISSUE_PER_LOAD / WARP,
+        longest=taken.longest / part.step if part.layout != "entries" else 1.0,
+        tasks=(taken.entries / per_program if part.layout == "entries" else tasks) * n_tiles,
+    )

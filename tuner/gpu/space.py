@@ -1,0 +1,156 @@
+"""Schedules that are offered for a product on a GPU, from a table of families; the model ranks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from autosparse.tuner.gpu.model import ITEM_BYTES
+
+from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.target import DeviceTarget
+
+VECTOR_BYTES: Final = 16
+"""Of the widest load."""
+WARP: Final = 32
+
+FILL: Final = Part(layout="fill", rows=64)
+SPLIT: Final = 512
+"""Entries of a long row in one program."""
+
+Family = Callable[[bool], tuple[Part, ...]]
+
+
+def _rows(*parts: Part) -> Family:
+    return lambda uses_dots: parts
+
+
+def _dots(*parts: Part) -> Family:
+    """Only where Tensor Cores take the dtype: their layouts hold zeros."""
+    return lambda uses_dots: parts if uses_dots else ()
+
+
+_TAIL: Final = Part(layout="rows", rows=1, step=8, split=SPLIT)
+_SEGMENTS: Final = Part(layout="segments", step=8, split=256)
+_SHORT: Final = Part(layout="rows", rows=4, step=4, at_most=8)
+
+MATMUL: Final[Mapping[str, Family]] = {
+    "csr": _rows(_TAIL),
+    "binned": _rows(_SHORT, _TAIL),
+    "segments": _rows(_SEGMENTS),
+    "hyb": _rows(
+        Part(layout="ell", rows=4, step=4, at_most=4),
+        Part(layout="ell", rows=2, step=8, at_most=16),
+        Part(layout="ell", rows=1, step=8, at_most=64),
+        _SEGMENTS,
+    ),
+    "windows 16": _dots(Part(layout="windows", rows=16, step=16)),
+    "windows 8": _dots(Part(layout="windows", rows=8, step=16)),
+    "windows 16 + rows": _dots(Part(layout="windows", rows=16, step=16, at_least=4), _TAIL),
+    "windows 16 + segments": _dots(Part(layout="windows", rows=16, step=16, at_least=2), _SEGMENTS),
+    "blocks 16": _dots(Part(layout="blocks", rows=16, step=16)),
+}
+"""Name -> parts for A @ B, without the one for empty rows."""
+
+SPMV: Final[Mapping[str, Family]] = {
+    "binned": _rows(
+        Part(layout="rows", rows=128, step=4, at_most=8),
+        Part(layout="rows", rows=16, step=16, at_most=128),
+        Part(layout="rows", rows=1, step=256, split=4096),
+    ),
+    "csr 16": _rows(Part(layout="rows", rows=32, step=8, split=2048)),
+    "csr 64": _rows(Part(layout="rows", rows=8, step=32, split=4096)),
+    "hyb": _rows(
+        Part(layout="ell", rows=128, step=4, at_most=8),
+        Part(layout="ell", rows=32, step=16, at_most=32),
+        Part(layout="rows", rows=4, step=64, split=4096),
+    ),
+}
+SDDMM: Final[Mapping[str, Family]] = {
+    "entries": _rows(Part(layout="entries", rows=16)),
+    "rows": _rows(Part(layout="rows", rows=1, step=16, split=128)),
+    "windows 16": _dots(Part(layout="windows", rows=16, step=16)),
+    "windows 16 + entries": _dots(Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=16)),
+}
+MTTKRP: Final[Mapping[str, Family]] = {
+    "fibers 16": _rows(Part(layout="fibers", step=8, split=16)),
+    "fibers 128": _rows(Part(layout="fibers", step=8, split=128)),
+}
+FAMILIES: Final[Mapping[str, Mapping[str, Family]]] = {
+    "matmul": MATMUL, "spmv": SPMV, "sddmm": SDDMM, "mttkrp": MTTKRP
+}  # fmt: skip
+"""Operation -> its families."""
+FIRST: Final = {"matmul": "binned", "spmv": "binned", "sddmm": "entries", "mttkrp": "fibers 16"}
+"""Operation -> the family that serves where nothing was compared."""
+
+
+def vector_of(dtype: str, *leading: int) -> int:
+    """Elements that one load takes, where all of `leading` (columns, elements from row to row) are multiples of it."""
+    most = VECTOR_BYTES // ITEM_BYTES[dtype]
+    return next(size for size in (8, 4, 2, 1) if size <= most and all(one % size == 0 for one in leading))
+
+
+def uses_dots(dtype: str, precision: str) -> bool:
+    """Whether Tensor Cores multiply this dtype."""
+    return dtype in ("float16", "bfloat16") or (dtype == "float32" and precision == "tf32")
+
+
+def schedules(
+    operation: str,
+    *,
+    n_dense_cols: int,
+    dtype: str,
+    vector: int,
+    precision: str = "ieee",
+    used_bytes: int = 0,
+    target: DeviceTarget | None = None,
+) -> Iterator[tuple[str, DeviceSchedule]]:
+    """(family, schedule) of everything that is offered; `used_bytes`: of the rows of B that are read."""
+    dots = uses_dots(dtype, precision) and not (operation == "sddmm" and dtype == "float32")  # TF32 there spills
+    precision = precision if dtype == "float32" else "ieee"
+    for name, family in FAMILIES[operation].items():
+        parts = family(dots)
+        if not parts:
+            continue
+        for tile, warps in _tiles(operation, parts, n_dense_cols, vector):
+            for panel in _panels(tile, n_dense_cols, used_bytes, target):
+                yield name, DeviceSchedule(
+                    operation=operation,
+                    parts=parts if operation == "sddmm" else (*parts, FILL),
+                    tile=tile,
+                    warps=warps,
+                    vector=min(vector, tile) if tile else 1,
+                    panel=panel,
+                    precision=precision,
+                )
+
+
+def _tiles(operation: str, parts: tuple[Part, ...], n_dense_cols: int, vector: int) -> Iterator[tuple[int, int]]:
+    """(tile, warps): every thread has a load of `vector` elements to do, and no column tile is mostly empty."""
+    if operation == "spmv":
+        yield from ((0, 4), (0, 2))
+        return
+    fitting, widest = 16, 32 if operation == "sddmm" else 128
+    while fitting < min(n_dense_cols, widest):
+        fitting *= 2
+    for tile in sorted({fitting, max(16, fitting // 2)}, reverse=True):
+        if parts[0].layout in ("windows", "blocks"):
+            yield tile, min(8, max(2, parts[0].rows * tile // 256))
+            continue
+        work = min(part.rows * part.step if part.layout != "entries" else part.rows for part in parts) * tile
+        yield tile, max(1, min(4, work // (vector * WARP)))
+
+
+def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget | None) -> tuple[int, ...]:
+    """All columns at once; or where B's rows exceed the second cache, so many column tiles as fit into half of it."""
+    if target is None or not tile or used_bytes <= target.l2_bytes // 2:
+        return (0,)
+    n_tiles = -(-n_dense_cols // tile)
+    fits = int(n_tiles * target.l2_bytes / 2 / used_bytes)
+    return (0, fits) if 0 < fits < n_tiles else (0,) if fits else (0, 1)
+
+
+def first_schedule(operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee") -> DeviceSchedule:
+    """The schedule that serves where nothing was compared."""
+    offered = schedules(operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision)
+    return next(schedule for name, schedule in offered if name == FIRST[operation])
