@@ -64,5 +64,6 @@ def _compile(
     except (CompilationError, RuntimeError, ValueError, AssertionError) as err:
         raise BuildError(f"Triton cannot compile a kernel for sm_{capability}: {err}", log=str(err)) from err
     ptx, cubin = found.asm["ptx"], found.asm["cubin"]
-    return Compiled(ptx, cubin, resources_of(cubin, ptx, shared_bytes=found.metadata.shared, warps=options["num_warps"]))
-
+    return Compiled(
+        ptx, cubin, resources_of(cubin, ptx, shared_bytes=found.metadata.shared, warps=options["num_warps"])
+    )

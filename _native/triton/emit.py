@@ -49,9 +49,7 @@ import triton.language as tl
 def emit(spec: DeviceSpec) -> str:
     """A module with ``kernel``, and ``reduce`` where rows are shared and summed in two phases."""
     schedule = spec.schedule
-    head = HEAD.format(
-        schedule=schedule, operation=schedule.operation, dtype=spec.dtype, index_dtype=spec.index_dtype
-    )
+    head = HEAD.format(schedule=schedule, operation=schedule.operation, dtype=spec.dtype, index_dtype=spec.index_dtype)
     given = [argument.name for argument in arguments(spec)]
     bodies = [_part(spec, n) for n in range(len(schedule.parts))]
     taken = [[name for name in (*PLACE[schedule.operation], *given) if _uses(body, name)] for body in bodies]

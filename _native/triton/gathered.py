@@ -38,7 +38,9 @@ def write_entries(w: Writer, spec: DeviceSpec, n: int, axes: Axes) -> None:
     """``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
     own = spec.reads_positions(n)
     w.line(f"col = tl.load({f'p{n}_cols' if own else 'cols'} + e, mask=m, other=0)")
-    w.line(f"val = tl.load(values + {f'tl.load(p{n}_positions + e, mask=m, other=0)' if own else 'e'}, mask=m, other=0)")
+    w.line(
+        f"val = tl.load(values + {f'tl.load(p{n}_positions + e, mask=m, other=0)' if own else 'e'}, mask=m, other=0)"
+    )
     write_products(w, spec, axes)
 
 
@@ -54,9 +56,7 @@ def write_result(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
     rows = axes.beside("row", "r")
     place = rows if spec.schedule.operation == "spmv" else f"{rows} * ldc + {axes.beside('j', 't')}"
     w.line("row = dest.to(tl.int64)" if spec.is_wide else "row = dest.to(tl.int32)")
-    w.line(
-        f"tl.store(C + {place}, total.to(C.dtype.element_ty), mask={mask_of(spec, axes, '(row >= 0)', 'r')})"
-    )
+    w.line(f"tl.store(C + {place}, total.to(C.dtype.element_ty), mask={mask_of(spec, axes, '(row >= 0)', 'r')})")
     if not spec.schedule.shares_rows:
         return
     w.line("row = -2 - row")

@@ -55,9 +55,7 @@ class Launch:
         self._launch(packed.n_tasks, packed.table, values, *packed.arrays, x, out, work, packed.n_tasks)
         if needs_reduce(packed.spec) and packed.n_slots:
             rows = packed.shared_rows.shape[0]
-            self.module.reduce[(rows,)](
-                packed.shared_rows, packed.slots, work, out, rows, 1, 1, **REDUCE_OPTIONS
-            )
+            self.module.reduce[(rows,)](packed.shared_rows, packed.slots, work, out, rows, 1, 1, **REDUCE_OPTIONS)
         return out
 
     def matmul(self, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:

@@ -116,13 +116,11 @@ def pack(spec: DeviceSpec, entries: Entries, *, nnz: int) -> Packed:
         parts.append(_fill(parts, entries.n_rows, schedule.parts[-1].rows))
     shared, slots, n_slots = _destinations(spec, parts, entries.n_rows)
     named = _shared_arrays(spec, entries)
-    for n, part in enumerate(parts):
-        named |= {f"p{n}_{name}": part.arrays[name] for name in part_arrays(spec, n)}
+    for n, made in enumerate(parts):
+        named |= {f"p{n}_{name}": made.arrays[name] for name in part_arrays(spec, n)}
     order = [*SHARED[schedule.operation], *(f"p{n}_{name}" for n in range(len(parts)) for name in part_arrays(spec, n))]
     arrays = tuple(_filled(named[name].to(index).contiguous()) for name in order)
-    return Packed(
-        spec, entries.n_rows, entries.n_cols, nnz, _table(parts), arrays, shared, slots, n_slots
-    )
+    return Packed(spec, entries.n_rows, entries.n_cols, nnz, _table(parts), arrays, shared, slots, n_slots)
 
 
 def _filled(array: torch.Tensor) -> torch.Tensor:

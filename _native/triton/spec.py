@@ -99,9 +99,7 @@ def arguments(spec: DeviceSpec) -> tuple[Argument, ...]:
     given = [Argument("table", "*i32"), Argument("values", value)]
     operation = spec.schedule.operation
     given += [Argument(name, index) for name in SHARED[operation]]
-    given += [
-        Argument(f"p{n}_{name}", index) for n in range(len(spec.schedule.parts)) for name in part_arrays(spec, n)
-    ]
+    given += [Argument(f"p{n}_{name}", index) for n in range(len(spec.schedule.parts)) for name in part_arrays(spec, n)]
     given += [Argument(name, value) for name in DENSE[operation]]
     if operation == "sddmm":
         return (*given, *(Argument(name, "fp32") for name in ("alpha", "beta")), *_sizes(spec))

@@ -13,7 +13,7 @@ from tests.house.sources import REPOSITORY, Source, library
 
 LAYERS = (
     {"errors", "notices", "config", "_version", "log", "forking"},
-    {"core"},
+    {"core", "gpu"},
     {"_native", "tuner", "cache"},
     {"operands"},
     {"ops"},

@@ -1,4 +1,4 @@
-"""Every layout × operation × dtype × pattern in Triton's interpreter, in one process: `python -m tests.triton.interpreted`.
+"""Every layout × operation × dtype × pattern in Triton's interpreter, in one process.
 
 The interpreter has to be asked for before Triton is imported, so the tests start this module once and read its answers:
 one JSON line for each case, with an error or none.

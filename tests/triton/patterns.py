@@ -59,7 +59,13 @@ Tensor = tuple[list[int], list[int], list[int], list[int], tuple[int, int, int]]
 
 def fibers() -> Tensor:
     """Roots without fibers, fibers of several lengths, a root that is split."""
-    return [0, 2, 2, 7, 8, 8], [0, 3, 1, 2, 3, 4, 0, 4], [0, 3, 4, 6, 7, 12, 13, 14, 15], list(range(12)) + [1, 2, 0], (5, 5, 12)
+    return (
+        [0, 2, 2, 7, 8, 8],
+        [0, 3, 1, 2, 3, 4, 0, 4],
+        [0, 3, 4, 6, 7, 12, 13, 14, 15],
+        [*list(range(12)), 1, 2, 0],
+        (5, 5, 12),
+    )
 
 
 def empty_tensor() -> Tensor:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +13,9 @@ from autosparse._native.triton import compile as ahead  # noqa: E402
 from autosparse._native.triton import packing, roofline, source  # noqa: E402
 from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
-from autosparse.gpu.target import DeviceTarget, targets  # noqa: E402
 from autosparse.tuner.gpu import facts, model, space  # noqa: E402
+
+from autosparse.gpu.target import DeviceTarget, targets  # noqa: E402
 
 TARGETS = ("a100-80gb", "h100-sxm")
 AGREEMENT = 2.5

@@ -108,7 +108,9 @@ def work_of(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, 
             continue
         taken = _taken(pattern, part, left)
         total = total.plus(_part(pattern, schedule, part, taken, product))
-        left = _Left(left.rows - taken.rows * (part.layout not in DOT_LAYOUTS), left.entries - taken.entries, taken.at_most)
+        left = _Left(
+            left.rows - taken.rows * (part.layout not in DOT_LAYOUTS), left.entries - taken.entries, taken.at_most
+        )
     return total
 
 

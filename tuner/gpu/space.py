@@ -70,7 +70,9 @@ SDDMM: Final[Mapping[str, Family]] = {
     "entries": _rows(Part(layout="entries", rows=16)),
     "rows": _rows(Part(layout="rows", rows=1, step=16, split=128)),
     "windows 16": _dots(Part(layout="windows", rows=16, step=16)),
-    "windows 16 + entries": _dots(Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=16)),
+    "windows 16 + entries": _dots(
+        Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=16)
+    ),
 }
 MTTKRP: Final[Mapping[str, Family]] = {
     "fibers 16": _rows(Part(layout="fibers", step=8, split=16)),
@@ -114,14 +116,17 @@ def schedules(
             continue
         for tile, warps in _tiles(operation, parts, n_dense_cols, vector):
             for panel in _panels(tile, n_dense_cols, used_bytes, target):
-                yield name, DeviceSchedule(
-                    operation=operation,
-                    parts=parts if operation == "sddmm" else (*parts, FILL),
-                    tile=tile,
-                    warps=warps,
-                    vector=min(vector, tile) if tile else 1,
-                    panel=panel,
-                    precision=precision,
+                yield (
+                    name,
+                    DeviceSchedule(
+                        operation=operation,
+                        parts=parts if operation == "sddmm" else (*parts, FILL),
+                        tile=tile,
+                        warps=warps,
+                        vector=min(vector, tile) if tile else 1,
+                        panel=panel,
+                        precision=precision,
+                    ),
                 )
 
 
@@ -150,7 +155,9 @@ def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget 
     return (0, fits) if 0 < fits < n_tiles else (0,) if fits else (0, 1)
 
 
-def first_schedule(operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee") -> DeviceSchedule:
+def first_schedule(
+    operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee"
+) -> DeviceSchedule:
     """The schedule that serves where nothing was compared."""
     offered = schedules(operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision)
     return next(schedule for name, schedule in offered if name == FIRST[operation])
