@@ -36,7 +36,7 @@ $(VENV)/.demo: $(VENV)/.base
 # Not after .base: the runtime would be compiled twice.
 $(VENV)/.test: $(SOURCES) $(VENV)/.made tools/install_tests.sh
 	@echo "installing autosparse and what its tests need into $(VENV)"
-	@sh tools/install_tests.sh $(PY) -e '.[test]' $(PINS)
+	@sh tools/install_tests.sh $(PY) . $(PINS)
 	@touch $(VENV)/.base $@
 
 $(VENV)/.lint: $(VENV)/.test
@@ -54,7 +54,7 @@ demo: $(VENV)/$(if $(MATRIX),.base,.demo)
 # An empty plan and kernel cache each time: a test must not pass because of what an earlier run left behind.
 define run_tests
 cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
-AUTOSPARSE_CACHE_DIR="$$cache" $(PY) -m pytest -q -n $(PROCESSES) --dist loadfile
+AUTOSPARSE_CACHE_DIR="$$cache" $(PY) -m pytest -q -n $(PROCESSES) --dist worksteal
 endef
 
 test: $(VENV)/.test
@@ -93,10 +93,10 @@ test-wheel:
 	@$(MAKE) --no-print-directory wheel VENV="$(VENV)"
 	@sh tools/make_venv.sh "$(PYTHON)" $(BUILD)/wheel/venv
 	@wheel=$$(ls -t dist/*.whl | head -n 1) && \
-	  sh tools/install_tests.sh $(BUILD)/wheel/venv/bin/python "$$wheel[test]"
+	  sh tools/install_tests.sh $(BUILD)/wheel/venv/bin/python "$$wheel"
 	@cp -r tests pyproject.toml $(BUILD)/wheel/
 	@cd $(BUILD)/wheel && AUTOSPARSE_CACHE_DIR="$(CURDIR)/$(BUILD)/wheel/cache" \
-	  venv/bin/python -m pytest -q -n $(PROCESSES) --dist loadfile $(PYTEST_ARGS)
+	  venv/bin/python -m pytest -q -n $(PROCESSES) --dist worksteal $(PYTEST_ARGS)
 
 clean:
 	@rm -rf $(BUILD) dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis _native/_runtime*.so _native/_runtime.py $(VENV)/.base

@@ -26,6 +26,7 @@ OPEN_LIBRARY = f"""
 import os.path as _path
 lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 """
+SLOWEST = ("kernels_avx512.c", "dots_rows.c", "kernels_avx2.c", "csf.c")  # to compile: half of the whole
 FAILURES = (BaseError, CCompilerError, OSError)
 
 
@@ -74,12 +75,14 @@ class OptionalBuildExt(build_ext):
 
 
 def _compile_in_parallel(compiler: Any) -> None:
-    """One file per core at a time; setuptools would take them in turn, a minute instead of half."""
+    """One file per core at a time, the slowest first; setuptools would take them in turn, twice as long."""
     compile_all = compiler.compile
 
     def compile_each(sources: Sequence[str], **how: Any) -> list[str]:
+        slowest = {name: place for place, name in enumerate(SLOWEST)}
+        ordered = sorted(sources, key=lambda source: slowest.get(Path(source).name, len(slowest)))
         with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return [item for made in pool.map(lambda source: compile_all([source], **how), sources) for item in made]
+            return [item for made in pool.map(lambda source: compile_all([source], **how), ordered) for item in made]
 
     compiler.compile = compile_each
 

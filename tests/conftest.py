@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import tempfile
 from collections.abc import Iterator
@@ -49,6 +50,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_full)
         if item.get_closest_marker("matrices") and matrices_folder() is None:
             item.add_marker(no_matrices)
+
+
+def pytest_collection_finish() -> None:
+    """The collected tests live to the end: no garbage collection looks at them, and tests ask for many of those."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

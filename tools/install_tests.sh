@@ -1,35 +1,63 @@
 #!/bin/sh
-# install_tests.sh PYTHON REQUIREMENT...: what the tests need. PyTorch first, as its build for CPUs: where any build
-# will do, pip takes the one with 2.6 GB of CUDA. A folder of wheels that pip was given (PIP_FIND_LINKS) comes before
-# PyTorch's own index of such builds.
+# install_tests.sh PYTHON AUTOSPARSE [PIN...]: autosparse (a folder, installed so that it can be edited, or a wheel) and
+# what its tests need. PyTorch comes as its build for CPUs: where any build will do, pip takes the one with 2.6 GB of
+# CUDA. A folder of wheels that pip was given (PIP_FIND_LINKS) comes before PyTorch's own index of such builds.
+#
+# The runtime, hnswlib and PyTorch take half a minute each of compiling and unpacking: they run side by side.
 set -eu
 python=$1
-shift
+source=$2
+shift 2
 cpu=https://download.pytorch.org/whl/cpu
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
 
 pip() { "$python" -m pip --quiet --disable-pip-version-check "$@"; }
-has_torch() { "$python" -c 'import torch' 2>/dev/null; }
-from_folder() { pip install --no-index --no-deps torch==2.13.0; }
-from_index() { pip install --index-url "$cpu" --retries 1 --timeout 30 torch==2.13.0; }
-from_index_any() { pip install --index-url "$cpu" --retries 1 --timeout 30 'torch>=2.6'; }
+install() { pip install --no-compile "$@"; } # what the tests import is compiled then: a fourth of what there is
+has() { "$python" -c "import $1" 2>/dev/null; }
+from_folder() { install --no-index --no-deps torch==2.13.0; }
+from_index() { install --index-url "$cpu" --retries 1 --timeout 30 torch==2.13.0; }
+from_index_any() { install --index-url "$cpu" --retries 1 --timeout 30 'torch>=2.6'; }
 
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
-for way in has_torch from_folder from_index from_index_any missing; do
-    if [ $way = missing ]; then
-        tail -n 3 "$log" >&2
+if [ -d "$source" ]; then set -- -e "$source" "$@"; else set -- "$source" "$@"; fi
+install --no-deps "$@" >"$work/autosparse.log" 2>&1 &
+autosparse=$!
+# It has no wheel: g++ and Python's headers are needed, which nothing else here is.
+{ has hnswlib || pip wheel --no-deps --wheel-dir "$work" 'hnswlib>=0.8'; } >"$work/hnswlib.log" 2>&1 &
+hnswlib=$!
+
+for way in "has torch" from_folder from_index from_index_any missing; do
+    if [ "$way" = missing ]; then
+        tail -n 3 "$work/torch.log" >&2
         echo "no CPU build of PyTorch could be installed: its tests are skipped, and fail where CI is set" >&2
         echo "  Cure: $python -m pip install torch --index-url $cpu" >&2
-    elif $way >>"$log" 2>&1; then
-        pip install 'torch>=2.6' "$@" && break  # what torch itself needs, too
-        exit 1
+    elif $way >>"$work/torch.log" 2>&1; then
+        echo 'torch>=2.6' >>"$work/requirements.txt" # what torch itself needs, too
+        break
     fi
 done
-has_torch || pip install "$@"
 
-# It has no wheel: g++ and Python's headers are needed, which nothing else here is.
-if ! pip install 'hnswlib>=0.8' >"$log" 2>&1; then
-    tail -n 3 "$log" >&2
+if ! wait $autosparse; then
+    cat "$work/autosparse.log" >&2
+    exit 1
+fi
+"$python" - "$@" >>"$work/requirements.txt" <<'END'
+"""Print the pins, and what the installed autosparse and its extra `test` require."""
+import sys
+from importlib.metadata import requires
+
+from pip._vendor.packaging.requirements import Requirement
+
+print(*(one for one in sys.argv[1:] if "==" in one), sep="\n")
+for one in map(Requirement, requires("autosparse")):
+    if one.marker is None or one.marker.evaluate({"extra": "test"}):
+        one.marker = None
+        print(one)
+END
+install -r "$work/requirements.txt"
+
+if ! wait $hnswlib || ! { has hnswlib || install --no-index --no-deps "$work"/hnswlib-*.whl; } >>"$work/hnswlib.log" 2>&1; then
+    tail -n 3 "$work/hnswlib.log" >&2
     echo "hnswlib could not be built: its tests are skipped, and fail where CI is set" >&2
     echo "  Cure: apt-get install g++ python3-dev, then make again" >&2
 fi

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from autosparse import _native
 from autosparse.core.formats import CSR, PRESETS, Format
 from autosparse.core.schedule import SuperSchedule
+from tests.covering import in_turn
 from tests.native import cases, operands, test_kernels, test_mttkrp, test_sddmm
 
 ORDER_OF: Final = {name: len({level.coordinate[0] for level in row.format.levels}) for name, row in PRESETS.items()}
@@ -71,12 +72,15 @@ def test_a_matrix_is_packed_and_unpacked(name: str, data: st.DataObject, transpo
     assert packed.nbytes <= _native.packed_bytes(taken.pattern, fmt, 8, transposed=transposed)
 
 
-@pytest.mark.parametrize(("dtype", "index_dtype"), TYPES)
-@pytest.mark.parametrize(
-    ("name", "tile"), [(name, tile) for name in MATRICES for tile in (0, TILE) if not (tile and name in OF_ONE_COLUMN)]
+@in_turn(
+    "name_and_tile",
+    "types",
+    first=[(name, tile) for tile in (0, TILE) for name in MATRICES if not (tile and name in OF_ONE_COLUMN)],
+    second=TYPES,
 )
-def test_products_are_scipys(name: str, tile: int, dtype: str, index_dtype: str) -> None:
+def test_products_are_scipys(name_and_tile: tuple[str, int], types: tuple[str, str]) -> None:
     """By the kernel on one and two threads, and by the interpreter; of A and of its transpose, empty ones too."""
+    (name, tile), (dtype, index_dtype) = name_and_tile, types
     made = concordant("matmul", name, tile=tile)
     assert _native.supports("matmul", made) is None
     for seed, (n_rows, n_cols, lengths) in enumerate(PATTERNS):

@@ -14,6 +14,7 @@ from autosparse import _native, config
 from autosparse.core.formats import ROW_ORDERS
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME
+from tests.covering import covering
 from tests.native import cases
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 
@@ -54,9 +55,7 @@ def product(of, packed, B, *, late=0, threads=2):
     return out
 
 
-@pytest.mark.parametrize("name", patterns())
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("isa", isas())
+@covering(isa=isas(), dtype=["float32", "float64"], name=patterns())
 def test_it_computes_what_the_schedule_says(isa, dtype, name):
     for order, made in (WHOLE | AHEAD | BOTH).items():
         A, packed = operand(patterns()[name], dtype, made)
@@ -87,9 +86,7 @@ def test_transposed_operands(transposed):
     np.testing.assert_array_equal(product(cases.spec(made, "float64"), packed, B), op @ B)
 
 
-@pytest.mark.parametrize("late", [0, 16, 40])
-@pytest.mark.parametrize("columns", [32, 256, 300])
-@pytest.mark.parametrize("isa", isas())
+@covering(isa=isas(), columns=[32, 256, 300], late=[0, 16, 40])
 def test_large_results_are_stored_past_the_caches(isa, columns, late):
     """Rows of the result that do not follow each other share cache lines, and one is left to several threads."""
     rng = np.random.default_rng(6)

@@ -14,6 +14,7 @@ from autosparse import _native
 from autosparse.core.formats import ROW_ORDERS
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME
+from tests.covering import covering
 from tests.native import cases
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 
@@ -24,6 +25,7 @@ MADE = tuple(
     for levels in ("i1:U,k1:C", *(f"i1:U,k1:C | rows={order}" for order in ROW_ORDERS))
     for ahead in PREFETCH
 )
+WAYS = {"as it is": -1, "roomy": 0, "zen4": 1, "zen5": 2}  # whether operands crowd the last cache
 COLUMNS = (0, 1, 2, 16, 31, 32, 64, 128, 130, 256, 400)
 
 
@@ -51,16 +53,14 @@ def sampled(of, packed, data, X, Y, *, threads=2, late=0):
     return out
 
 
-@pytest.mark.parametrize("way", [-1, 0, 1, 2], ids=["as it is", "roomy", "zen4", "zen5"])
-@pytest.mark.parametrize("name", patterns())
-@pytest.mark.parametrize("isa", isas())
+@covering(isa=isas(), name=patterns(), way=WAYS)
 def test_it_computes_what_the_schedule_says(isa, name, way):
     """Whole numbers: any order of summation gives the same bits."""
     pattern = pattern_of(patterns()[name])
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
     rng = np.random.default_rng(1)
     packed = {made.format: _native.pack_structure(pattern, made.format) for made in MADE}
-    runtime_api.lib.asp_force_crowded(way)
+    runtime_api.lib.asp_force_crowded(WAYS[way])
     try:
         for at, K in enumerate(COLUMNS):
             dtype = ("float32", "float64")[at % 2]

@@ -15,6 +15,7 @@ from autosparse import _native
 from autosparse.core.formats import ROW_ORDERS, Format
 from autosparse.core.pattern import Pattern
 from autosparse.errors import ScheduleError
+from tests.covering import covering
 from tests.native import cases
 
 SHAPES = ((0, 0), (0, 4), (5, 0), (1, 1), (40, 40), (23, 61), (61, 23))
@@ -76,9 +77,7 @@ def test_rcm_finds_a_hidden_band():
     np.testing.assert_array_equal(order, csgraph.reverse_cuthill_mckee(sp.csr_matrix(A), symmetric_mode=True))
 
 
-@pytest.mark.parametrize("made", MADE, ids=cases.label)
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize("shape", SHAPES)
+@covering(made=MADE, transposed=[False, True], shape=SHAPES)
 def test_kernel_equals_interpreter_equals_scipy(made, shape, transposed):
     A = matrix(shape, seed=3).astype(np.float32)
     op = A.T if transposed else A

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse._native.runtime_api import FLAG_ACCUMULATE
 
 from tests.covering import covering
-from tests.native.runtime_cases import DTYPES, assert_product, forced, isas, needs_runtime, patterns, spoken, values
+from tests.native.runtime_cases import (
+    DTYPES,
+    INDEX_DTYPES,
+    assert_product,
+    forced,
+    isas,
+    needs_runtime,
+    patterns,
+    spoken,
+    values,
+)
 
 pytestmark = needs_runtime
 
@@ -16,12 +28,17 @@ LINE = 64
 COLUMNS = (2, 8, 16, 31, 32, 64, 130, 256, 272)
 
 
-@pytest.fixture(autouse=True, params=(1, 2), ids=("zen4", "zen5"))
-def crowded(request):
+WAYS = {"zen4": 1, "zen5": 2}
+
+
+@contextmanager
+def crowded(way):
     """As if B and C were too much for the last cache of one of these processors."""
-    runtime_api.lib.asp_force_crowded(request.param)
-    yield request.param
-    runtime_api.lib.asp_force_crowded(-1)
+    runtime_api.lib.asp_force_crowded((WAYS | {"roomy": 0})[way])
+    try:
+        yield
+    finally:
+        runtime_api.lib.asp_force_crowded(-1)
 
 
 def placed(shape, dtype, late):
@@ -32,42 +49,41 @@ def placed(shape, dtype, late):
     return memory[start : start + n_bytes].view(dtype).reshape(shape), memory, start
 
 
-@covering(isa=isas(), dtype=DTYPES, name=patterns())
-def test_the_answer_is_scipys_and_memory_beside_it_is_not_touched(isa, dtype, name):
-    for index_dtype in ("int32", "int64"):
-        A, csr = spoken(patterns()[name], dtype, index_dtype)
-        for at, columns in enumerate(COLUMNS):
-            rng = np.random.default_rng(at)
-            given, added = values(rng, (A.shape[1], columns), dtype), values(rng, (A.shape[0], columns), dtype)
-            for late_b, late_c, flags in ((0, 0, 0), (16, 16, 0), (32, 16, FLAG_ACCUMULATE), (48, 32, 0)):
-                B, *_ = placed(given.shape, dtype, late_b)
-                out, memory, start = placed(added.shape, dtype, late_c)
-                B[...], out[...] = given, added
-                with forced(isa):
-                    runtime_api.matmul(csr, A.shape, B, out, threads=1 + at % 3, flags=flags)
-                assert_product(out, A, B, added_to=added if flags else None)
-                assert (memory[:start] == 255).all()
-                assert (memory[start + out.nbytes :] == 255).all()
+@covering(isa=isas(), dtype=DTYPES, name=patterns(), index_dtype=INDEX_DTYPES, way=WAYS)
+def test_the_answer_is_scipys_and_memory_beside_it_is_not_touched(isa, dtype, name, index_dtype, way):
+    A, csr = spoken(patterns()[name], dtype, index_dtype)
+    for at, columns in enumerate(COLUMNS):
+        rng = np.random.default_rng(at)
+        given, added = values(rng, (A.shape[1], columns), dtype), values(rng, (A.shape[0], columns), dtype)
+        for late_b, late_c, flags in ((0, 0, 0), (16, 16, 0), (32, 16, FLAG_ACCUMULATE), (48, 32, 0)):
+            B, *_ = placed(given.shape, dtype, late_b)
+            out, memory, start = placed(added.shape, dtype, late_c)
+            B[...], out[...] = given, added
+            with forced(isa), crowded(way):
+                runtime_api.matmul(csr, A.shape, B, out, threads=1 + at % 3, flags=flags)
+            assert_product(out, A, B, added_to=added if flags else None)
+            assert (memory[:start] == 255).all()
+            assert (memory[start + out.nbytes :] == 255).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("isa", isas())
-def test_the_bits_are_those_of_operands_that_fit(crowded, isa, dtype):
+@pytest.mark.parametrize("way", WAYS)
+def test_the_bits_are_those_of_operands_that_fit(way, isa, dtype):
     A, csr = spoken(patterns()["rows of at most 40"], dtype, "int32")
     for columns in COLUMNS:
         B = values(np.random.default_rng(columns), (A.shape[1], columns), dtype)
         found = []
-        for way in (crowded, 0):
-            runtime_api.lib.asp_force_crowded(way)
+        for chosen in (way, "roomy"):
             out = np.full((A.shape[0], columns), np.nan, dtype)
-            with forced(isa):
+            with forced(isa), crowded(chosen):
                 runtime_api.matmul(csr, A.shape, B, out, threads=2, flags=0)
             found.append(out)
         np.testing.assert_array_equal(*found)
 
 
-@covering(isa=isas(), dtype=["float32", "float64"], name=patterns())
-def test_sampled_products_are_numpys(isa, dtype, name):
+@covering(isa=isas(), dtype=["float32", "float64"], name=patterns(), way=WAYS)
+def test_sampled_products_are_numpys(isa, dtype, name, way):
     rng = np.random.default_rng(3)
     for index_dtype in ("int32", "int64"):
         A, (indptr, indices, data) = spoken(patterns()[name], dtype, index_dtype)
@@ -75,7 +91,7 @@ def test_sampled_products_are_numpys(isa, dtype, name):
         rows = np.repeat(np.arange(n), np.diff(indptr))
         for K in (64, 128, 130, 256):
             X, Y, out = values(rng, (n, K), dtype), values(rng, (m, K), dtype), np.full(nnz + 8, 7, dtype)
-            with forced(isa):
+            with forced(isa), crowded(way):
                 status = runtime_api.lib.asp_sddmm_at(
                     dtype == "float64", index_dtype == "int64", n, m, indptr.ctypes.data, indices.ctypes.data, nnz,
                     X.ctypes.data, K, Y.ctypes.data, 1, K, K, 2.0, 0.5, data.ctypes.data, out.ctypes.data, 0, 2,

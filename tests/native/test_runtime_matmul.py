@@ -10,6 +10,7 @@ from autosparse._native.runtime_api import FLAG_ACCUMULATE, FLAG_DETERMINISTIC
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.covering import covering
 from tests.native.runtime_cases import (
     DTYPES,
     INDEX_DTYPES,
@@ -36,10 +37,7 @@ def run(csr, shape, B, *, transposed, threads, flags=0, out=None):
     return runtime_api.matmul(csr, shape, B, out, transposed=transposed, threads=threads, flags=flags)
 
 
-@pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(name=PATTERNS, isa=isas(), dtype=DTYPES, index_dtype=INDEX_DTYPES)
 def test_product_equals_scipy(name, isa, dtype, index_dtype):
     A, csr = spoken(PATTERNS[name], dtype, index_dtype)
     large = A.nnz > 20_000

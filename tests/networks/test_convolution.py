@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
+from tests.covering import covering
 from tests.networks.world import cells, dense_convolution, lattice, torch
 
 from autosparse.tuner.networks import convolution  # isort: skip
@@ -16,24 +15,28 @@ from autosparse.tuner.networks.lattice import Lattice  # isort: skip
 EXTENTS = {1: (40,), 2: (13, 9), 3: (8, 7, 6)}
 
 
-@pytest.mark.parametrize("dimension", EXTENTS)
-@pytest.mark.parametrize("n_in", [1, 6])
-@pytest.mark.parametrize("way", ["offset by offset", "in one product"])
-def test_convolution_and_its_gradients_equal_the_dense_ones(dimension, n_in, way, monkeypatch):
+@covering(
+    dimension=EXTENTS,
+    n_in=[1, 6],
+    way=["offset by offset", "in one product"],
+    kernel_size=[1, 2, 3, 4, 5],
+    stride=[1, 2, 3],
+    n=[1, 30, 200],
+)
+def test_convolution_and_its_gradients_equal_the_dense_ones(dimension, n_in, way, kernel_size, stride, n, monkeypatch):
     monkeypatch.setattr(convolution, "FEW_NUMBERS", 0 if way == "offset by offset" else 1 << 30)
     torch.manual_seed(dimension)
-    for kernel_size, stride, n in itertools.product((1, 2, 3, 4, 5), (1, 2, 3), (1, 30, 200)):
-        grid = lattice(n, EXTENTS[dimension], seed=n)
-        layer = SparseConvolution(n_in, 5, kernel_size=kernel_size, stride=stride, dimension=dimension)
-        values = torch.randn(len(grid), n_in, requires_grad=True)
-        out = layer(SparseFeatures(grid, values))
-        want = dense_convolution(grid, values, layer.kernel, kernel_size, stride)
-        torch.testing.assert_close(out.values, want, rtol=1e-4, atol=1e-5)
-        upper = torch.randn_like(want)
-        got_gradients = torch.autograd.grad(out.values, [values, layer.kernel], upper)
-        want_gradients = torch.autograd.grad(want, [values, layer.kernel], upper)
-        for got_one, want_one in zip(got_gradients, want_gradients, strict=True):
-            torch.testing.assert_close(got_one, want_one, rtol=1e-4, atol=1e-4)
+    grid = lattice(n, EXTENTS[dimension], seed=n)
+    layer = SparseConvolution(n_in, 5, kernel_size=kernel_size, stride=stride, dimension=dimension)
+    values = torch.randn(len(grid), n_in, requires_grad=True)
+    out = layer(SparseFeatures(grid, values))
+    want = dense_convolution(grid, values, layer.kernel, kernel_size, stride)
+    torch.testing.assert_close(out.values, want, rtol=1e-4, atol=1e-5)
+    upper = torch.randn_like(want)
+    got_gradients = torch.autograd.grad(out.values, [values, layer.kernel], upper)
+    want_gradients = torch.autograd.grad(want, [values, layer.kernel], upper)
+    for got_one, want_one in zip(got_gradients, want_gradients, strict=True):
+        torch.testing.assert_close(got_one, want_one, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dimension", EXTENTS)

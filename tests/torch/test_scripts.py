@@ -51,6 +51,7 @@ def test_product_benchmark_measures_once_and_resumes(folder):
     assert out.read_text().splitlines() == records
 
 
+@pytest.mark.full
 def test_graph_network_benchmark_compares_loss_curves(folder):
     out = folder / "out.jsonl"
     given = ("--matrices", folder, "--graphs", "small", "--large", "", "--epochs", 7, "--hidden", 16, "--threads", 1)
@@ -78,6 +79,7 @@ def test_loss_curves_are_measured_beside_torchs_own(folder):
         assert f"{record['model']} small" in text
 
 
+@pytest.mark.full
 def test_comparison_with_pytorchs_own_tests_tells_right_from_wrong(tmp_path):
     """On two tests in the form of PyTorch's: equal under the override, noticed when products are wrong."""
     script, file = Path(__file__).with_name("upstream.py"), tmp_path / "test_small.py"
