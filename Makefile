@@ -52,9 +52,10 @@ demo: $(VENV)/$(if $(MATRIX),.base,.demo)
 	@$(PY) -m autosparse demo $(if $(MATRIX),'$(MATRIX)')
 
 # An empty plan and kernel cache each time: a test must not pass because of what an earlier run left behind.
+# Bytecode is kept, because the tests start some hundred processes.
 define run_tests
 cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
-AUTOSPARSE_CACHE_DIR="$$cache" $(PY) -m pytest -q -n $(PROCESSES) --dist worksteal
+AUTOSPARSE_CACHE_DIR="$$cache" PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(PROCESSES) --dist worksteal
 endef
 
 test: $(VENV)/.test
