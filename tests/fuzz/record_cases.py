@@ -25,6 +25,7 @@ from autosparse import cache
 from autosparse.core.formats import PRESETS
 from autosparse.core.plan import Candidate, Plan
 from autosparse.dispatch.state import state_for
+from autosparse.tuning import live
 from autosparse.tuning.memory import history, plan_lookup
 from autosparse.tuning.setup import lab_of
 
@@ -195,6 +196,7 @@ def main(folder: Path, first: int, n: int) -> None:
     """Print in how many cases a tuned kernel served in the end."""
     warnings.simplefilter("ignore")
     n_served = 0
+    live.WAIT_S = 60.0  # a compiler that the machine keeps waiting is waited for
     settings = {"runs": 10**7, "overhead": 1.0, "effort": "estimate", "budget_s": 1e6, "extra_memory": 100}
     with asp.options(cache=False, compiler=refusing_compiler(folder), **settings):
         known = worlds()

@@ -46,5 +46,5 @@ def tiny_model(folder: Path, op: str, extractor: str = "statistics") -> str:
     assert cli.main([*train, "--rate", "1e-3", "--threads", "1"]) == 0
     weights = str(folder / "run" / "weights.safetensors")
     calibrate = ["calibrate", "--ops", op, "--weights", weights, "--data", data, "--out", models]
-    assert cli.main([*calibrate, "--epochs", "20", "--programs", "200"]) == 0
+    assert cli.main([*calibrate, "--epochs", "20", "--programs", "60"]) == 0
     return models
