@@ -15,7 +15,9 @@ from autosparse._native.c.types import vector_type
 from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
-from autosparse._native.ir.spec import Access, KernelSpec
+from autosparse._native.ir.spec import KernelSpec
+
+from autosparse.core.expression import Access
 
 Cell = Mapping[str, int]  # block coordinate -> constant value
 

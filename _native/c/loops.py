@@ -18,7 +18,9 @@ from autosparse._native.c.slices import emit_slice, slice_declarations
 from autosparse._native.c.types import C_INDICES, C_VALUES, stored_type
 from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
-from autosparse._native.ir.spec import Access, KernelSpec
+from autosparse._native.ir.spec import KernelSpec
+
+from autosparse.core.expression import Access
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 from autosparse._native.c.block import BlockShape
 from autosparse._native.ir import nodes as ir
-from autosparse._native.ir.spec import Access
 
+from autosparse.core.expression import Access
 from autosparse.core.schedule import FAR_AHEAD
 
 if TYPE_CHECKING:

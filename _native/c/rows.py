@@ -15,7 +15,7 @@ from autosparse._native.c.types import C_INDICES, C_VALUES, vector_type
 from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
-from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.spec import KernelSpec, expression_of
 
 if TYPE_CHECKING:
     from autosparse._native.c.loops import Emitter, Scope
@@ -35,7 +35,7 @@ def whole_rows(spec: KernelSpec) -> int:
     """Vectors of a row, where the loops are such that rows of X can stay in registers; else 0."""
     one = spec.schedule
     levels = ",".join(map(str, one.format.levels))
-    if spec.isa != "avx512" or one.operation != "sddmm" or one.loop_order != LOOPS or one.parallel != "i1":
+    if spec.isa != "avx512" or not expression_of(one).sampled or one.loop_order != LOOPS or one.parallel != "i1":
         return 0
     tile, lanes = one.dense_split("j"), spec.max_lanes
     if levels not in ("i1:U,k1:C", "i1:C,k1:C") or tile % lanes or lanes_of(tile, lanes) != lanes:

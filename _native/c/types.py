@@ -6,7 +6,9 @@ from collections.abc import Iterable
 from typing import Final
 
 from autosparse._native.c.lookups import four_helper, has_lookup, lookup
-from autosparse._native.ir.spec import IndexExpression, KernelSpec
+from autosparse._native.ir.spec import KernelSpec
+
+from autosparse.core.expression import IndexExpression
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
 C_STORED: Final = "uint16_t"
@@ -33,12 +35,13 @@ typedef struct {{
 """
 """The packed operand as kernels see it. The declaration that cffi parses is the same text."""
 
-KERNEL_PROTOTYPE: Final = (
-    "int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, "
+PRODUCT_PROTOTYPE: Final = (
+    "int asp_kernel(const asp_operand *A, uintptr_t {B}, int64_t ld{B}, uintptr_t {C}, int64_t ld{C}, int64_t n_j, "
     "int64_t n_threads, int64_t chunk)"
 )
-"""B and C are addresses, ldB and ldC elements between rows. chunk > 0: iterations per hand-out; 0: equal entries.
-Returns 1 when a result that padding may have spoilt is not finite, else 0."""
+"""Of plain products: the dense operand B and the output C are addresses, ldB and ldC elements between rows. `chunk` is
+the number of iterations per hand-out, 0 for equal shares of the entries. Returns 1 when a result that padding may have
+spoilt is not finite, else 0."""
 
 DENSE_KERNEL_PROTOTYPE: Final = (
     "int asp_kernel(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j, int64_t n_threads, "
@@ -64,9 +67,10 @@ def call_of(expression: IndexExpression) -> tuple[str, str, tuple[str, ...]]:
     """Prototype of the kernel, initializer of its call, names of its parameters."""
     common = ("n_j", "n_threads", "chunk")
     tensors = [access.tensor for access in (*expression.dense, expression.output)]
-    if tensors == ["B", "C"]:
-        names = ("B", "C", "ldB", "ldC")
-        return KERNEL_PROTOTYPE, ", ".join(("A", *names, *common)), ("A", "ldB", "ldC", *common)
+    if expression.is_plain_product:
+        B, C = tensors
+        prototype = PRODUCT_PROTOTYPE.format(B=B, C=C)
+        return prototype, ", ".join(("A", B, C, f"ld{B}", f"ld{C}", *common)), ("A", f"ld{B}", f"ld{C}", *common)
     addresses = [f"at[{place}]" for place in range(len(tensors) + expression.sampled)]
     leading = [f"ld[{place}]" for place in range(len(tensors))]
     return DENSE_KERNEL_PROTOTYPE, ", ".join(("A", *addresses, *leading, *common)), ("A", *common)

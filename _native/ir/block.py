@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from autosparse._native.ir.nodes import Block, Coordinate, StoredLevel
-from autosparse._native.ir.spec import IndexExpression
+
+from autosparse.core.expression import IndexExpression
 
 MAX_ACCUMULATORS: Final = 64
 """Most accumulators of a block, in vector registers; more than the machine has are spilled, many more never pay."""

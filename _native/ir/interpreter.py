@@ -16,12 +16,14 @@ from typing import Any, Final
 import numpy as np
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.lower import lower
-from autosparse._native.ir.spec import Access, KernelSpec
+from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.storage import slices
 from autosparse._native.storage.packing import PackedOperand
 from autosparse._native.storage.structure import PackedStructure
 from autosparse._native.storage.tensors import PackedTensor
 from numpy.typing import NDArray
+
+from autosparse.core.expression import Access
 
 Array = NDArray[Any]  # float32 or float64
 Env = dict[str, int]  # coordinates, positions, extents and the current tile

@@ -43,18 +43,17 @@ from autosparse._native.ir.nodes import (
     walk,
 )
 from autosparse._native.ir.spec import (
-    EXPRESSIONS,
-    Access,
-    IndexExpression,
     KernelSpec,
     expression_of,
     is_private,
     variant_of,
 )
 
+from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.formats import LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
+from autosparse.ops import OPS, Operation
 
 MAX_TAIL_UPDATES: Final = 160
 """Most multiply-adds, as vector instructions, of the tiles for the last columns when each number of vectors has one."""
@@ -74,29 +73,37 @@ MIN_GATHER_LANES: Final = 4
 
 def supports(operation: str, schedule: SuperSchedule) -> str | None:
     """Why `schedule` cannot be lowered for `operation`, or None when it can. A legal schedule is taken for granted."""
-    if operation != schedule.operation or operation not in EXPRESSIONS:
-        return f"operation {operation!r} has no index expression (known: {', '.join(EXPRESSIONS)})"
+    if operation != schedule.operation or operation not in OPS:
+        return f"operation {operation!r} has no index expression (known: {', '.join(OPS)})"
+    row = OPS[operation]
+    if reason := row.expressions[0].reason_not_lowered:
+        return reason
     stored = {name[:-1] for name in schedule.format.order}
     expression = variant_of(operation, stored)
     if expression is None:
-        wanted = " or ".join(str(variant.sparse) for variant in EXPRESSIONS[operation])
+        wanted = " or ".join(str(variant.sparse) for variant in row.expressions)
         return f"format {schedule.format} stores {sorted(stored)}, but {wanted} is wanted"
     foreign = sorted(index for index, _ in schedule.dense_splits if index not in expression.dense_indices)
     if foreign:
         return f"{', '.join(foreign)} is no dense index of {expression}"
     if schedule.format.is_sliced:
         return reason_unsupported(schedule)
-    if schedule.format.values and operation != "matmul":
-        return f"values={schedule.format.values}: {operation} reads values as they are"
-    if schedule.format.rows and operation == "mttkrp":
-        return f"rows={schedule.format.rows}: results of {operation} are in the order of the operand's own rows"
+    return _reason_unable(row, schedule) or _reason_unsupported_threads(expression, schedule)
+
+
+def _reason_unable(row: Operation, schedule: SuperSchedule) -> str | None:
+    """What of the format kernels of the operation cannot do."""
+    if schedule.format.values and "storage" not in row.abilities:
+        return f"values={schedule.format.values}: {row.name} reads values as they are"
+    if schedule.format.rows and "rows" not in row.abilities:
+        return f"rows={schedule.format.rows}: results of {row.name} are in the order of the operand's own rows"
     if schedule.format.rows and not schedule.dense_splits and "i0" in schedule.format.order:
         return f"rows={schedule.format.rows}: rows that are vector lanes are written as neighbours"
-    if schedule.format.symmetric and (operation != "matmul" or schedule.loop_order not in SYMMETRIC_LOOPS):
+    if schedule.format.symmetric and ("symmetric" not in row.abilities or schedule.loop_order not in SYMMETRIC_LOOPS):
         return "symmetric storage is for products A B, with loops over i1, columns, k1"
     if schedule.format.symmetric and schedule.parallel != "i1":
         return f"symmetric storage hands out rows, not {schedule.parallel}"
-    return _reason_unsupported_threads(expression, schedule)
+    return None
 
 
 def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSchedule) -> str | None:

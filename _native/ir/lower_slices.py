@@ -9,6 +9,7 @@ from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.storage.slices import INDEX_BITS, LEVELS, has_diagonals
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.ops import OPS
 
 LANES: Final = (2, 4, 8, 16, 32)
 """Rows of a slice."""
@@ -19,8 +20,8 @@ UNROLL: Final = (1, 2, 4)
 def reason_unsupported(schedule: SuperSchedule) -> str | None:
     """Why a schedule with a sliced format cannot be lowered, or None."""
     fmt = schedule.format
-    if schedule.operation != "matmul":
-        return f"slices are lowered for matmul, not for {schedule.operation}"
+    if "slices" not in OPS[schedule.operation].abilities:
+        return f"slices are not lowered for {schedule.operation}"
     if ",".join(map(str, fmt.levels)) not in LEVELS:
         return f"of sliced formats only {' and '.join(LEVELS)} can be lowered"
     if fmt.split("i") not in LANES or schedule.unroll not in UNROLL:

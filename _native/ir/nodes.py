@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
-from autosparse._native.ir.spec import Access, IndexExpression
+from autosparse.core.expression import Access, IndexExpression
 
 
 @dataclass(frozen=True, slots=True)

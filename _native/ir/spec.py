@@ -1,4 +1,4 @@
-"""KernelSpec: everything that generated code depends on, and the index expressions of the operations as data."""
+"""KernelSpec: everything that generated code depends on, and the index expression of a schedule."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from autosparse.core.expression import IndexExpression
 from autosparse.core.formats import LevelKind
 from autosparse.core.schedule import RUN_TIME, SuperSchedule
 from autosparse.core.target import VECTOR_BYTES
 from autosparse.errors import ScheduleError
 from autosparse.forking import computed_once
+from autosparse.ops import OPS
 
 VALUE_BYTES: Final[Mapping[str, int]] = {"float32": 4, "float64": 8}
 """Value types that kernels are generated for, with their size."""
@@ -23,81 +25,6 @@ INDEX_BYTES: Final[Mapping[str, int]] = {"int32": 4, "int64": 8}
 
 SPEC_VERSION: Final = 1
 """Raise when the meaning of a KernelSpec changes (the generated source itself is part of the artefact's key anyway)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """A tensor read or written at indices, as ``B[k,j]``."""
-
-    tensor: str
-    indices: tuple[str, ...]
-
-    def without(self, missing: frozenset[str]) -> Access:
-        """The access when the indices in `missing` have extent 1 and are not written."""
-        return Access(self.tensor, tuple(index for index in self.indices if index not in missing))
-
-    def __str__(self) -> str:
-        return f"{self.tensor}[{','.join(self.indices)}]"
-
-
-@dataclass(frozen=True, slots=True)
-class IndexExpression:
-    """``output += sparse * dense[0] * dense[1] ...``, summed over the indices that the output does not have.
-
-    `sampled`: the output is sparse and has the entries of the sparse operand, one result each (SDDMM).
-    """
-
-    output: Access
-    sparse: Access
-    dense: tuple[Access, ...]
-    sampled: bool = False
-
-    @property
-    def indices(self) -> tuple[str, ...]:
-        """Every index once: those of the sparse operand, then the others."""
-        names = [*self.sparse.indices, *(index for access in self.dense for index in access.indices)]
-        return tuple(dict.fromkeys(names))
-
-    @property
-    def dense_indices(self) -> tuple[str, ...]:
-        """Indices that the sparse operand does not have."""
-        return tuple(index for index in self.indices if index not in self.sparse.indices)
-
-    def without(self, missing: frozenset[str]) -> IndexExpression:
-        """The expression when the indices in `missing` have extent 1 (SpMV is SpMM without j)."""
-        dense = tuple(access.without(missing) for access in self.dense)
-        return IndexExpression(self.output.without(missing), self.sparse, dense, self.sampled)
-
-    def __str__(self) -> str:
-        return f"{self.output} += {' * '.join(map(str, (self.sparse, *self.dense)))}"
-
-
-TENSOR_INDICES: Final = ("i", "k", "l", "m", "n", "o")
-"""Indices of a sparse operand: the output's rows, then the others in the order of its modes; ``j`` counts columns."""
-
-FACTORS: Final = ("B", "C", "D", "E", "F")
-"""Dense operands of MTTKRP, by the index of their rows: ``k``, ``l``, ..."""
-
-
-def _mttkrp(order: int) -> IndexExpression:
-    stored = TENSOR_INDICES[:order]
-    factors = tuple(Access(name, (index, "j")) for name, index in zip(FACTORS, stored[1:], strict=False))
-    return IndexExpression(Access("M", ("i", "j")), Access("T", stored), factors)
-
-
-EXPRESSIONS: Final[Mapping[str, tuple[IndexExpression, ...]]] = {
-    "matmul": (IndexExpression(Access("C", ("i", "j")), Access("A", ("i", "k")), (Access("B", ("k", "j")),)),),
-    "sddmm": (
-        IndexExpression(
-            Access("O", ("i", "k")),
-            Access("A", ("i", "k")),
-            (Access("X", ("i", "j")), Access("Y", ("k", "j"))),
-            sampled=True,
-        ),
-    ),
-    "mttkrp": tuple(_mttkrp(order) for order in range(3, len(TENSOR_INDICES) + 1)),
-}
-"""Index expressions of each operation that can be lowered, by order of the sparse operand; an operation is a row."""
 
 
 def sums_over(coordinate: str, expression: IndexExpression) -> bool:
@@ -116,7 +43,7 @@ def is_private(schedule: SuperSchedule) -> bool:
 
 def variant_of(operation: str, stored: Collection[str]) -> IndexExpression | None:
     """The expression of `operation` whose sparse operand has the indices `stored`; None when there is none."""
-    variants = EXPRESSIONS.get(operation, ())
+    variants = OPS[operation].expressions if operation in OPS else ()
     return next((variant for variant in variants if set(variant.sparse.indices) == set(stored)), None)
 
 

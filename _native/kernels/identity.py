@@ -17,6 +17,8 @@ from typing import Final
 from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
 
+from autosparse import ops
+
 _LOWERING: Final = ("ir/*.py", "storage/slices.py")
 EMITTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "c": ("c/*.py", *_LOWERING),
@@ -66,7 +68,8 @@ def code_digest(implementation: str) -> str:
     """
     folder = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
-    for source in sorted(one for pattern in EMITTERS[implementation] for one in folder.glob(pattern)):
+    emitters = sorted(one for pattern in EMITTERS[implementation] for one in folder.glob(pattern))
+    for source in (*emitters, *sorted(Path(ops.__file__).parent.glob("*.py"))):
         digest.update(source.read_bytes())
     return digest.hexdigest()
 

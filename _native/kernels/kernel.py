@@ -19,6 +19,7 @@ from autosparse._native.storage.structure import PackedStructure
 from autosparse._native.storage.tensors import PackedTensor
 
 from autosparse.errors import BuildError
+from autosparse.ops import OPS
 
 MAX_THREADS: Final = 1 << 30
 """Of schedules that leave the number to the caller."""
@@ -64,7 +65,7 @@ class Kernel:
         found = (packed.fmt, dtype, packed.pattern.index_dtype)
         if found != (spec.schedule.format, spec.dtype, spec.index_dtype):
             raise TypeError(f"a kernel for {spec.schedule.format}, {spec.dtype}, {spec.index_dtype} got {found}")
-        if not isinstance(packed, KINDS[spec.operation]):
+        if not isinstance(packed, KINDS[OPS[spec.operation].packed]):
             raise TypeError(f"a kernel for {spec.operation} got a {type(packed).__name__}")
         operand = _operand(packed, self.needs_sorted)
         if isinstance(packed, PackedStructure):
@@ -74,8 +75,8 @@ class Kernel:
         return BoundKernel(self, packed, operand)
 
 
-KINDS: Final[dict[str, type]] = {"matmul": PackedOperand, "sddmm": PackedStructure, "mttkrp": PackedTensor}
-"""What each operation's kernels are bound to."""
+KINDS: Final[dict[str, type]] = {"values": PackedOperand, "structure": PackedStructure, "fibers": PackedTensor}
+"""`Operation.packed` -> what its kernels are bound to."""
 
 
 @dataclass(frozen=True, eq=False)

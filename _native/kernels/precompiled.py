@@ -16,11 +16,11 @@ from autosparse._native.kernels.kernel import Kernel
 
 from autosparse.core.formats import CSR
 from autosparse.core.schedule import SuperSchedule
+from autosparse.ops import OPS
 
 DTYPES: Final = {"float32": 0, "float64": 1}
 """Codes of `asp_ready_kernel` and `asp_ready_sampled`."""
 PREFETCH: Final = (0, 4, 8, 16, 64)
-OPERATIONS: Final = ("matmul", "sddmm")
 LOOPS: Final = ("i1", "k1")
 """Over rows, and their entries; dense columns are cut as the registers allow."""
 
@@ -28,7 +28,7 @@ LOOPS: Final = ("i1", "k1")
 def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
     """Why the runtime has no loops for `schedule`, or None: CSR, rows in any order, 32-bit indices, as they are."""
     fmt = schedule.format
-    if operation not in OPERATIONS or operation != schedule.operation:
+    if operation != schedule.operation or operation not in OPS or not OPS[operation].runtime_loops:
         return f"the runtime has no loops for schedules of {operation}"
     if fmt.levels != CSR.levels or fmt.symmetric or fmt.values or fmt.index_bits != 32:
         return f"the runtime's loops read CSR with 32-bit indices, not {fmt}"
@@ -52,6 +52,6 @@ def ready_kernel(spec: KernelSpec) -> Kernel | None:
     if not runtime_api.available or not is_ready(spec):
         return None
     lib = runtime_api.lib
-    address_of = lib.asp_ready_kernel if spec.operation == "matmul" else lib.asp_ready_sampled
+    address_of = getattr(lib, OPS[spec.operation].runtime_loops)
     address = int(address_of(DTYPES[spec.dtype], spec.schedule.prefetch))
     return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from autosparse._native.ir import nodes as ir
-from autosparse._native.ir.spec import Access, IndexExpression
 from autosparse._native.numba.writer import Writer
+
+from autosparse.core.expression import Access, IndexExpression
 
 if TYPE_CHECKING:
     from autosparse._native.numba.loops import Emitter, Scope

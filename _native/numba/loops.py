@@ -9,10 +9,12 @@ from typing import Any, Final
 
 from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, PARTS_PER_THREAD
 from autosparse._native.ir import nodes as ir
-from autosparse._native.ir.spec import Access, KernelSpec
+from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
 from autosparse._native.numba.slices import emit_slice, slice_declarations
 from autosparse._native.numba.writer import OPERAND_WORDS, Writer
+
+from autosparse.core.expression import Access
 
 INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
 
@@ -58,8 +60,9 @@ class Emitter:
     @property
     def parameters(self) -> tuple[str, ...]:
         """What a kernel is called with (see `c_types.call_of`)."""
-        if self.tensors == ("B", "C"):
-            return ("A", "B", "ldB", "C", "ldC", "n_j", "n_threads", "chunk")
+        if self.program.expression.is_plain_product:
+            B, C = self.tensors
+            return ("A", B, f"ld{B}", C, f"ld{C}", "n_j", "n_threads", "chunk")
         return ("A", "addresses", "leading", "n_j", "n_threads", "chunk")
 
     @property

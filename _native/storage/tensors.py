@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from autosparse._native import runtime_api
-from autosparse._native.ir.spec import TENSOR_INDICES
 from autosparse._native.storage.assembly import Assembled, Types, assemble
 from autosparse._native.storage.levels import COORDINATE_DTYPES, LEVELS
 from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from autosparse.core.formats import Format, LevelKind
 from autosparse.core.pattern import TensorPattern
 from autosparse.errors import PackError
+from autosparse.ops.mttkrp import TENSOR_INDICES
 
 Array = NDArray[Any]  # values: float32, float64; indices: int32, int64, uint16
 

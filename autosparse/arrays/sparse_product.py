@@ -8,10 +8,10 @@ import numpy as np
 from scipy.sparse._sputils import upcast
 
 from autosparse._native import runtime_api
+from autosparse._native.kernels import spgemm
+from autosparse._native.kernels.spgemm import Rows
 from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
-from autosparse.ops import spgemm
-from autosparse.ops.spgemm import Rows
 
 
 def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours, and any sparse object of SciPy's

@@ -49,12 +49,9 @@ class Problem:
         return self.pattern
 
     @property
-    def result_shape(self) -> tuple[int, ...]:
-        """Shape of the result: of the matrix C or M, of the values of S."""
-        if self.operation == "sddmm":
-            return (self.pattern.nnz,)
-        rows = self.pattern.shape[1 if self.transposed else self.mode]
-        return rows, self.n_dense_cols
+    def result_rows(self) -> int:
+        """Rows of a dense result, the matrix C or M."""
+        return self.pattern.shape[1 if self.transposed else self.mode]
 
     @property
     def n_flops(self) -> int:

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
+from autosparse.dispatch.state import FOREVER_NS, DispatchState, HasDtype, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
+from autosparse.ops import MATMUL, MTTKRP, SDDMM
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from autosparse.core.plan import Plan
     from autosparse.dispatch.calls import Call, MatmulCall
@@ -122,21 +123,19 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
     Rows of X and Y that cannot be read in place are copied. `out`, when given, is (nnz,), contiguous, of M's dtype, and
     shares no memory with the operands.
     """
-    rows = operand.rows or operand.validate()
-    n_vecs = X.shape[1]
-    dispatcher = operand.dispatcher
-    state = dispatcher.hot.get((n_vecs, "sddmm")) if dispatcher is not None else None
-    if state is None or state.options is not get_options() or state.dtype is not rows.dtype:
-        state = state_for(operand, rows, n_vecs, False, operation="sddmm")
     from autosparse.dispatch.calls import SampledCall
     from autosparse.operands.dense import by_rows, row_step
 
-    X, Y = by_rows(X, threads=state.threads), by_rows(Y, threads=state.threads)
-    if out is None:
-        out = _empty((operand.nnz,), rows.dtype)
-    call = SampledCall(rows, _address_of(X), row_step(X), _address_of(Y), row_step(Y), _address_of(out), n_vecs, (X, Y))
-    _serve(state, operand, call)
-    return out
+    rows = operand.rows or operand.validate()
+    S = _empty((operand.nnz,), rows.dtype) if out is None else out
+
+    def call(threads: int) -> SampledCall:
+        left, right = by_rows(X, threads=threads), by_rows(Y, threads=threads)
+        addresses = _address_of(left), row_step(left), _address_of(right), row_step(right), _address_of(S)
+        return SampledCall(rows, *addresses, X.shape[1], (left, right))
+
+    serve(SDDMM.name, operand, rows, X.shape[1], call)
+    return S
 
 
 def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray | None = None) -> AnyArray:
@@ -145,23 +144,31 @@ def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray |
     Their dtype is float32 or float64; where it is not the tensor's, values are converted at every call. `out`, when
     given, is (rows, R) of that dtype with adjacent entries in each row, and shares no memory with the operands.
     """
-    dtype, n_vecs = factors[0].dtype, factors[0].shape[1]
-    dispatcher = unfolding.dispatcher
-    state = dispatcher.hot.get((n_vecs, "mttkrp")) if dispatcher is not None else None
-    if state is None or state.options is not get_options() or state.dtype is not dtype:
-        state = state_for(unfolding, factors[0], n_vecs, False, operation="mttkrp")
     from autosparse.dispatch.calls import TensorCall
     from autosparse.operands.dense import by_rows, row_step
 
-    dense = [by_rows(factor, threads=state.threads) for factor in factors]
-    if out is None:
-        out = _empty((unfolding.entries.shape[unfolding.mode], n_vecs), dtype)
-    call = TensorCall(
-        unfolding, [_address_of(one) for one in dense], [row_step(one) for one in dense], _address_of(out),
-        row_step(out), n_vecs, dtype, dense,
-    )  # fmt: skip
-    _serve(state, unfolding, call)
-    return out
+    dtype, n_vecs = factors[0].dtype, factors[0].shape[1]
+    M = _empty((unfolding.entries.shape[unfolding.mode], n_vecs), dtype) if out is None else out
+
+    def call(threads: int) -> TensorCall:
+        dense = [by_rows(factor, threads=threads) for factor in factors]
+        addresses, steps = [_address_of(one) for one in dense], [row_step(one) for one in dense]
+        return TensorCall(unfolding, addresses, steps, _address_of(M), row_step(M), n_vecs, dtype, dense)
+
+    serve(MTTKRP.name, unfolding, factors[0], n_vecs, call)
+    return M
+
+
+def serve(operation: str, operand: AnyOperand, typed: HasDtype, n_vecs: int, make_call: Callable[[int], Call]) -> None:
+    """Compute what `make_call` makes for a number of threads (0: all), by the tuned kernel or the default one.
+
+    For every operation of `OPS` that is tuned; `typed` tells the dtype that is computed in.
+    """
+    dispatcher = operand.dispatcher
+    state = dispatcher.hot.get((n_vecs, operation)) if dispatcher is not None else None
+    if state is None or state.options is not get_options() or state.dtype is not typed.dtype:
+        state = state_for(operand, typed, n_vecs, False, operation=operation)
+    _serve(state, operand, make_call(state.threads))
 
 
 def _serve(state: DispatchState, operand: AnyOperand, call: Call) -> None:
@@ -246,7 +253,7 @@ def current_plan(operand: Operand, **problem: Any) -> Plan:
     return explicit.current_plan(operand, **problem)
 
 
-def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul") -> Report:
+def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = MATMUL.name) -> Report:
     """Everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
     from autosparse.tuning import explicit
 

@@ -15,6 +15,7 @@ from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
+from autosparse.ops import MATMUL, OPS
 
 if TYPE_CHECKING:
     from autosparse.dispatch.fast_path import FastPath
@@ -53,7 +54,7 @@ class DispatchState:
         threads: int,
         flags: int,
         next_look_ns: float = FOREVER_NS,
-        operation: str = "matmul",
+        operation: str = MATMUL.name,
     ) -> None:
         self.options = options
         self.transposed = transposed
@@ -154,7 +155,7 @@ class HasDtype(Protocol):
 
 
 def state_for(
-    operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = "matmul"
+    operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = MATMUL.name
 ) -> DispatchState:
     """The state of this problem under the options in force; becomes the hot one."""
     options, dispatcher = get_options(), dispatcher_of(operand)
@@ -174,7 +175,7 @@ def state_for(
         )  # fmt: skip
         state = dispatcher.states.setdefault(key, state)
     state.options, state.dtype = options, rows.dtype
-    dispatcher.hot[n_vecs, transposed if operation == "matmul" else operation] = state
+    dispatcher.hot[n_vecs, transposed if operation == MATMUL.name else operation] = state
     return state
 
 
@@ -200,7 +201,6 @@ def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     if options.runs is not None:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:
-        from autosparse.ops import OPS
         from autosparse.tuning.amortization import CREDIT
 
         gain = OPS[operation].prior_gain(n_vecs)

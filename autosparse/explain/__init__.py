@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from autosparse.explain.explanation import Explanation
+from autosparse.ops import MATMUL
 
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
@@ -12,10 +13,10 @@ if TYPE_CHECKING:
 __all__ = ["Explanation", "explain"]
 
 
-def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul") -> Explanation:
+def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = MATMUL.name) -> Explanation:
     """Explanation of ``M @ B``, or ``Mᵀ @ B`` when `transposed`; B: the dense operand or its number of columns.
 
-    Of "sddmm" and "mttkrp", B is the number of columns of the dense operands.
+    Of sampled products and tensors, B is the number of columns of the dense operands.
     Runs and tunes nothing. B may be whatever the product takes, so its type is left open. ShapeError (a ValueError)
     when B does not fit, OptionError when a number of columns is not >= 1.
     """

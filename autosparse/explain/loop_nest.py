@@ -9,6 +9,8 @@ from typing import Final
 
 from autosparse.core.formats import PRESETS, SLICED_KINDS, Format, LevelKind
 from autosparse.core.schedule import SuperSchedule
+from autosparse.ops import MATMUL, OPS
+from autosparse.ops.base import Words
 
 WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
 """What the coordinates of an index are called; other indices keep their letter."""
@@ -43,38 +45,17 @@ STORED: Final = {
 ORDERS: Final = {"first": "by their first column", "rcm": "by reverse Cuthill-McKee", "degree": "longest first"}
 """Orders of rows, by their names in formats."""
 
-DEFAULT_NAMES: Final = {"mttkrp": "the tensor by levels (CSF), or row by row where nodes would have few children"}
-DEFAULT_NESTS: Final = {
-    "matmul": (
-        "parallel for i in rows                    # equal shares of the nonzeros",
-        "  for j1 in tiles of the columns of B     # a tile of the row of C stays in registers",
-        "    for k in stored columns of row i",
-        "      C[i, j] += A[i, k] * B[k, j]",
-    ),
-    "sddmm": (
-        "parallel for p in stored entries (i, k)   # 32 at a time, the next ones fetched meanwhile",
-        "  for j in columns of X                   # four entries together, vectors along j",
-        "    S[p] += A[p] * X[i, j] * Y[k, j]",
-    ),
-    "mttkrp": (
-        "parallel for i in rows with entries       # equal shares of the entries",
-        "  for j1 in tiles of the columns          # a tile of the row of M stays in registers",
-        "    for the other modes, level by level",
-        "      M[i, j] += T[i, k, l] * B[k, j] * C[l, j]",
-    ),
-}
-"""The kernels that come compiled with the package, for any number of columns."""
-STATEMENTS: Final = {
-    "matmul": "C[i, j] += A[i, k] * B[k, j]",
-    "sddmm": "S[i, k] += A[i, k] * X[i, j] * Y[k, j]",
-    "mttkrp": "M[i, j] += T[i, k, l] * B[k, j] * C[l, j]",
-}
-"""What the innermost loop computes."""
+
+def words_of(operation: str) -> Words:
+    """How the operation is described."""
+    words = OPS[operation].words
+    assert words is not None, f"{operation} has nothing to choose"
+    return words
 
 
 def default_name(operation: str) -> str:
     """How the operand is stored for the kernel that comes compiled."""
-    return DEFAULT_NAMES.get(operation, "the matrix as it is (CSR)")
+    return words_of(operation).default_storage
 
 
 def format_name(fmt: Format) -> str:
@@ -123,18 +104,18 @@ def _extent(index: str, size: int, *, inner: bool) -> str:
     return f"{size} {words} of a block" if inner else f"blocks of {size} {words}"
 
 
-def nest_lines(schedule: SuperSchedule | None, operation: str = "matmul") -> list[str]:
+def nest_lines(schedule: SuperSchedule | None, operation: str = MATMUL.name) -> list[str]:
     """The loops, outermost first, with the statement inside."""
     if schedule is None:
-        return list(DEFAULT_NESTS[operation])
+        return list(words_of(operation).default_nest)
     if schedule.is_precompiled:
         order, ahead = schedule.format.rows, schedule.prefetch
         fetched = f"rows of the dense operand fetched {ahead} entries ahead" if ahead else ""
         notes = [f"rows {ORDERS[order]}" if order else "", fetched]
-        return [*DEFAULT_NESTS[operation], f"with {', '.join(filter(None, notes))}"]
+        return [*words_of(operation).default_nest, f"with {', '.join(filter(None, notes))}"]
     lines = [_loop(schedule, name, depth) for depth, name in enumerate(schedule.loop_order)]
     indent = "  " * len(lines)
-    statement = STATEMENTS[schedule.operation]
+    statement = words_of(schedule.operation).statement
     if not schedule.dense_splits:
         statement = statement.replace(", j]", "]")
     return [*lines, f"{indent}{statement}", *_definitions(schedule)]

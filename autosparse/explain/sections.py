@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
-from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name
+from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
 from autosparse.ops import OPS
@@ -41,11 +41,8 @@ def title(report: Report) -> str:
     problem = report.problem
     A = "A.T" if problem.transposed else "A"
     width = "a vector" if problem.n_dense_cols == 1 else f"{problem.n_dense_cols:,} columns"
-    if problem.operation == "sddmm":
-        return f"sddmm: A ∘ (X @ Y), X {width}"
-    if problem.operation == "mttkrp":
-        return f"mttkrp: T with rows of mode {problem.mode}, factors of {width}"
-    return f"{problem.operation}: {A} @ B, B {width}"
+    what = words_of(problem.operation).title.format(A=A, width=width, mode=problem.mode)
+    return f"{problem.operation}: {what}"
 
 
 def _problem(report: Report) -> Section:
@@ -60,7 +57,7 @@ def _problem(report: Report) -> Section:
     return Section(
         title=title(report),
         facts=(
-            ("computes", OPS[problem.operation].expression),
+            ("computes", OPS[problem.operation].formula),
             ("A", f"{shape(n_rows, n_cols)}, {pattern.nnz:,} entries, {problem.dtype}, {pattern.index_dtype} indices"),
             ("", f"{pattern.nnz / max(1, pattern.n_rows):.3g} entries in the mean of the {rows}, {sizes}"),
             _dense(problem, n_rows, n_cols),
@@ -72,9 +69,9 @@ def _problem(report: Report) -> Section:
 def _dense(problem: Problem, n_rows: int, n_cols: int) -> tuple[str, str]:
     """The dense operands, and the work."""
     work = f"one product is {problem.n_flops:,} operations"
-    if problem.operation == "sddmm":
-        return "X, Y", f"{shape(n_rows, problem.n_dense_cols)}, {shape(problem.n_dense_cols, n_cols)}; {work}"
-    return "B", f"{shape(n_cols, problem.n_dense_cols)}; {work}"
+    words = words_of(problem.operation)
+    extents = {"n_rows": n_rows, "n_cols": n_cols, "n_vecs": problem.n_dense_cols}
+    return words.dense, f"{words.dense_shapes.format(**{name: f'{n:,}' for name, n in extents.items()})}; {work}"
 
 
 def _tensor_problem(report: Report) -> Section:
@@ -84,7 +81,7 @@ def _tensor_problem(report: Report) -> Section:
     return Section(
         title=title(report),
         facts=(
-            ("computes", f"{OPS[problem.operation].expression}, i over mode {problem.mode}"),
+            ("computes", f"{OPS[problem.operation].formula}, i over mode {problem.mode}"),
             ("T", f"{extents}, {pattern.nnz:,} entries, {problem.dtype}"),
             ("factors", f"{problem.n_dense_cols:,} columns; one product is {problem.n_flops:,} operations"),
             ("machine", f"{problem.target.cpu}, {problem.target.isa}, at most {_threads(problem)}"),

@@ -1,39 +1,90 @@
-"""Operation: what a planned operation computes and what is expected of tuning it."""
+"""Operation: a row that says everything in which one operation differs from another."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from autosparse.core.expression import IndexExpression
+
+Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
+REAL = ("float32", "float64")
+COMPLEX = ("complex64", "complex128")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """Problems that cost models are trained on, by the name that the command line gives them."""
+
+    name: str
+    algorithm: str  # of `waco_space` and `own_space`
+    n_dense_cols: int
+    n_dims: int = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Words:
+    """How `explain` describes the operation. `{A}` is the sparse operand, `{width}` its dense operands' columns."""
+
+    title: str
+    dense: str  # names of the dense operands
+    dense_shapes: str  # of `n_rows`, `n_cols` and `n_vecs`, written ``n x k``
+    statement: str  # of the innermost loop
+    default_nest: tuple[str, ...]  # the loops of the default kernel
+    default_storage: str = "the matrix as it is (CSR)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One row of `OPS`.
+    """One row of `OPS`: lowering, interpreter, search, cost models, tuning, `explain` and collection read it.
 
-    `expression` is the index expression that lowering starts from; `reference` computes it with SciPy (the oracle);
-    `gain_prior` maps the dense columns bucket it starts at to the share of the default kernel's time that measuring
-    candidates is expected to save before this machine has seen any tuning, `estimate_prior` to the share that an
-    unmeasured estimate saves (see docs/adr on payoff; from ``benchmarks/results/cost_models``, where patterns that were
-    not trained on gain ``1 - 1 / speedup`` by the best of the first ten, and by the first).
+    The gains are priors, from ``benchmarks/results/cost_models`` (docs/adr/0006): dense columns that a range begins
+    with -> the share of the default kernel's time that tuning is expected to save before this machine has seen any.
     """
 
     name: str
-    expression: str
-    dense_index: str  # index that only dense operands have; its extent is `Problem.n_dense_cols`
-    reference: Callable[..., Any]  # SciPy's own types in and out, which differ per operation
-    gain_prior: Mapping[int, float]
-    estimate_prior: Mapping[int, float]
+    formula: str
+    expressions: tuple[IndexExpression, ...]  # by order of the sparse operand
+    reference: Callable[..., Any]  # NumPy's or SciPy's answer; types differ per operation
+    library: str  # that computes where our kernels do not
+    sparse: Literal["matrix", "tensor"] = "matrix"
+    packed: Literal["values", "structure", "fibers", ""] = "values"  # what kernels read; "": none are generated
+    dtypes: tuple[str, ...] = REAL  # that plans choose kernels for
+    default_dtypes: tuple[str, ...] = ()  # further ones that the default kernel computes
+    abilities: frozenset[Ability] = frozenset()  # what its kernels can do beside
+    synonyms: tuple[str, ...] = ()  # what else `tune` calls it
+    runtime_loops: str = ""  # C function that gives the precompiled loops a search may choose
+    space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
+    model: str = ""  # function of `tuner.analytic.models` that makes its cost model
+    gain_prior: Mapping[int, float] = field(default_factory=dict)  # by measuring candidates
+    estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone
+    statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured
+    learned_margin: float | None = None  # the same of the learned model; None: nothing is believed
+    learned_names: Mapping[int, str] = field(default_factory=dict)  # columns from which on -> name of the model
+    collected: tuple[Collected, ...] = ()
+    words: Words | None = None
+
+    @property
+    def is_tuned(self) -> bool:
+        """Whether kernels are generated for it, so that there is something to choose."""
+        return bool(self.packed)
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether results are at the entries of the sparse operand."""
+        return self.expressions[0].sampled
 
     def prior_gain(self, n_dense_cols: int) -> float:
         """Expected share of the default time saved by measuring candidates, in [0, 1), for this width."""
-        return _of_width(self.gain_prior, n_dense_cols)
+        return of_width(self.gain_prior, n_dense_cols) or 0.0
 
     def prior_estimate_gain(self, n_dense_cols: int) -> float:
         """... and by the model's word alone."""
-        return _of_width(self.estimate_prior, n_dense_cols)
+        return of_width(self.estimate_prior, n_dense_cols) or 0.0
 
 
-def _of_width(table: Mapping[int, float], n_dense_cols: int) -> float:
+def of_width(table: Mapping[int, Any], n_dense_cols: int) -> Any:  # Any: whatever the table holds, or None
+    """The value of the range that `n_dense_cols` lies in; None below the first."""
     fitting = [start for start in table if start <= max(1, n_dense_cols)]
-    return table[max(fitting)] if fitting else 0.0
+    return table[max(fitting)] if fitting else None

@@ -11,10 +11,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse._native import runtime_api
+from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
-from autosparse.operands.dense import by_rows, has_rows, row_step
-from autosparse.ops.base import Operation
+from autosparse.ops.base import COMPLEX, Collected, Operation, Words
 
 AnyArray = NDArray[Any]  # of one native dtype
 
@@ -29,6 +28,9 @@ def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0) -> A
 
     X and Y of one native dtype; rows are copied unless their entries are adjacent.
     """
+    from autosparse._native import runtime_api
+    from autosparse.operands.dense import by_rows, row_step
+
     if X.shape[0] != pattern.n_rows or Y.shape != (pattern.n_cols, X.shape[1]) or X.dtype != Y.dtype:
         raise ValueError(f"pattern {pattern.shape}, X {X.shape} {X.dtype} and Y {Y.shape} {Y.dtype} do not fit")
     X, Y = by_rows(X, threads=threads), by_rows(Y, threads=threads)
@@ -46,6 +48,8 @@ def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0) -> A
 
 def with_few_rows(pattern: Pattern, X: AnyArray, Y: AnyArray) -> tuple[Pattern, AnyArray, AnyArray]:
     """The same problem with only those rows of X and Y that entries name, where copying all rows would cost more."""
+    from autosparse.operands.dense import has_rows
+
     nnz = pattern.nnz
     if not has_rows(X) and FEW * nnz <= pattern.n_rows:
         rows = np.flatnonzero(pattern.row_lengths)
@@ -77,9 +81,40 @@ def reference(pattern: Pattern, data: AnyArray, X: AnyArray, Y: AnyArray) -> Any
 
 SDDMM: Final = Operation(
     name="sddmm",
-    expression="S[i,k] = A[i,k] * X[i,j] * Y[k,j]",
-    dense_index="j",
+    formula="S[i,k] = A[i,k] * X[i,j] * Y[k,j]",
+    expressions=(
+        IndexExpression(
+            Access("O", ("i", "k")),
+            Access("A", ("i", "k")),
+            (Access("X", ("i", "j")), Access("Y", ("k", "j"))),
+            sampled=True,
+        ),
+    ),
     reference=reference,
+    library="NumPy",
+    packed="structure",
+    default_dtypes=COMPLEX,
+    abilities=frozenset({"rows"}),
+    runtime_loops="asp_ready_sampled",
+    space="autosparse.tuner.space.sddmm",
+    model="sampled_product",
     gain_prior={1: 0.03, 16: 0.03, 128: 0.05},
     estimate_prior={1: 0.0, 16: 0.02, 128: 0.06},
+    learned_margin=0.08,
+    learned_names={1: "sddmm32", 91: "sddmm256"},
+    collected=(
+        Collected(name="sddmm32", algorithm="sddmm", n_dense_cols=32),
+        Collected(name="sddmm256", algorithm="sddmm", n_dense_cols=256),
+    ),
+    words=Words(
+        title="A ∘ (X @ Y), X {width}",
+        dense="X, Y",
+        statement="S[i, k] += A[i, k] * X[i, j] * Y[k, j]",
+        dense_shapes="{n_rows} x {n_vecs}, {n_vecs} x {n_cols}",
+        default_nest=(
+            "parallel for p in stored entries (i, k)   # 32 at a time, the next ones fetched meanwhile",
+            "  for j in columns of X                   # four entries together, vectors along j",
+            "    S[p] += A[p] * X[i, j] * Y[k, j]",
+        ),
+    ),
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import weakref
-from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.ops import MATMUL, OPS
 from autosparse.tuner import Progress
 from autosparse.tuning import planner, statistics
 from autosparse.tuning.amortization import Tier
@@ -28,17 +28,13 @@ from autosparse.tuning.setup import lab_of, session_of, target_of
 from autosparse.tuning.trials.lab import KernelLab
 from autosparse.tuning.unserved import unserved_plan
 
-TUNABLE: Final[Mapping[type, tuple[str, ...]]] = {Operand: ("matmul", "sddmm"), Unfolding: ("mttkrp",)}
-"""Kind of operand -> operations of `OPS` whose kernels a plan can choose."""
-SYNONYMS: Final[Mapping[str, str]] = {"spmv": "matmul", "spmm": "matmul"}
-"""What the literature calls an operation of a matrix."""
 MOST_COLUMNS: Final = 2**31 - 1
 
 
 def tune(
     operand: AnyOperand,
     *,
-    operation: str = "matmul",
+    operation: str = MATMUL.name,
     columns: int = 1,
     runs: int | None = None,
     effort: Effort | str | None = None,
@@ -49,7 +45,7 @@ def tune(
 ) -> Plan:
     """Find now what should run for ``op(M) @ B`` with B of `columns` columns, and let the next products use it.
 
-    The same for ``M ∘ (X @ Yᵀ)`` with `columns` columns of X ("sddmm"), and for tensors ("mttkrp").
+    The same for ``M ∘ (X @ Yᵀ)`` with `columns` columns of X (operation ``sddmm``), and for tensors (``mttkrp``).
     Takes at most about `budget_s` seconds; what is not given is taken from the options. With `runs`, nothing is begun
     that so many products would not pay back; where `effort` is not given, they pick the tier that they pay for best.
     `progress`: True draws a line on a terminal's stderr. `dtype`, when given, must be the matrix's own: products in
@@ -58,7 +54,7 @@ def tune(
     """
     options = get_options()
     operation = _known(operand, operation)
-    transposed = transposed and operation == "matmul"  # the others compute on stored rows, whatever they are called
+    transposed = transposed and "transposed" in OPS[operation].abilities  # the others compute on stored rows
     columns = _positive("columns", columns)
     wanted = parse_setting("effort", effort) if effort is not None else options.effort
     runs = parse_setting("runs", runs) if runs is not None else options.runs
@@ -86,10 +82,12 @@ def tune(
 
 def _known(operand: AnyOperand, operation: str) -> str:
     """The name in `OPS` of an operation of this kind of operand."""
-    known = next(names for kind, names in TUNABLE.items() if isinstance(operand, kind))
-    meant = SYNONYMS.get(operation, operation) if isinstance(operation, str) else ""
-    if meant not in known:
-        domain = ", ".join((*known, *(name for name, other in SYNONYMS.items() if other in known)))
+    kind = "tensor" if isinstance(operand, Unfolding) else "matrix"
+    known = [row for row in OPS.values() if row.is_tuned and row.sparse == kind]
+    names = {name: row.name for row in known for name in (row.name, *row.synonyms)}
+    meant = names.get(operation, "") if isinstance(operation, str) else ""
+    if not meant:
+        domain = ", ".join((*(row.name for row in known), *(name for row in known for name in row.synonyms)))
         raise OptionError.bad_value("operation", operation, domain=f"one of {domain}", source="argument")
     return meant
 
@@ -99,8 +97,7 @@ def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
     if isinstance(operand, Unfolding):
         return operand if operand.has_kernels and operand.is_native else None
     rows = operand.rows or operand.validate()
-    is_real = rows.dtype is not None and rows.dtype.kind == "f"
-    return rows if is_real or (rows.dtype is not None and operation == "matmul") else None
+    return rows if rows.dtype is not None and rows.dtype.name in OPS[operation].dtypes else None
 
 
 def _names(given: Any, dtype: np.dtype[Any]) -> bool:
@@ -121,7 +118,7 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
     """What the next product of this width would run, without changing anything."""
     rows = operand.rows or operand.validate()
     if rows.dtype is None:
-        return unserved_plan(operand, "matmul")
+        return unserved_plan(operand, MATMUL.name)
     return _driver(state_for(operand, rows, columns, transposed)).current_plan()
 
 
@@ -131,14 +128,14 @@ def _driver(state: DispatchState) -> LiveTuner:
 
 
 def report(
-    operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = "matmul"
+    operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = MATMUL.name
 ) -> Report:  # Any: whatever the product takes
     """Everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
 
     For other operations B is the number of columns of the dense operands. Looks into the cache; changes nothing.
     """
     operation = _known(operand, operation)
-    if operation == "matmul" and isinstance(operand, Operand):
+    if "transposed" in OPS[operation].abilities and isinstance(operand, Operand):
         columns = _columns(B, n_rows=operand.n_major if transposed else operand.n_minor)
     else:
         columns, transposed = _positive("columns", B), False

@@ -13,6 +13,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
 from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.ops import OPS
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory.history import before_flush, experience_of
 from autosparse.tuning.memory.plan_lookup import history_key
@@ -105,7 +106,8 @@ def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
 
 def _storage_of(state: DispatchState) -> str:
     """What A's values may be rounded to: only products in float32 know other types."""
-    return (state.options.storage or "") if state.operation == "matmul" and state.dtype.name == "float32" else ""
+    can_round = "storage" in OPS[state.operation].abilities
+    return (state.options.storage or "") if can_round and state.dtype.name == "float32" else ""
 
 
 def target_of(options: Options) -> Target:

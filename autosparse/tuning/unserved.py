@@ -2,34 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from autosparse._native import runtime_api
 from autosparse.core.plan import Plan
 from autosparse.operands.csf import MAX_ORDER
 from autosparse.operands.csr import INDICES, INDPTR, Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.ops import OPS
+from autosparse.ops.base import REAL
 from autosparse.tuning import planner
-
-REFERENCES: Final = {"matmul": "SciPy", "sddmm": "NumPy", "mttkrp": "NumPy"}
-"""Operation -> whose code computes what our kernels do not."""
-_REAL: Final = ("float32", "float64")
-_COMPLEX: Final = ("complex64", "complex128")
 
 
 def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
     """The plan of a product that no kernel can be chosen for, with the true reason."""
-    reference = REFERENCES[operation]
+    row = OPS[operation]
+    reference = row.library
     if not runtime_api.available:
         return planner.default_plan(f"{reference} computes every product: {runtime_api.fault}", served_by=reference)
     if isinstance(operand, Unfolding):
         return _unserved_tensor(operand)
-    served = (*_REAL, *_COMPLEX)
-    if operation == "sddmm" and operand.dtype.name in _COMPLEX and _is_layout_plain(operand):
+    if operand.dtype.name in row.default_dtypes and _is_layout_plain(operand):
         return planner.default_plan(
             f"the default kernel computes {operand.dtype}: others are generated for real values"
         )
-    why = _why_unfit(operand, served if operation == "matmul" else _REAL)
+    why = _why_unfit(operand, row.dtypes)
     return planner.default_plan(f"{reference} computes this product: {why}", served_by=reference)
 
 
@@ -39,8 +34,8 @@ def _unserved_tensor(operand: Unfolding) -> Plan:
         why = f"our kernels take tensors of 2 to {MAX_ORDER} modes, and this one has {order}"
         return planner.default_plan(f"NumPy computes this product: {why}", served_by="NumPy")
     what = "they are not contiguous, aligned and in the machine's byte order"
-    if dtype.name not in _REAL:
-        what = f"kernels are generated for {_listed(_REAL)}, and the tensor holds {dtype}"
+    if dtype.name not in REAL:
+        what = f"kernels are generated for {_listed(REAL)}, and the tensor holds {dtype}"
     return planner.default_plan(f"the default kernel computes on values converted for each product: {what}")
 
 

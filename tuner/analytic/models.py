@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable
 
 from autosparse.tuner.analytic.matmul import CostModel, TrafficModel
 from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
@@ -12,23 +11,28 @@ from autosparse.tuner.features.counts import NUMPY, Counter
 from autosparse.tuner.features.statistics import Locality, pattern_facts
 
 from autosparse.core.problem import Problem
+from autosparse.ops import OPS
 
 
-def _matmul_model(problem: Problem, counter: Counter) -> CostModel:
+def matrix_product(problem: Problem, counter: Counter) -> CostModel:
+    """Of products of a matrix, or its transpose, with a dense operand."""
     pattern, transposed = problem.matrix, problem.transposed
     locality = None if transposed else Locality(pattern, counter)
     return TrafficModel(pattern_facts(pattern, transposed=transposed, counter=counter), locality=locality)
 
 
-MODELS: Final[Mapping[str, Callable[[Problem, Counter], CostModel]]] = {
-    "matmul": _matmul_model,
-    "sddmm": lambda problem, counter: SampledModel(
-        pattern_facts(problem.matrix, counter=counter), locality=Locality(problem.matrix, counter)
-    ),
-    "mttkrp": lambda problem, counter: TensorModel(tensor_facts(problem.tensor, problem.mode)),
-}
+def sampled_product(problem: Problem, counter: Counter) -> CostModel:
+    """Of products of dense operands at the entries of a matrix."""
+    locality = Locality(problem.matrix, counter)
+    return SampledModel(pattern_facts(problem.matrix, counter=counter), locality=locality)
+
+
+def tensor_product(problem: Problem, counter: Counter) -> CostModel:
+    """Of products of a tensor with a factor for each of its other modes."""
+    return TensorModel(tensor_facts(problem.tensor, problem.mode))
 
 
 def statistics_model(problem: Problem, counter: Counter = NUMPY) -> CostModel:
     """The model of the problem's operation, from a sample of its pattern that `counter` counts in."""
-    return MODELS[problem.operation](problem, counter)
+    make: Callable[[Problem, Counter], CostModel] = globals()[OPS[problem.operation].model]
+    return make(problem, counter)

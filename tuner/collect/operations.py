@@ -8,6 +8,8 @@ from typing import Final
 
 import numpy as np
 
+from autosparse.ops import OPS as OPERATIONS
+
 MAX_DENSE_BYTES: Final = 1 << 30
 """Of the dense operands together: wider products of larger patterns are not measured."""
 
@@ -28,13 +30,7 @@ class Op:
 
 
 OPS: Final[Mapping[str, Op]] = {
-    row.name: row
-    for row in (
-        Op("spmv", "spmv", "matmul", 1),
-        Op("spmm32", "spmm", "matmul", 32),
-        Op("spmm256", "spmm", "matmul", 256),
-        Op("sddmm32", "sddmm", "sddmm", 32),
-        Op("sddmm256", "sddmm", "sddmm", 256),
-        Op("mttkrp16", "mttkrp", "mttkrp", 16, n_dims=3),
-    )
+    one.name: Op(one.name, one.algorithm, row.name, one.n_dense_cols, one.n_dims)
+    for row in OPERATIONS.values()
+    for one in row.collected
 }

@@ -18,6 +18,7 @@ from autosparse.tuner.space.template import Supports
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.ops import OPS
 
 FIRST_CHUNK: Final = 32
 """Iterations handed out at once where they were not before: larger ones are one more step away."""
@@ -29,7 +30,7 @@ def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iter
     """Schedules one step away from `one` that can be lowered, an axis after the other."""
     if one.is_precompiled:  # code of the runtime: it has one axis, and generated kernels beside it
         axes = [_fetched(one, space.READY_AHEAD), _generated(problem, one, supports)]
-    elif problem.operation in spaces.MODULES:
+    elif OPS[problem.operation].space:
         axes = [_handed_out(one), *_listed(problem, one, supports)]
     else:
         prefetch = space.SLOT_PREFETCH if one.format.is_sliced else space.PREFETCH

@@ -16,14 +16,12 @@ from autosparse.core.formats import Format
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-
-MODULES: Final = {"sddmm": "autosparse.tuner.space.sddmm", "mttkrp": "autosparse.tuner.space.mttkrp"}
-"""Operations beside matmul -> the module whose ``members(problem, is_whole=)`` is their space."""
+from autosparse.ops import OPS
 
 
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
-    if problem.operation not in MODULES:
+    if not OPS[problem.operation].space:
         return _with_storage(space.candidates(problem, supports), problem.storage)
     return _members(problem, supports, False)
 
@@ -52,7 +50,7 @@ def entrants(problem: Problem, supports: Supports) -> Entrants:
 
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
     """The whole space of this problem: all axes of all formats."""
-    if problem.operation not in MODULES:
+    if not OPS[problem.operation].space:
         return _with_storage(space.everything(problem, supports), problem.storage)
     return _members(problem, supports, True)
 
@@ -74,14 +72,14 @@ def _with_narrow(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperS
 
 def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
     """The members that can be lowered; problems of one outline share them. Nothing here keeps a problem alive."""
-    width = problem.n_dense_cols if problem.operation == "sddmm" else space.tiles(problem)  # how far Y is
+    width = problem.n_dense_cols if OPS[problem.operation].is_sampled else space.tiles(problem)  # how far Y is
     pattern = problem.pattern
     levels = pattern.level_order(problem.mode) if isinstance(pattern, TensorPattern) else ()
     of = (pattern.shape, pattern.index_dtype, levels)
     key = (problem.operation, of, problem.mode, problem.dtype, width, supports, is_whole)
     known = _known.get(key)
     if known is None:
-        members: Any = importlib.import_module(MODULES[problem.operation]).members
+        members: Any = importlib.import_module(OPS[problem.operation].space).members
         found = dict.fromkeys(members(problem, is_whole=is_whole))
         known = tuple(one for one in found if supports(problem.operation, one) is None)
         while len(_known) >= MOST_KNOWN:
@@ -98,9 +96,9 @@ _entered: dict[int, tuple[tuple[SuperSchedule, ...], Entrants]] = {}
 @functools.cache
 def space_signature(operation: str, *, storage: str = "") -> str:
     """8 hex digits that change whenever a plan could come out differently because the space did; then `storage`."""
-    if operation not in MODULES:
+    if not OPS[operation].space:
         return space.space_signature() + storage
-    module = importlib.import_module(MODULES[operation])
+    module = importlib.import_module(OPS[operation].space)
     values = [repr(value) for name, value in sorted(vars(module).items()) if name.isupper()]
     return hashlib.blake2b(
         "|".join([SPACE_VERSION, space.space_signature(), *values]).encode(), digest_size=4
@@ -108,4 +106,4 @@ def space_signature(operation: str, *, storage: str = "") -> str:
 
 
 SPACE_VERSION: Final = "4"
-"""Raise when the functions above or in `MODULES` come to yield other schedules."""
+"""Raise when the functions above or in spaces of `OPS` come to yield other schedules."""

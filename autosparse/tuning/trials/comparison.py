@@ -22,6 +22,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.calls import Call, MatmulCall, SampledCall, TensorCall
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.ops import OPS
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound
@@ -61,10 +62,17 @@ def columns_compared(problem: Problem, schedule: SuperSchedule) -> int:
     return tile + min(tile - 1, BESIDE_TILE)
 
 
+def result_rows(problem: Problem) -> int:
+    """Rows of the result, or its entries where these are the sparse operand's."""
+    if OPS[problem.operation].is_sampled:
+        return problem.pattern.nnz
+    return problem.result_rows
+
+
 def units(problem: Problem, n_columns: int) -> float:
     """What the price of a comparison is proportional to: entries that are read and written."""
-    result, nnz = problem.result_shape, problem.pattern.nnz
-    return FIXED_UNITS + float(nnz + 3 * result[0] + sum(problem.pattern.shape)) * n_columns
+    n_results, nnz = result_rows(problem), problem.pattern.nnz
+    return FIXED_UNITS + float(nnz + 3 * n_results + sum(problem.pattern.shape)) * n_columns
 
 
 def difference(
@@ -76,7 +84,7 @@ def difference(
     """
     n_columns = columns_compared(problem, schedule)
     with np.errstate(all="ignore"):  # values may be anything
-        default = MAKERS[problem.operation](problem, operand, n_columns, n_threads)
+        default = MAKERS[OPS[problem.operation].packed](problem, operand, n_columns, n_threads)
         runtime_api.raise_for(default.call.by_default(n_threads, 0))
         found = _poisoned(default.result)
         if not default.anew(found).by(bound, n_threads):
@@ -190,8 +198,8 @@ def _tensor(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: in
 
 
 MAKERS: Final[dict[str, Callable[[Problem, AnyOperand, int, int], Trustworthy]]] = {
-    "matmul": _matmul,
-    "sddmm": _sampled,
-    "mttkrp": _tensor,
+    "values": _matmul,
+    "structure": _sampled,
+    "fibers": _tensor,
 }
-"""Operation -> (problem, operand, columns, threads) -> the default kernel's call, not yet run, and its bounds."""
+"""`Operation.packed` -> maker of the default kernel's call, not yet run, and its bounds."""

@@ -83,13 +83,14 @@ def _sampled_calls(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
 def _tensor_calls(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     assert isinstance(operand, Unfolding)
     factors = _random(problem, *(n for mode, n in enumerate(problem.tensor.shape) if mode != problem.mode))
-    M, n_vecs, address = np.empty(problem.result_shape, problem.dtype), problem.n_dense_cols, runtime_api.address_of
+    n_vecs, address = problem.n_dense_cols, runtime_api.address_of
+    M = np.empty((problem.result_rows, n_vecs), problem.dtype)
     lds, dtype = [n_vecs] * len(factors), np.dtype(problem.dtype)
     return (TensorCall(operand, list(map(address, factors)), lds, address(M), n_vecs, n_vecs, dtype, (factors, M)),)
 
 
 HANDLINGS: Final[Mapping[str, Handling]] = {
-    "matmul": Handling(
+    "values": Handling(
         packed_bytes=lambda one, fmt: _native.packed_bytes(one.matrix, fmt, _item(one), transposed=one.transposed),
         reason_unfit=lambda one, fmt: _native.reason_unfit(one.matrix, fmt, transposed=one.transposed),
         pack=lambda one, operand, fmt: _native.pack(one.matrix, operand.data, fmt, transposed=one.transposed),
@@ -97,7 +98,7 @@ HANDLINGS: Final[Mapping[str, Handling]] = {
         keeps_values=True,
         synthetic=_matmul_calls,
     ),
-    "sddmm": Handling(
+    "structure": Handling(
         packed_bytes=lambda one, fmt: _native.structure_bytes(one.matrix, fmt),
         reason_unfit=lambda one, fmt: _native.reason_unfit(one.matrix, fmt, transposed=False),
         pack=lambda one, operand, fmt: _native.pack_structure(one.matrix, fmt),
@@ -105,7 +106,7 @@ HANDLINGS: Final[Mapping[str, Handling]] = {
         keeps_values=False,
         synthetic=_sampled_calls,
     ),
-    "mttkrp": Handling(
+    "fibers": Handling(
         packed_bytes=lambda one, fmt: _native.tensor_bytes(one.tensor, fmt, _item(one), one.mode),
         reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, fmt, one.mode),
         pack=lambda one, operand, fmt: _native.pack_tensor(one.tensor, operand.data, fmt, one.mode),
@@ -114,4 +115,4 @@ HANDLINGS: Final[Mapping[str, Handling]] = {
         synthetic=_tensor_calls,
     ),
 }
-"""Operation -> how its sparse operand is handled."""
+"""`Operation.packed` -> how the sparse operand is handled."""

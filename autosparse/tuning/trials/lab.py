@@ -24,6 +24,7 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand
+from autosparse.ops import OPS
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import Experience
 from autosparse.tuning.trials import comparison
@@ -69,7 +70,7 @@ class KernelLab:
     @property
     def handling(self) -> Handling:
         """What the operation does differently."""
-        return HANDLINGS[self.problem.operation]
+        return HANDLINGS[OPS[self.problem.operation].packed]
 
     @property
     def limit_bytes(self) -> int:

@@ -1,0 +1,68 @@
+"""C[i,j] = sum_k A[i,k] * B[k,j], all three sparse: Gustavson's algorithm on several threads.
+
+Entries, their order within rows and their sums are those of SciPy's ``csr_matmat`` to the last bit: the column touched
+last comes first, sums that are zero are no entries, duplicates of the operands are multiplied and summed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from autosparse._native import memory, runtime_api
+from numpy.typing import NDArray
+
+_DTYPE_CODES: Final = {np.dtype(name): code for name, code in runtime_api.DTYPE_CODES.items()}
+_INDEX_CODES: Final = {np.dtype(name): code for name, code in runtime_api.INDEX_CODES.items()}
+
+
+class Rows(NamedTuple):
+    """Compressed rows: (indptr, indices, data); of one index type, contiguous, data of a native dtype."""
+
+    indptr: NDArray[Any]
+    indices: NDArray[Any]
+    data: NDArray[Any]
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.indptr) - 1
+
+    def astype(self, dtype: np.dtype[Any], index_dtype: np.dtype[Any]) -> Rows:
+        """The same rows with values of `dtype` and indices of `index_dtype`."""
+        indptr, indices, data = self
+        return Rows(
+            indptr.astype(index_dtype, copy=False),
+            indices.astype(index_dtype, copy=False),
+            data.astype(dtype, copy=False),
+        )
+
+
+def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
+    """Rows of A @ B, which has `n_cols` columns; both operands of one dtype and one index type.
+
+    The index type of the result is that of the operands, or int64 when the entries cannot be counted in int32.
+    Raises MemoryError when there is no room for the product.
+    """
+    lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
+    index_code = _INDEX_CODES[A.indptr.dtype]
+    n_entries = ffi.new("int64_t *")
+    job = lib.asp_spgemm_begin(
+        _DTYPE_CODES[A.data.dtype], index_code, (A.n_rows, B.n_rows, n_cols),
+        *map(pointer, A), *map(pointer, B), threads, n_entries,
+    )  # fmt: skip
+    if job == ffi.NULL:
+        raise MemoryError(f"no memory for the product of {A.n_rows} rows with a matrix of {n_cols} columns")
+    try:
+        wide = index_code == 1 or n_entries[0] > np.iinfo(np.int32).max
+        index_dtype = np.int64 if wide else np.int32
+        result = Rows(
+            memory.empty_output((A.n_rows + 1,), np.dtype(index_dtype)),
+            memory.empty_output((n_entries[0],), np.dtype(index_dtype)),
+            memory.empty_output((n_entries[0],), A.data.dtype),
+        )
+    except BaseException:
+        lib.asp_spgemm_drop(job)
+        raise
+    runtime_api.raise_for(lib.asp_spgemm_finish(job, int(wide), *map(pointer, result)))
+    return result

@@ -1,0 +1,65 @@
+"""What is specific to an operation is said in `autosparse/ops/`: its name is a literal nowhere else."""
+
+from __future__ import annotations
+
+import ast
+import functools
+from collections.abc import Iterator
+
+import pytest
+
+from autosparse.ops import OPS
+from tests.house.sources import Source, library
+
+ALLOWED = {
+    "dispatch": 0,
+    "tuning": 0,
+    "_native": 0,
+    "cache": 0,
+    "operands": 0,
+    "calibration": 0,
+    "explain": 0,
+    "core": 1,  # the default of SuperSchedule.operation
+    "tuner": 26,  # schedule spaces and training name their algorithms
+    "arrays": 13,  # signatures and messages of the public functions
+    "torch": 3,
+    "cli": 5,
+    "__init__": 3,  # names of public functions
+}
+"""Literals by folder. A number may only fall: ask the row of the operation instead (`abilities`, `packed`, ...)."""
+
+
+@functools.lru_cache(maxsize=1)
+def names() -> set[str]:
+    aliases = {alias for row in OPS.values() for alias in (*row.synonyms, *(one.name for one in row.collected))}
+    return {*OPS, *aliases}
+
+
+def literals(source: Source) -> Iterator[ast.Constant]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in names():
+            yield node
+
+
+@functools.lru_cache(maxsize=1)
+def found() -> dict[str, list[str]]:
+    where: dict[str, list[str]] = {}
+    for source in library():
+        if source.part != "ops":
+            where.setdefault(source.part, []).extend(source.where(node) for node in literals(source))
+    return {part: places for part, places in where.items() if places}
+
+
+def test_literals_are_counted() -> None:
+    assert {"tuner", "core"} <= set(found()), "the count finds nothing any more"
+
+
+@pytest.mark.parametrize("part", sorted({source.part for source in library()} - {"ops"}))
+def test_names_of_operations_are_literals_in_no_more_places(part: str) -> None:
+    places = found().get(part, [])
+    assert len(places) <= ALLOWED.get(part, 0), f"ask the row of `OPS` instead: {places}"
+
+
+@pytest.mark.parametrize("part", sorted(ALLOWED))
+def test_the_table_is_lowered_with_the_count(part: str) -> None:
+    assert len(found().get(part, [])) >= ALLOWED[part], f"lower ALLOWED[{part!r}] to {len(found().get(part, []))}"
