@@ -6,7 +6,7 @@ Each knows how the default kernel and how a bound generated kernel computes it; 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from autosparse._native import runtime_api
 from autosparse.operands.csf import csf_mttkrp
@@ -15,24 +15,6 @@ from autosparse.operands.unfolding import Unfolding
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound
-
-
-class Call(Protocol):
-    """What every operation's call can do."""
-
-    rows: Any  # Any: NativeRows of matrices, nothing for tensors
-    n_vecs: int
-    kept: Any  # what its addresses are of; of calls on synthetic operands the result comes last
-
-    @property
-    def suits_generated(self) -> bool:
-        """Whether generated kernels take operands that lie like these."""
-
-    def by_default(self, n_threads: int, flags: int) -> int:
-        """Compute by the kernel that was compiled at install; its status."""
-
-    def by(self, bound: Bound, n_threads: int) -> bool:
-        """Compute by a bound kernel; False when the result is not to be trusted (see `BoundKernel.run`)."""
 
 
 @dataclass(slots=True)
@@ -54,7 +36,7 @@ class MatmulCall:
         return self.n_vecs != 1 or self.ldc == 1
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `Call`."""
+        """See `protocols.Call`."""
         rows, cast = self.rows, runtime_api.ffi.cast
         kernel = runtime_api.lib.asp_csr_t_mm if self.transposed else runtime_api.lib.asp_csr_mm
         status: int = kernel(
@@ -65,7 +47,7 @@ class MatmulCall:
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """See `Call`."""
+        """See `protocols.Call`."""
         return bound.run(self.source, self.ldb, self.target, self.ldc, self.n_vecs, n_threads) is not False
 
 
@@ -88,7 +70,7 @@ class SampledCall:
         return self.ldx >= self.n_vecs <= self.ldy and self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `Call`; every sum has one order whatever the threads, so that no flag matters."""
+        """See `protocols.Call`; every sum has one order whatever the threads, so that no flag matters."""
         rows, cast = self.rows, runtime_api.ffi.cast
         status: int = runtime_api.lib.asp_sddmm_scaled(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
@@ -98,7 +80,7 @@ class SampledCall:
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """See `Call`."""
+        """See `protocols.Call`."""
         values = int(runtime_api.ffi.cast("intptr_t", self.rows.data[0]))
         done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.target, self.n_vecs, n_threads)
         return done is not False
@@ -124,12 +106,12 @@ class TensorCall:
         return self.n_vecs > 0 and min((*self.lds, self.ldm)) >= self.n_vecs
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `Call`."""
+        """See `protocols.Call`."""
         target, places = (self.target, self.ldm, self.n_vecs), self.unfolding.places
         factors, lds = [self.factors[at] for at in places], [self.lds[at] for at in places]
         return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, target, threads=n_threads, flags=flags)
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """See `Call`."""
+        """See `protocols.Call`."""
         done = bound.run(self.factors, self.lds, self.target, self.ldm, self.n_vecs, n_threads)
         return done is not False

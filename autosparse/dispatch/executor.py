@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from autosparse.core.plan import Plan
-    from autosparse.dispatch.calls import Call, MatmulCall
+    from autosparse.dispatch.calls import MatmulCall
+    from autosparse.dispatch.protocols import Call, Serving
     from autosparse.operands.unfolding import AnyOperand, Unfolding
     from autosparse.tuning.report import Report
-    from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
@@ -213,7 +213,7 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
     return B, 1 if B.ndim == 1 else B.shape[1], _from_buffer(B)
 
 
-def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: KernelTrial | None, took_ns: int) -> None:
+def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving | None, took_ns: int) -> None:
     """Off the hot path: tuning may want to begin or to go on. What it needs is imported no earlier than this."""
     if sys.is_finalizing():
         state.next_look_ns = FOREVER_NS
@@ -232,7 +232,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: KernelT
         state.give_up(err)
 
 
-def _without(trial: KernelTrial | None, operand: AnyOperand) -> KernelTrial | None:
+def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
     """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
     if trial is not None and operand.structure_version != trial.lab.structure_version:
         operand.dispatcher = None

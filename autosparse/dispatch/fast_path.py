@@ -24,8 +24,8 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 
 if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Serving
     from autosparse.dispatch.state import DispatchState
-    from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 Run = Callable[..., bool]
 """(B, out, options, transposed) -> whether out holds the product."""
@@ -54,7 +54,7 @@ class FastPath:
         record.n_major, record.n_minor = rows.n_major, rows.n_minor
         for name in ("indptr", "indices", "data"):
             setattr(record, name, cast("void **", getattr(rows, name)))
-        self.trial: KernelTrial | None = state.serving
+        self.trial: Serving | None = state.serving
         self.rows, self._record, self.has_served, self.is_retired = rows, record, False, False
         self._kernel: list[object] = []  # what a generated kernel reads
         if self.trial is not None:
@@ -63,7 +63,7 @@ class FastPath:
                 self.trial.packed_copy.fast_paths.add(self)
         self.run: Run = make(int(cast("uintptr_t", record)), (record, *same.values(), self._kernel))
 
-    def is_for(self, rows: NativeRows, trial: KernelTrial | None, n_dims: int, n_vecs: int) -> bool:
+    def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
         record = self._record
         if self.rows is not rows or self.trial is not trial or (record.n_dims, record.n_vecs) != (n_dims, n_vecs):
@@ -132,7 +132,7 @@ def _is_live(rows: NativeRows) -> bool:
     return all(isinstance(one, runtime_api.ffi.CData) for one in (rows.indptr, rows.indices, rows.data))
 
 
-def may_serve(trial: KernelTrial, operand: Operand, rows: NativeRows) -> bool:
+def may_serve(trial: Serving, operand: Operand, rows: NativeRows) -> bool:
     """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
     if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
         return False
@@ -154,7 +154,7 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
     return rows.indptr[0], rows.indices[0], rows.data[0]
 
 
-def _generated(record: Any, trial: KernelTrial, operand: Operand, rows: NativeRows) -> list[object]:
+def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows) -> list[object]:
     """Write what a generated kernel needs into `record`; what must live as long."""
     cast, bound = runtime_api.ffi.cast, trial.bound
     assert bound is not None

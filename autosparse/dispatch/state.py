@@ -18,10 +18,8 @@ from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import MATMUL, OPS
 
 if TYPE_CHECKING:
-    from autosparse.dispatch.fast_path import FastPath
+    from autosparse.dispatch.protocols import PastPython, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
-    from autosparse.tuning.live import LiveTuner
-    from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 FOREVER_NS: Final = 1 << 62
 FIRST_STEP_S: Final = 2e-4
@@ -63,12 +61,12 @@ class DispatchState:
         self.threads = threads  # 0: let the kernel ask at every call
         self.flags = flags
         self.next_look_ns = next_look_ns  # when product_ns reaches this, tuning may go on
-        self.serving: KernelTrial | None = None  # who computes the next product; None: the default kernel
+        self.serving: Serving | None = None  # who computes the next product; None: the default kernel
         self.n_calls = self.product_ns = 0
         self.n_tuned = self.tuned_ns = 0  # products that a tuned kernel computed, and their time
-        self.live_tuner: LiveTuner | None = None  # tuning, from the first look on
+        self.live_tuner: Tuning | None = None  # tuning, from the first look on
         self.operation = operation
-        self.fast_path: FastPath | None = None  # the way past Python, where one was opened
+        self.fast_path: PastPython | None = None  # the way past Python, where one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
         self.fast_path_wait = 2
 

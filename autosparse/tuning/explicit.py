@@ -71,9 +71,9 @@ def tune(
     lab = lab_of(operand, state)
     lab.patience_s = budget_s
     decision = planner.plan(lab, runs=runs, effort=wanted, budget_s=budget_s, may_lower=effort is None, progress=show)
-    if state.live_tuner is None:
-        state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
     live_tuner = state.live_tuner
+    if not isinstance(live_tuner, LiveTuner):
+        live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
     session = session_of(live_tuner, operand)
     session.lab = lab
     live_tuner.install(session, decision.plan, decision.trial)
@@ -124,7 +124,8 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
 
 def _driver(state: DispatchState) -> LiveTuner:
     """The state's live tuner, or one that has not begun: looking changes nothing."""
-    return state.live_tuner or LiveTuner(state)
+    known = state.live_tuner
+    return known if isinstance(known, LiveTuner) else LiveTuner(state)
 
 
 def report(

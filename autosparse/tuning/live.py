@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from autosparse import forking
 from autosparse.core.plan import Plan
+from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
@@ -120,7 +121,7 @@ class LiveTuner:
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    def look(self, n_vecs: int, served_by: KernelTrial | None, took_ns: int) -> None:
+    def look(self, n_vecs: int, served_by: Serving | None, took_ns: int) -> None:
         """After a product of `took_ns` that `served_by` computed (None: the default kernel): go on with tuning."""
         if self._in_background or not self._lock.acquire(blocking=False):
             return
@@ -137,7 +138,7 @@ class LiveTuner:
         if not self.state.options.background:
             self._aside.wait(WAIT_S)  # set unless a step was handed over
 
-    def _look(self, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
+    def _look(self, n_vecs: int, served_by: Serving | None, took_s: float) -> None:
         step = self.pending
         if isinstance(step, Sample):
             self._take_sample(step, n_vecs, served_by, took_s)
@@ -208,10 +209,10 @@ class LiveTuner:
             )
             self.state.next_look_ns = 0
 
-    def _take_sample(self, step: Sample, n_vecs: int, served_by: KernelTrial | None, took_s: float) -> None:
+    def _take_sample(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> None:
         if not self._has_width(step, n_vecs):
             return
-        wanted = step.trial if step.trial.schedule is not None else None
+        wanted: object = step.trial if step.trial.schedule is not None else None
         if served_by is not wanted:
             if self.state.serving is wanted and wanted is not None:
                 self._n_refusals += 1

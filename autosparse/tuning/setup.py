@@ -23,11 +23,12 @@ from autosparse.tuning.trials.lab import KernelLab
 
 def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
     """The live tuner of `state`'s tuning; a new one has read and hashed nothing yet."""
-    if state.live_tuner is None:
+    live_tuner = state.live_tuner
+    if not isinstance(live_tuner, LiveTuner):
         live_tuner = LiveTuner(state, operand=weakref.ref(operand))
         live_tuner.begin(session_of(live_tuner, operand))
         state.live_tuner = live_tuner
-    return state.live_tuner
+    return live_tuner
 
 
 def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
@@ -75,7 +76,11 @@ def _report_counts() -> None:
     for dispatcher in list(DISPATCHERS):
         for state in list(dispatcher.states.values()):
             live_tuner = state.live_tuner
-            if live_tuner is not None and live_tuner.session is not None and live_tuner.session.lab is not None:
+            if (
+                isinstance(live_tuner, LiveTuner)
+                and live_tuner.session is not None
+                and live_tuner.session.lab is not None
+            ):
                 live_tuner.count_into(live_tuner.session.lab.experience)
 
 

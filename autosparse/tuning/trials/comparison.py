@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from autosparse._native import memory, runtime_api
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.dispatch.calls import Call, MatmulCall, SampledCall, TensorCall
+from autosparse.dispatch.calls import MatmulCall, SampledCall, TensorCall
+from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
 from autosparse.ops import OPS

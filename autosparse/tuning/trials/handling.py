@@ -14,7 +14,8 @@ from autosparse._native import runtime_api
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
-from autosparse.dispatch.calls import Call, MatmulCall, SampledCall, TensorCall
+from autosparse.dispatch.calls import MatmulCall, SampledCall, TensorCall
+from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
 

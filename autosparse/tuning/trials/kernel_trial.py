@@ -11,7 +11,7 @@ from autosparse import _native
 from autosparse._native import runtime_api
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
-from autosparse.dispatch.calls import Call
+from autosparse.dispatch.protocols import Call
 from autosparse.errors import TUNING_FAILURES, PackError, StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
@@ -23,7 +23,7 @@ from autosparse.tuning.trials import comparison
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound, Kernel
-    from autosparse.tuning.trials.lab import KernelLab
+    from autosparse.tuning.trials.workbench import Workbench
 
 DEFAULT_PATIENCE: Final = 4
 """`KernelTrial.patience` of a kernel whose gain was never measured."""
@@ -35,7 +35,7 @@ class KernelTrial:
     """A schedule (None: the default kernel) on its way to a kernel bound to the operand; see `tuner.trial.Trial`."""
 
     schedule: SuperSchedule | None
-    lab: KernelLab
+    lab: Workbench
     failed: str | None = None
     crowded: bool = False
     packed_bytes: int = 0

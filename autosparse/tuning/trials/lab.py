@@ -16,8 +16,8 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import Options
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.dispatch.calls import Call
 from autosparse.dispatch.fast_path import may_serve
+from autosparse.dispatch.protocols import Call
 from autosparse.errors import BuildError, RecordError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once

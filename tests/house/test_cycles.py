@@ -1,0 +1,72 @@
+"""No module imports, at its top or for type checkers, what imports it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable, Iterator
+
+from tests.house.sources import library
+
+KNOWN = {
+    frozenset({"autosparse.cache.late", "autosparse.cache.store"}),
+    frozenset(f"autosparse._native.storage.{name}" for name in ("packers", "packing", "slices", "symmetric")),
+    frozenset(f"autosparse._native.c.{name}" for name in ("loops", "parallel", "prefetch", "private", "rows")),
+    frozenset({"autosparse._native.kernels.bound", "autosparse._native.kernels.kernel"}),
+    frozenset(f"autosparse._native.numba.{name}" for name in ("block", "loops", "slices")),
+    frozenset({"autosparse.tuner.search.outcome", "autosparse.tuner.search.search"}),
+    frozenset({"autosparse.torch.functional", "autosparse.torch.matrix"}),
+}
+"""Cycles that remain, each within one folder. A cycle may leave this table; none may join it."""
+
+
+def imports(statements: Iterable[ast.AST]) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Imports outside functions; those under `if TYPE_CHECKING` count."""
+    for node in statements:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            yield node
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            for part in ("body", "orelse", "handlers", "finalbody"):
+                yield from imports(getattr(node, part, None) or ())
+
+
+def graph() -> dict[str, set[str]]:
+    modules = {source.name: source for source in library()}
+    found: dict[str, set[str]] = {}
+    for name, source in modules.items():
+        wanted = set()
+        for node in imports(source.tree.body):
+            if isinstance(node, ast.Import):
+                wanted |= {alias.name for alias in node.names}
+            else:
+                members = {f"{node.module}.{alias.name}" for alias in node.names}
+                wanted |= (members & set(modules)) or {node.module or ""}
+        found[name] = (wanted & set(modules)) - {name}
+    return found
+
+
+def reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    waiting = [start]
+    while waiting:
+        for name in edges[waiting.pop()] - seen:
+            seen.add(name)
+            waiting.append(name)
+    return seen
+
+
+def cycles(edges: dict[str, set[str]]) -> set[frozenset[str]]:
+    after = {name: reachable(name, edges) for name in edges}
+    return {frozenset(other for other in after[name] if name in after[other]) for name in edges if name in after[name]}
+
+
+def test_no_cycle_joins_those_that_are_known() -> None:
+    new = cycles(graph()) - KNOWN
+    assert not new, f"modules that import each other: {[sorted(one) for one in new]}"
+
+
+def test_a_known_cycle_that_is_gone_leaves_the_table() -> None:
+    assert not KNOWN - cycles(graph())
+
+
+def test_cycles_are_found() -> None:
+    assert cycles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == {frozenset("abc")}
