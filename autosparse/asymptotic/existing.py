@@ -10,6 +10,7 @@ import numpy as np
 from autosparse.arrays import construct
 from autosparse.arrays.sampled import sddmm
 from autosparse.arrays.sparse_tensor import AutoSparseTensor, mttkrp
+from autosparse.asymptotic import chain
 from autosparse.asymptotic.operands import is_sparse
 from autosparse.asymptotic.subscripts import Subscripts
 
@@ -30,6 +31,7 @@ TUNED: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     ("ab,bc->ac", "ss"): _product,
     ("ab,bc->ac", "sd"): _product,
     ("ab,b->a", "sd"): _product,
+    ("ab,bc,cd->ad", "sss"): chain.product,
     ("ab,ac,cb->ab", "sdd"): _sampled,
     ("abc,bd,cd->ad", "sdd"): _factors,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -24,7 +25,7 @@ class Sparse:
     A matrix may come as `rows`, its (indptr, indices) sorted in each row: then coordinates are made when asked for.
     """
 
-    __slots__ = ("_coords", "indices", "rows", "shape", "sorted_by", "stored", "values")
+    __slots__ = ("_coords", "indices", "rows", "shape", "shared", "sorted_by", "stored", "values")
 
     def __init__(
         self, indices: str, coords: AnyArray | None, values: AnyArray, shape: tuple[int, ...],
@@ -33,6 +34,7 @@ class Sparse:
         self.indices, self._coords, self.values, self.shape, self.rows = indices, coords, values, shape, rows
         self.sorted_by = sorted_by  # the order of modes that entries are sorted by
         self.stored: dict[tuple[object, ...], Any] = {}  # copies in other orders: `lower.levels`
+        self.shared: dict[tuple[object, ...], Any] = {}  # the same by modes, of all reads of one matrix
 
     @property
     def coords(self) -> AnyArray:
@@ -66,6 +68,12 @@ def is_sparse(obj: object) -> bool:
     return sps.issparse(obj) or isinstance(obj, AutoSparseTensor)
 
 
+def is_of_torch(obj: object) -> bool:
+    """Whether `obj` is a tensor of torch, which nobody has imported if it is not."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(obj, torch.Tensor)
+
+
 def shape_of(obj: Any) -> tuple[int, ...]:
     """Shape of an operand."""
     return tuple(obj.shape)
@@ -89,10 +97,14 @@ def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[An
     Diagonals are taken, extents of 1 that broadcast are dropped, indices of one operand alone are summed.
     """
     found: list[Operand] = []
+    rows: dict[int, Sparse] = {}  # by the id of an argument, which may come several times
     for n, (obj, letters) in enumerate(zip(arguments, subscripts.inputs, strict=True)):
         others = subscripts.output + "".join(subscripts.inputs[:n] + subscripts.inputs[n + 1 :])
         if is_sparse(obj):
-            found.append(_sparse(obj, letters, others, subscripts, dtype))
+            operand = _sparse(obj, letters, others, subscripts, dtype)
+            if operand.rows is not None:
+                operand.shared = rows.setdefault(id(obj), operand).shared
+            found.append(operand)
         else:
             found.append(_dense(np.asarray(obj), letters, others, subscripts, dtype))
     return found

@@ -132,24 +132,28 @@ def fastest(
 
 
 def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
-    """Names what the choice depends on: subscripts, extents, type, threads, and the patterns (sampled where large)."""
-    digest = hashlib.blake2b(digest_size=16)
-    extents = sorted(subscripts.extents.items())
+    """Names what the choice depends on: subscripts, extents, type, threads and the patterns."""
     threads = config.get_options().threads or runtime_api.max_threads()
-    digest.update(repr((subscripts.inputs, subscripts.output, extents, is_dense_output, threads)).encode())
+    facts: list[object] = [subscripts.inputs, subscripts.output, sorted(subscripts.extents.items())]
+    facts += [is_dense_output, threads]
+    hashes: dict[int, object] = {}
     for operand in operands:
         if isinstance(operand, Sparse):
-            digest.update(repr((operand.indices, operand.nnz, operand.values.dtype.str)).encode())
+            facts += [operand.indices, operand.nnz, operand.values.dtype.str]
             for part in operand.rows or (operand.coords,):
-                digest.update(_sampled(part))
+                facts.append(hashes.get(id(part)) or hashes.setdefault(id(part), _hash(part)))
         else:
-            digest.update(repr((operand.indices, operand.array.dtype.str)).encode())
-    return digest.hexdigest()
+            facts += [operand.indices, operand.array.dtype.str]
+    return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
 
 
-def _sampled(array: AnyArray) -> bytes:
+def _hash(array: AnyArray) -> object:
+    """A hash of all indices; without the runtime of a sample: a collision costs time, not correctness."""
+    if runtime_api.available:
+        return runtime_api.hash128(np.ascontiguousarray(array)) if array.size else (0, 0)
     flat = array.reshape(-1)
-    return np.ascontiguousarray(flat[:: max(1, flat.size // 4096)], dtype=np.int64).tobytes()
+    sample = np.ascontiguousarray(flat[:: max(1, flat.size // 4096)], dtype=np.int64)
+    return hashlib.blake2b(sample.tobytes(), digest_size=16).hexdigest()
 
 
 def _save(key: str, plan: Plan) -> None:

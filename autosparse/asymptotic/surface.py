@@ -13,12 +13,21 @@ from autosparse.asymptotic.choice import choose, is_computable
 from autosparse.asymptotic.existing import tuned
 from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Operand, Sparse, as_array, is_sparse, prepare, shape_of
+from autosparse.asymptotic.operands import (
+    AnyArray,
+    Operand,
+    Sparse,
+    as_array,
+    is_of_torch,
+    is_sparse,
+    prepare,
+    shape_of,
+)
 from autosparse.asymptotic.path import MOST_OPERANDS, shortened
 from autosparse.asymptotic.remembered import contract, contract_by_numba
 from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
 from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
-from autosparse.errors import BuildError, InputTypeError, ShapeError
+from autosparse.errors import BuildError, EinsumError, InputTypeError, ShapeError
 from autosparse.notices import FallbackWarning, warn_once
 
 Result: TypeAlias = "Sparse | AnyArray"
@@ -31,8 +40,12 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
     ValueError where operands and subscripts disagree. The result is sparse when it has two dimensions or more and
     sparse operands bound each of its indices (`csr_array`; `tensor` above two), else dense; `format` ("csr", "csc",
     "coo", "tensor", "dense") says otherwise. `out`: an ndarray that takes the result and is returned.
+    With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor, and dense operands and the
+    values of sparse ones have gradients.
     """
     text, operands = interleaved(arguments)
+    if any(map(is_of_torch, operands)):
+        return _of_torch(text, operands, format, out)
     operands = tuple(map(as_array, operands))
     subscripts = read(text, list(map(shape_of, operands)))
     if not any(map(is_sparse, operands)):
@@ -52,6 +65,14 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
             return FORMATS[wanted][0](result)
         result = dense(result)
     return results.converted(_finished(result, out), wanted)
+
+
+def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) -> Any:
+    from autosparse.torch.einsum import einsum as of_tensors
+
+    if format not in (None, "dense") or out is not None:
+        raise EinsumError.refused("einsum of torch tensors gives a dense tensor", f"got format={format!r}, out={out!r}")
+    return of_tensors(read(text, list(map(shape_of, operands))), operands)
 
 
 def operands_dtypes(operands: Sequence[Any]) -> list[np.dtype[Any]]:

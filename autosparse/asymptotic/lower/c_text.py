@@ -68,11 +68,13 @@ static inline int space_has(const asp_space *w, X i) { return w->bits[i >> 6] >>
 
 static inline void space_add(asp_space *w, X i, V value)
 {
-  const uint64_t bit = (uint64_t)1 << (i & 63);
-  if (w->bits[i >> 6] & bit) { w->value[i] += value; return; }
-  w->bits[i >> 6] |= bit;
-  w->value[i] = value;
-  w->list[w->n++] = i;
+  /* no branch: it would be mispredicted every other time */
+  const uint64_t bit = (uint64_t)1 << (i & 63), word = w->bits[i >> 6];
+  const int is_new = !(word & bit);
+  w->list[w->n] = i;
+  w->n += is_new;
+  w->value[i] = (is_new ? (V)0 : w->value[i]) + value;
+  w->bits[i >> 6] = word | bit;
 }
 
 static void space_clear(asp_space *w)

@@ -9,8 +9,10 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sps
 
+from autosparse._native import runtime_api
 from autosparse.asymptotic.operands import AnyArray, Sparse, keys
 
+Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
 Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
 
 
@@ -30,12 +32,15 @@ def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Leve
     """`operand` with the levels `order`, the first one dense when `is_dense`; indices of `dtype`."""
     key = (order, is_dense, dtype.str)
     found = operand.stored.get(key)
+    by_modes = (*map(operand.indices.index, order), is_dense, dtype.str)
+    if found is None and operand.rows is not None:
+        found = operand.shared.get(by_modes)
     if found is None:
         if len(order) == 2 and operand.sorted_by in (order, order[::-1]) and max(operand.shape) < 2**31:
             found = _of_matrix(operand, order, is_dense=is_dense, dtype=dtype)
         else:
             found = _built(*_ordered(operand, order), is_dense=is_dense, dtype=dtype)
-        operand.stored[key] = found
+        operand.stored[key] = operand.shared[by_modes] = found
     assert isinstance(found, Levels)
     return found
 
@@ -51,14 +56,25 @@ def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> 
     values = operand.values
     if first != order:
         shape = (operand.shape[major], operand.shape[1 - major])
-        turned = sps.csr_array((values, minor, pattern), shape=shape).tocsc()
-        pattern, minor, values = turned.indptr, turned.indices, turned.data
+        pattern, minor, values = _transposed((pattern, minor, values), shape)
     crd: AnyArray | None = None
     if not is_dense:
         crd = np.flatnonzero(np.diff(pattern)).astype(dtype)
         pattern = np.append(pattern[crd], pattern[-1])
     minor = np.ascontiguousarray(minor, dtype=dtype)
     return Levels((np.ascontiguousarray(pattern, dtype=dtype),), (crd, minor), np.ascontiguousarray(values))
+
+
+def _transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
+    """Compressed columns of compressed rows."""
+    indptr, indices, data = rows
+    if runtime_api.available and indptr.dtype == indices.dtype and data.itemsize in (4, 8, 16):
+        arrays = (np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(data))
+        pattern, minor, values, _ = runtime_api.transpose(arrays, shape)
+        assert values is not None
+        return pattern, minor, values
+    turned = sps.csr_array((data, indices, indptr), shape=shape).tocsc()
+    return turned.indptr, turned.indices, turned.data
 
 
 def _ordered(operand: Sparse, order: str) -> tuple[list[AnyArray], AnyArray, list[int]]:

@@ -1,0 +1,142 @@
+"""`asp.einsum` of torch tensors: dense ones and the values of sparse ones are differentiable.
+
+Of ``R = Σ Π X_n`` the gradient of X_n is the einsum in which the gradient of R stands in the place of X_n; of a sparse
+one only where it has entries, which is that einsum with one more factor, the pattern itself.
+"""
+
+# mypy: allow-untyped-calls, allow-subclassing-any, allow-untyped-decorators
+# (torch's functions are not all typed, its autograd classes not at all)
+# ruff: noqa: D102  forward and backward are what torch prescribes; their class says what they compute
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd.function import once_differentiable
+
+from autosparse.arrays.sparse_tensor import tensor
+from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, keys
+from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.asymptotic.surface import compute
+from autosparse.errors import EinsumError
+
+Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Places:
+    """Where the values of a sparse operand stand: coordinates (modes, entries), distinct, and the shape."""
+
+    coords: AnyArray
+    shape: tuple[int, ...]
+
+    def filled(self, values: AnyArray) -> Any:
+        """A tensor of the library with these values."""
+        return tensor(self.coords, values, self.shape)
+
+
+def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
+    """The dense result for torch tensors (dense, COO, CSR; on the CPU) and arrays, which are constants.
+
+    EinsumError for a result with a sparse `format`, and where a gradient is asked for an index that an operand repeats.
+    """
+    pairs = [_split(operand) for operand in operands]
+    result: torch.Tensor = Einsum.apply(subscripts, tuple(places for places, _ in pairs), *(held for _, held in pairs))
+    return result
+
+
+def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
+    """Places of a sparse operand, None for a dense one, and the tensor that autograd follows."""
+    if not isinstance(operand, torch.Tensor):
+        if hasattr(operand, "tocoo"):
+            coo = operand.tocoo()
+            coo.sum_duplicates()
+            coords = np.stack([np.asarray(row, dtype=np.int64) for row in coo.coords])
+            return Places(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
+        if hasattr(operand, "coords"):
+            return Places(np.asarray(operand.coords, np.int64), tuple(operand.shape)), torch.from_numpy(operand.values)
+        return None, torch.as_tensor(operand)
+    if operand.layout == torch.strided:
+        return None, operand
+    coo = operand.to_sparse_coo().coalesce()
+    return Places(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
+
+
+class Einsum(torch.autograd.Function):
+    """The einsum of dense tensors and of the values of sparse ones."""
+
+    @staticmethod
+    def forward(
+        ctx: Ctx, subscripts: Subscripts, places: tuple[Places | None, ...], *held: torch.Tensor
+    ) -> torch.Tensor:  # fmt: skip
+        ctx.subscripts, ctx.places = subscripts, places
+        ctx.save_for_backward(*held)
+        return _result(subscripts, _arrays(places, held))
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[Any, ...]:
+        arrays = _arrays(ctx.places, [one.detach().conj().resolve_conj() for one in ctx.saved_tensors])
+        wanted = ctx.needs_input_grad[2:]
+        found = [
+            _gradient(ctx, n, arrays, grad.detach().resolve_conj().numpy()) if wanted[n] else None
+            for n in range(len(arrays))
+        ]
+        return (None, None, *found)
+
+
+def _arrays(places: Sequence[Places | None], held: Sequence[torch.Tensor]) -> list[Any]:
+    arrays = [np.ascontiguousarray(one.detach().numpy()) for one in held]
+    return [array if at is None else at.filled(array) for at, array in zip(places, arrays, strict=True)]
+
+
+def _result(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
+    dtype = np.result_type(*(operand.dtype for operand in operands))
+    if all(isinstance(operand, np.ndarray) for operand in operands):
+        return torch.from_numpy(np.array(np.einsum(str(subscripts), *operands)))
+    result = compute(operands, subscripts, dtype, is_dense=True)
+    if isinstance(result, Sparse):
+        dense = np.zeros(result.shape, dtype)
+        dense[tuple(result.coords)] = result.values
+        result = dense
+    return torch.from_numpy(np.array(result))
+
+
+def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torch.Tensor:
+    """That of operand n: dense, or of the values at its places."""
+    subscripts: Subscripts = ctx.subscripts
+    letters, places = subscripts.inputs[n], ctx.places[n]
+    if len(set(letters)) < len(letters):
+        raise EinsumError.refused("no gradient of an operand that repeats an index", f"{letters!r} in {subscripts}")
+    others = [one for m, one in enumerate(operands) if m != n]
+    inputs = [one for m, one in enumerate(subscripts.inputs) if m != n]
+    factor = np.ones((), grad.dtype) if places is None else places.filled(np.ones(places.coords.shape[1], grad.dtype))
+    shape = tuple(operands[n].shape)
+    reached = set("".join(inputs) + subscripts.output) | (set() if places is None else set(letters))
+    kept = "".join(index for index in letters if index in reached)
+    own = letters if places is not None else ""
+    inner = Subscripts((*inputs, subscripts.output, own), kept, subscripts.extents)
+    made = [*others, grad, factor]
+    if places is not None:
+        result = compute(made, inner, np.result_type(*(one.dtype for one in made)), is_dense=False)
+        return torch.from_numpy(_at(places, result))
+    whole = _result(inner, made).numpy()
+    spread = whole.reshape([extent if index in kept else 1 for index, extent in zip(letters, shape, strict=True)])
+    return torch.from_numpy(np.array(np.broadcast_to(spread, shape)))
+
+
+def _at(places: Places, result: Any) -> AnyArray:
+    """Values of `result` at the places."""
+    if not isinstance(result, Sparse):
+        return np.ascontiguousarray(np.asarray(result)[tuple(places.coords)])
+    entries = distinct(result.indices, result.coords, result.values, places.shape)
+    known, wanted = keys(entries.coords, places.shape), keys(places.coords, places.shape)
+    found = np.zeros(wanted.size, result.values.dtype)
+    at = np.minimum(np.searchsorted(known, wanted), max(known.size - 1, 0))
+    if known.size:
+        hit = known[at] == wanted
+        found[hit] = entries.values[at[hit]]
+    return found

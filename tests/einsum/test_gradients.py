@@ -1,0 +1,51 @@
+"""Gradients through `einsum` are torch's own of dense tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import autosparse as asp
+from tests.einsum.test_semantics import array
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore:.*[Ss]parse.*", "ignore:einsum")
+
+
+CASES = (
+    *(("ij,jk->ik", "coo"), ("ij,i->", "csr"), ("ij,jk,ik->", "coo"), ("ij,ik,kj->ij", "csr")),
+    *(pytest.param(one, "coo", marks=pytest.mark.full) for one in ("ij,jk,kl->il", "ij,j->i", "ij,kl->ij")),
+)
+
+
+@pytest.mark.parametrize(("expression", "layout"), CASES)
+def test_gradients_are_torchs(expression, layout):
+    letters = expression.split("->")[0].split(",")
+    arrays = [array(n + 3, (4,) * len(one)) for n, one in enumerate(letters)]
+    ours, theirs = [], []
+    for n, one in enumerate(arrays):
+        dense = torch.from_numpy(one)
+        theirs.append(dense.clone().requires_grad_())
+        sparse = dense.to_sparse_coo() if layout == "coo" else dense.to_sparse_csr() if one.ndim == 2 else dense
+        ours.append((sparse if n == 0 else dense.clone()).requires_grad_())
+    weights = torch.from_numpy(np.asarray(array(9, tuple(4 for _ in expression.split("->")[1]), density=1.1)))
+    wanted = torch.einsum(expression, *theirs)
+    found = asp.einsum(expression, *ours)
+    torch.testing.assert_close(found, wanted)
+    (wanted * weights).sum().backward()
+    (found * weights).sum().backward()
+    for mine, his in zip(ours[1:], theirs[1:], strict=True):
+        torch.testing.assert_close(mine.grad, his.grad)
+    kept = arrays[0] != 0
+    np.testing.assert_allclose(ours[0].grad.to_dense().numpy()[kept], theirs[0].grad.numpy()[kept])
+
+
+def test_what_has_no_gradient_is_refused():
+    X = torch.eye(3, dtype=torch.float64, requires_grad=True)
+    A = torch.eye(3, dtype=torch.float64).to_sparse_coo()
+    with pytest.raises(ValueError, match="repeats an index"):
+        asp.einsum("ii,ij->", X, A).backward()
+    with pytest.raises(ValueError, match="dense tensor"):
+        asp.einsum("ij,jk->ik", X, A, format="csr")
+    with pytest.raises(ValueError, match="operands provided"):
+        asp.einsum("ij->i", X, A)
