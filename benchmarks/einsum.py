@@ -14,6 +14,7 @@ import json
 import math
 import statistics
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -48,12 +49,6 @@ FIGURE_7 = {
 }
 MOST_DEFAULT_S = 0.5
 """Sizes of Figure 7 end where the default program takes so long."""
-    "SpMV": "ij,j->i",
-    "SpMV2": "ij,jk,k->i",
-    "SpGEMM": "ik,jk->ij",
-    "SpGEMM2": "ik,kl,jl->ij",
-    "SpGEMMH": "ik,jk,jk->ij",
-}
 
 
 def seconds(run):
@@ -244,33 +239,31 @@ def by_graphblas(A, expression):
     return {"graphblas": masked if expression[-1] != ">" else lambda: masked().reduce_scalar().value}
 
 
+def split(expression):
+    inputs, output = expression.split("->")
+    return tuple(inputs.split(",")), output
+
+
 def scheduling(folder):
-    """Milliseconds of: a shipped frontier, a new expression of three operands, a choice, and a remembered plan."""
+    """Milliseconds of: a shipped frontier, a new expression of three operands, and a remembered plan."""
     A = load(folder, "cora")
     rows = []
-    for name, expression in (("shipped", "ij,ik,kj->ij"), ("shipped", "ij,jk,kl,il->")):
-        inputs, output = expression.split("->")
-        letters = tuple(inputs.split(","))
+    for expression in ("ij,ik,kj->ij", "ij,jk,kl,il->"):
+        letters, output = split(expression)
         candidates.cache_clear()
-        rows.append(
-            {"what": f"{name} {expression}", "s": seconds(lambda: candidates(letters, output, (True,) * len(letters)))}
-        )  # noqa: B023, E501
+        find = partial(candidates, letters, output, (True,) * len(letters))
+        rows.append({"what": f"shipped {expression}", "s": seconds(find)})
     for expression in ("ij,jk,ki->k", "ijk,jl,kl->i", "ij,kj,lk->il"):
-        inputs, output = expression.split("->")
-        letters = tuple(inputs.split(","))
+        letters, output = split(expression)
         rows.append(
-            {"what": f"new {expression}", "s": seconds(lambda: enumerated(kernel_of(letters, output, (True,) * 3)))}
-        )  # noqa: B023, E501
+            {"what": f"new {expression}", "s": seconds(partial(enumerated, kernel_of(letters, output, (True,) * 3)))}
+        )
     subscripts = read("ij,ik,kj->ij", [A.shape] * 3)
     prepared = prepare([A] * 3, subscripts, np.dtype(float))
     asp.einsum("ij,ik,kj->ij", A, A, A)
     key = remembered.key_of(prepared, subscripts, is_dense_output=False)
-    rows.append(
-        {
-            "what": "plan from the disk",
-            "s": seconds(lambda: remembered._load(key, prepared, subscripts, is_dense_output=False)),
-        }
-    )  # noqa: E501
+    take = partial(remembered._load, key, prepared, subscripts, is_dense_output=False)
+    rows.append({"what": "plan from the disk", "s": seconds(take)})
     for row in rows:
         print(f"{row['what']:28} {row['s'] * 1e3:9.2f} ms")
     return rows

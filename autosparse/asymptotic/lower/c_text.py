@@ -12,7 +12,7 @@ HELPERS: Final = r"""
 #undef I
 TYPES
 typedef struct { X *crd[N_MODES]; V *val; int64_t n, capacity; } asp_out;
-typedef struct { V *value; uint64_t *bits; X *list; int64_t n, extent; } asp_space;
+typedef struct { V *value; uint32_t *stamp, turn; X *list; int64_t n, extent; } asp_space; /* touched: stamp == turn */
 
 void asp_free(asp_out *out)
 {
@@ -58,29 +58,30 @@ static int space_new(asp_space *w, int64_t extent)
   w->extent = extent;
   w->value = malloc((extent + 1) * sizeof(V));
   w->list = malloc((extent + 1) * sizeof(X));
-  w->bits = calloc(extent / 64 + 1, 8);
-  return !(w->value && w->list && w->bits);
+  w->stamp = calloc(extent + 1, sizeof *w->stamp);
+  w->turn = 1;
+  return !(w->value && w->list && w->stamp);
 }
 
-static void space_free(asp_space *w) { free(w->value); free(w->list); free(w->bits); }
+static void space_free(asp_space *w) { free(w->value); free(w->list); free(w->stamp); }
 
-static inline int space_has(const asp_space *w, X i) { return w->bits[i >> 6] >> (i & 63) & 1; }
+static inline int space_has(const asp_space *w, X i) { return w->stamp[i] == w->turn; }
 
 static inline void space_add(asp_space *w, X i, V value)
 {
-  /* no branch: it would be mispredicted every other time */
-  const uint64_t bit = (uint64_t)1 << (i & 63), word = w->bits[i >> 6];
-  const int is_new = !(word & bit);
+  const int is_new = w->stamp[i] != w->turn; /* no branch: it would be mispredicted every other time */
   w->list[w->n] = i;
   w->n += is_new;
   w->value[i] = (is_new ? (V)0 : w->value[i]) + value;
-  w->bits[i >> 6] = word | bit;
+  w->stamp[i] = w->turn;
 }
 
 static void space_clear(asp_space *w)
 {
-  for (int64_t n = 0; n < w->n; n++) w->bits[w->list[n] >> 6] = 0;
   w->n = 0;
+  if (++w->turn) return;
+  memset(w->stamp, 0, (w->extent + 1) * sizeof *w->stamp);
+  w->turn = 1;
 }
 
 static int by_index(const void *a, const void *b)
@@ -89,7 +90,7 @@ static int by_index(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* What was touched, in order: read off the bits where that is cheaper than sorting. */
+/* What was touched, in order: read off the stamps where that is cheaper than sorting. */
 static void space_sort(asp_space *w)
 {
   if (w->n <= 24) {
@@ -99,10 +100,12 @@ static void space_sort(asp_space *w)
       for (; m > 0 && w->list[m - 1] > x; m--) w->list[m] = w->list[m - 1];
       w->list[m] = x;
     }
-  } else if (w->extent / 64 < 24 * w->n) {
+  } else if (w->extent < 32 * w->n) {
     int64_t n = 0;
-    for (int64_t word = 0; n < w->n; word++)
-      for (uint64_t left = w->bits[word]; left; left &= left - 1) w->list[n++] = word * 64 + __builtin_ctzll(left);
+    for (int64_t i = 0; i < w->extent; i++) {
+      w->list[n] = (X)i;
+      n += w->stamp[i] == w->turn;
+    }
   } else {
     qsort(w->list, w->n, sizeof(X), by_index);
   }

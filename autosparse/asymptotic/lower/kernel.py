@@ -26,7 +26,7 @@ LEAST_ENTRIES_PER_PART: Final = 4096
 """Parts of the outer loop hold at least so many entries of the largest sparse operand."""
 PARTS_PER_THREAD: Final = 8
 MOST_PRIVATE_OUTPUTS: Final = 1 << 22
-"""Elements of dense outputs that threads may have of their own."""
+"""Elements of dense outputs that parts may have of their own, all together."""
 NS_PER_TASK: Final = 2.0
 """About what an innermost turn takes."""
 
@@ -193,13 +193,11 @@ class _Run:
         work = max(float(self.entries), self.tasks / 8)
         n_parts = int(min(PARTS_PER_THREAD * self.n_threads, work // LEAST_ENTRIES_PER_PART + 1))
         if self.plan.output_kind == "dense" and outer not in self.plan.output.indices:
-            n_parts = self.n_threads if self._is_small_output() and n_parts > 1 else 1
+            size = max(1.0, float(np.prod(self.shape, dtype=float)))
+            n_parts = max(1, min(n_parts, int(MOST_PRIVATE_OUTPUTS / size)))
         if longest is None or self.n_threads == 1 or n_parts == 1 or extent < 2:
             return [0, extent]
         return sorted({0, *_cuts(longest, n_parts), extent})
-
-    def _is_small_output(self) -> bool:
-        return bool(np.prod(self.shape, dtype=float) <= MOST_PRIVATE_OUTPUTS)
 
     def _run_dense(self, arguments: list[int], edges: list[int], outs: Any) -> AnyArray:
         n_parts = len(edges) - 1
