@@ -2,6 +2,7 @@
 #   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (8 minutes)
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
+#   make docs                 the site in build/docs/html           make wheels      the wheel for every Linux, and the sdist, checked
 #   make test-oldest          the tests with the oldest SciPy and NumPy that are supported
 
 PYTHON ?= python3
@@ -14,10 +15,10 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
 
-.PHONY: help demo test test-full test-oldest test-wheel bench lint types wheel clean
+.PHONY: help demo test test-full test-oldest test-wheel bench lint types wheel wheels docs clean
 
 help:
-	@sed -n '2,5s/^# //p' Makefile
+	@sed -n '2,6s/^# //p' Makefile
 
 # --- environments -----------------------------------------------------------------------------------------------
 $(VENV)/.made: tools/make_venv.sh
@@ -45,6 +46,10 @@ $(VENV)/.lint: $(VENV)/.test
 
 $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) install asv
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.test
+	@$(PIP) install -e '.[docs,dask,plot]'
 	@touch $@
 
 # --- targets ----------------------------------------------------------------------------------------------------
@@ -83,6 +88,12 @@ types:
 	@find $(BUILD)/typing -type l -delete
 	@for entry in autosparse/*; do case $$entry in *__pycache__) ;; *) ln -s "$(CURDIR)/$$entry" $(BUILD)/typing/$$entry;; esac; done
 	@for name in tuner cache _native; do ln -s "$(CURDIR)/$$name" $(BUILD)/typing/autosparse/$$name; done
+
+# Warnings are errors; links within the site are looked at, none outside of it.
+docs: $(VENV)/.docs
+	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && AUTOSPARSE_CACHE_DIR="$$cache" \
+	  $(PY) -m sphinx -b html -W --keep-going -q -d $(BUILD)/docs/doctrees docs $(BUILD)/docs/html
+	@echo "$(BUILD)/docs/html/index.html"
 
 wheel: $(VENV)/.made
 	@$(PIP) wheel --no-deps --wheel-dir dist .

@@ -39,7 +39,7 @@ _HOMES = {
     "autosparse.notices": ("CacheWarning", "FallbackWarning"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_SUBMODULES = ("csgraph", "dask", "linalg", "torch")
+_SUBMODULES = ("csgraph", "dask", "linalg", "ours", "torch")
 _MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/adr/0001)
 
 
@@ -95,7 +95,8 @@ def _scipy_names() -> list[str]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME_OF, *_SUBMODULES, *_scipy_names()})
+    """Public names only: what this module imports for itself is nobody's business."""
+    return sorted({"__version__", "__all__", "__doc__", *_HOME_OF, *_SUBMODULES, *_scipy_names()})
 
 
 _check_installed()

@@ -273,8 +273,30 @@ def _base_options() -> Options:
             for row in SETTINGS.values()
             if os.environ.get(row.env)
         }
+        _notice_unknown_variables()
         _from_environment = Options()._replace(**(given | _overrides))
     return _from_environment
+
+
+_NO_SETTINGS: Final = frozenset({"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED"})
+"""Variables that tests, builds and benchmarks read."""
+_noticed: set[str] = set()
+
+
+def _notice_unknown_variables() -> None:
+    """One warning in the log for each variable that looks like a setting and is none: most are misspelt."""
+    known = {row.env for row in SETTINGS.values()}
+    prefix = "AUTOSPARSE_"
+    for name in os.environ:
+        if not name.startswith(prefix) or name in known or name.removeprefix(prefix) in _NO_SETTINGS | _noticed:
+            continue
+        import difflib  # only where there is a mistake to explain
+        import logging
+
+        _noticed.add(name.removeprefix(prefix))
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ", see docs/settings.md"
+        logging.getLogger("autosparse").warning("the environment variable %s is no setting%s", name, hint)
 
 
 def get_options() -> Options:

@@ -312,6 +312,16 @@ class Store:
             with _asked_for("clear the cache", self._folder.root):
                 self._folder.remove_kinds(kinds)
 
+    def discard(self, entries: Sequence[Entry]) -> None:
+        """Remove these entries. CacheError when the folder does not let us."""
+        self.settle()
+        self._memory.forget()
+        if self._folder is not None:
+            with _asked_for("remove entries of the cache", self._folder.root):
+                for entry in entries:
+                    if entry.path is not None:
+                        self._folder.remove_entry(entry.path)
+
     def clear(self) -> None:
         """Remove all records, kernels and quarantined entries. CacheError when the folder does not let us."""
         self._late.clear()

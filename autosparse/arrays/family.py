@@ -219,6 +219,12 @@ class AutoSparseMatrix(Products):
 
         return explain(self._cell, B, transposed=self._transposed, operation=operation)
 
+    def _repr_html_(self) -> str:
+        """Facts and a picture, as a notebook shows a matrix."""
+        from autosparse.arrays.page import as_html
+
+        return as_html(self)
+
     # -- state
 
     def resize(self, *shape: Any) -> None:

@@ -25,6 +25,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "train": "learn a cost model from what `collect` measured",
     "calibrate": "fit learned cost models to this machine, so that tuning uses them",
     "cache": "what is remembered: ls, show, clear, export, import",
+    "report": "a page of what was tuned, saved and lost in this cache",
     "doctor": "what autosparse found on this machine, and what is missing",
 }
 """Name -> help; `autosparse.cli.<name>` has the rest."""

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.cache import open_store, wisdom_export, wisdom_import
+from autosparse.cache import KINDS, open_store, wisdom_export, wisdom_import
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
-from autosparse.cli.operands import writable
+from autosparse.cli.operands import at_least, writable
 
 if TYPE_CHECKING:
     from autosparse.cache import Entry
@@ -25,7 +26,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions.add_parser("ls", help="every plan, kernel and other record, the last used first")
     one = actions.add_parser("show", help="state of the cache, or one entry")
     one.add_argument("name", nargs="?", help="the name of an entry, or its beginning")
-    actions.add_parser("clear", help="forget everything")
+    clear = actions.add_parser("clear", help="forget everything, or what the arguments name")
+    clear.add_argument("--kind", choices=(*KINDS, "kernel"), help="entries of one kind")
+    clear.add_argument("--unused-days", type=at_least(0), metavar="N", help="entries that nobody used for N days")
+    clear.add_argument("--operation", metavar="OP", help="plans of one operation (matmul, sddmm, mttkrp)")
     export = actions.add_parser("export", help="write plans and histories to a file for another machine like this one")
     export.add_argument("file", type=Path)
     adopt = actions.add_parser("import", help="merge what `export` wrote; the better of two plans is kept")
@@ -41,8 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
 def _list(arguments: argparse.Namespace) -> None:
     entries = open_store().entries()
     if entries:
-        rows = [(entry.kind, show.size(entry.n_bytes), _when(entry), entry.name) for entry in entries]
-        print(show.table(("kind", "size", "last used", "name"), rows))
+        rows = [(entry.kind, show.size(entry.n_bytes), _when(entry), _what(entry), entry.name) for entry in entries]
+        print(show.table(("kind", "size", "last used", "what", "name"), rows))
     else:
         print("nothing is remembered yet")
 
@@ -74,9 +78,53 @@ def _show_entry(entry: Entry) -> None:
 
 def _clear(arguments: argparse.Namespace) -> None:
     store = open_store()
-    before = store.stats()
-    store.clear()
-    print(f"removed {sum(before.n_entries.values())} entries, {show.size(before.n_bytes)}")
+    entries = store.entries()
+    filters = (arguments.kind, arguments.unused_days, arguments.operation)
+    if all(one is None for one in filters):
+        store.clear()
+    else:
+        entries = [entry for entry in entries if _is_named(entry, arguments)]
+        store.discard(entries)
+    print(f"removed {len(entries)} entries, {show.size(sum(entry.n_bytes for entry in entries))}")
+
+
+def _is_named(entry: Entry, arguments: argparse.Namespace) -> bool:
+    """Whether every argument of `clear` means this entry."""
+    days, operation = arguments.unused_days, arguments.operation
+    return (
+        (arguments.kind is None or entry.kind == arguments.kind)
+        and (days is None or time.time() - entry.used_at >= days * 86400)
+        and (
+            operation is None or (entry.kind == "plan" and _record(entry).get("key", {}).get("operation") == operation)
+        )
+    )
+
+
+def _record(entry: Entry) -> Mapping[str, Any]:  # Any: JSON values
+    """What the file of an entry says; {} where it cannot be read."""
+    if entry.path is None or entry.path.is_dir():
+        return {}
+    try:
+        found = json.loads(entry.path.read_text(encoding="utf-8")).get("record")
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _what(entry: Entry) -> str:
+    """A plan in a few words: ``matmul, 32 columns, float32: 1.7 times the default kernel's speed``."""
+    record = _record(entry) if entry.kind == "plan" else {}
+    key = record.get("key")
+    if not isinstance(key, dict):
+        return ""
+    width = f", {key.get('columns_bucket')} columns" if key.get("columns_bucket") != 1 else ""
+    what = f"{key.get('operation')}{' transposed' if key.get('transposed') else ''}{width}, {key.get('dtype')}"
+    default_s, measured_s = record.get("default_s"), record.get("measured_s")
+    if record.get("schedule") is None:
+        return f"{what}: the default kernel stays"
+    if not default_s or not measured_s:
+        return f"{what}: estimated"
+    return f"{what}: {default_s / measured_s:.2f} times the default kernel's speed"
 
 
 def _export(arguments: argparse.Namespace) -> None:

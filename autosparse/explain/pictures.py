@@ -54,7 +54,7 @@ def pictures(pattern: Pattern | None, plan: Plan, *, transposed: bool, n_calls: 
         drawn.append(times(plan))
     if plan.default_s and plan.measured_s and not plan.is_default:
         drawn.append(break_even(plan, n_calls=n_calls))
-    return [(caption, _png(figure)) for caption, figure in drawn]
+    return [(caption, as_png(figure)) for caption, figure in drawn]
 
 
 def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[np.int64]:
@@ -72,7 +72,7 @@ def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[np.int64]:
 def spy(pattern: Pattern, *, transposed: bool) -> tuple[str, Figure]:
     """Where the entries of op(A) are."""
     grid = density(pattern, transposed=transposed)
-    figure, axes = _figure(4.5, 4.5)
+    figure, axes = new_figure(4.5, 4.5)
     n_rows, n_cols = pattern.shape[::-1] if transposed else pattern.shape
     aspect = "equal" if max(n_rows, n_cols) < 4 * max(1, min(n_rows, n_cols)) else "auto"
     extent = (0, max(1, n_cols), max(1, n_rows), 0)
@@ -93,7 +93,7 @@ def times(plan: Plan) -> tuple[str, Figure]:
     names = [textwrap.fill(_plain(schedule_name(one.schedule)), LINE_CHARACTERS) for one in shown]
     # Of each candidate from the top: the lines of its name, then its bar.
     ends = np.cumsum([NAME_LINE * (name.count("\n") + 1) + BAR for name in names])
-    figure, axes = _figure(WIDTH, 1.3 + 0.3 * float(ends[-1]))
+    figure, axes = new_figure(WIDTH, 1.3 + 0.3 * float(ends[-1]))
     places = ends - BAR / 2
     measured = [(one.measured_s or 0.0) * 1e3 for one in shown]
     colours = [DARK if one.schedule == plan.schedule else LIGHT for one in shown]
@@ -120,7 +120,7 @@ def break_even(plan: Plan, *, n_calls: int) -> tuple[str, Figure]:
     price_s, even = plan.tune_s + plan.pack_s, plan.break_even_runs
     most = max(10.0, 10 * (even or 0.0), 2.0 * n_calls)
     runs = np.geomspace(1, most, 200)
-    figure, axes = _figure(WIDTH, 4.2)
+    figure, axes = new_figure(WIDTH, 4.2)
     axes.loglog(runs, runs * plan.default_s, color=STRONG, label="default kernel")
     axes.loglog(runs, price_s + runs * plan.measured_s, color=DARK, label="tuning + conversion + tuned kernel")
     if even:
@@ -142,14 +142,16 @@ def _plain(text: str) -> str:
     return text.replace("$", r"\$")
 
 
-def _figure(width: float, height: float) -> tuple[Figure, Any]:
+def new_figure(width: float, height: float) -> tuple[Figure, Any]:
+    """A figure of so many inches, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.add_subplot()
 
 
-def _png(figure: Figure) -> bytes:
+def as_png(figure: Figure) -> bytes:
+    """The bytes of a PNG file."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=130)
     return stream.getvalue()

@@ -1,0 +1,147 @@
+"""CacheReport: what was tuned, what it saves and what was lost, from the records of one cache."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from autosparse import cache
+from autosparse.core.plan import Plan
+from autosparse.errors import RecordError
+from autosparse.explain.loop_nest import schedule_name
+from autosparse.explain.page import as_html, write_whole
+from autosparse.explain.pictures import DARK, LIGHT, as_png, have_matplotlib, new_figure, require_matplotlib
+from autosparse.explain.section import Section, as_text
+from autosparse.explain.units import seconds
+
+N_LISTED: Final = 40
+"""Plans and failures that are listed, those that save most first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """A plan and the fields of the key under which it was stored."""
+
+    plan: Plan
+    key: dict[str, Any]  # Any: JSON values
+
+    @property
+    def ratio(self) -> float | None:
+        """Time of the default kernel over that of the plan; None where one of them was not measured."""
+        plan = self.plan
+        if plan.is_default or not plan.default_s or not plan.measured_s:
+            return None
+        return plan.default_s / plan.measured_s
+
+    @property
+    def what(self) -> str:
+        """``matmul transposed, 32 columns, float32``."""
+        width = self.key.get("columns_bucket", 1)
+        columns = "" if width == 1 else f", {width} columns"
+        turned = " transposed" if self.key.get("transposed") else ""
+        return f"{self.key.get('operation', '?')}{turned}{columns}, {self.key.get('dtype', '?')}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CacheReport:
+    """The records of a cache, read once."""
+
+    plans: tuple[Remembered, ...]
+    histories: tuple[cache.History, ...]
+    failures: tuple[cache.Failure, ...]
+    stats: cache.Stats
+
+    @classmethod
+    def of_cache(cls) -> CacheReport:
+        """Of the cache that the options in force name; records that cannot be read are left out."""
+        store = cache.open_store()
+        plans, histories, failures = [], [], []
+        for envelope in store.envelopes(("plan", "history", "failure")):
+            try:
+                if envelope.kind == "plan":
+                    plan = cache.plan_from_record(envelope.record)
+                    plans.append(Remembered(plan=plan, key=cache.plan_key_of(envelope.record)))
+                elif envelope.kind == "history":
+                    histories.append(cache.History.from_record(envelope.record))
+                else:
+                    failures.append(cache.Failure.from_record(envelope.record))
+            except RecordError:
+                continue
+        plans.sort(key=lambda one: -(one.ratio or 0))
+        return cls(plans=tuple(plans), histories=tuple(histories), failures=tuple(failures), stats=store.stats())
+
+    def __str__(self) -> str:
+        return as_text(self.sections()[:1])
+
+    def sections(self) -> tuple[Section, ...]:
+        """Totals, the plans, and what was lost."""
+        made = [self._totals(), self._plans(), self._lost()]
+        return tuple(section for section in made if section.facts or len(section.table) > 1)
+
+    def _totals(self) -> Section:
+        gains = [one.ratio for one in self.plans if one.ratio]
+        calls = sum(one.n_calls for one in self.histories)
+        facts = [
+            ("cache", f"{self.stats.folder or 'in memory'} ({self.stats.access}), {self.stats.n_bytes / 1e6:,.1f} MB"),
+            ("plans", f"{len(self.plans):,}, of which {len(gains):,} are faster than the default kernel"),
+            ("products counted", f"{calls:,}, which took {seconds(sum(one.spent_s for one in self.histories))}"),
+            ("time spent on tuning", seconds(sum(one.plan.tune_s for one in self.plans))),
+        ]
+        if gains:
+            mean = math.exp(sum(map(math.log, gains)) / len(gains))
+            facts.append(("gain of tuned plans", f"{mean:.2f} times as fast as the default (geometric mean)"))
+        return Section(title="What was tuned and saved", facts=tuple(facts))
+
+    def _plans(self) -> Section:
+        head = ("product", "gain", "default", "tuned", "tuning took", "pays after", "what runs")
+        rows = [
+            (
+                one.what,
+                "" if one.ratio is None else f"{one.ratio:.2f}",
+                seconds(one.plan.default_s) if one.plan.default_s else "",
+                seconds(one.plan.measured_s) if one.plan.measured_s and not one.plan.is_default else "",
+                seconds(one.plan.tune_s),
+                f"{math.ceil(one.plan.break_even_runs):,}" if one.plan.break_even_runs else "",
+                "default kernel" if one.plan.schedule is None else schedule_name(one.plan.schedule),
+            )
+            for one in self.plans[:N_LISTED]
+        ]
+        more = len(self.plans) - N_LISTED
+        return Section(
+            title=f"Plans{f', the first {N_LISTED}; {more:,} more' if more > 0 else ''}", table=(head, *rows)
+        )
+
+    def _lost(self) -> Section:
+        """Tuning that changed nothing, and kernels that could not be made."""
+        in_vain = [one for one in self.plans if one.plan.is_default and one.plan.tune_s > 0]
+        head = ("what", "how often", "why")
+        spent = seconds(sum(one.plan.tune_s for one in in_vain))
+        rows = [("tuning that kept the default kernel", f"{len(in_vain):,}", f"took {spent}")] if in_vain else []
+        rows += [("a kernel failed", f"{one.n_times:,}", one.reason[:200]) for one in self.failures[:N_LISTED]]
+        return Section(title="What was lost", table=(head, *rows))
+
+    def html(self, path: Path, *, pictures: bool | None = None) -> Path:
+        """Write one self-contained page; `pictures` None draws them when matplotlib is there."""
+        if pictures:
+            require_matplotlib()
+        drawn = self._pictures() if pictures or (pictures is None and have_matplotlib()) else []
+        write_whole(path, as_html("autosparse: tuned, saved and lost", self.sections(), drawn))
+        return path
+
+    def _pictures(self) -> list[tuple[str, bytes]]:
+        gains = [one.ratio for one in self.plans if one.ratio]
+        paid = [(one.plan.tune_s, one.plan.break_even_runs) for one in self.plans if one.plan.break_even_runs]
+        drawn = []
+        if gains:
+            figure, axes = new_figure(5.2, 3)
+            axes.hist(gains, bins=min(30, max(5, len(gains))), color=DARK, edgecolor=LIGHT)
+            axes.set(xlabel="default kernel's time over the plan's", ylabel="plans")
+            drawn.append(("How much faster tuned plans are", as_png(figure)))
+        if paid:
+            figure, axes = new_figure(5.2, 3)
+            axes.loglog([max(one, 1e-6) for one, _ in paid], [max(one, 1.0) for _, one in paid], "o", color=DARK)
+            axes.set(xlabel="seconds spent on tuning", ylabel="products until it has paid")
+            drawn.append(("What tuning cost, and after how many products it had paid for itself", as_png(figure)))
+        return drawn

@@ -1,0 +1,170 @@
+"""A Sphinx extension: tables and plots made of benchmarks/results, and links that are looked at."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+import math
+import statistics
+import sys
+from collections import defaultdict
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+import numpy as np
+from sphinx.util import logging
+
+HERE = Path(__file__).resolve().parent
+REPOSITORY = HERE.parent
+RESULTS = REPOSITORY / "benchmarks" / "results"
+MADE = HERE / "_generated"
+DARK, LIGHT, INK = "#30588c", "#8fb1d9", "#555"
+SHOWN: Final = {"autosparse, not tuned": "not tuned", "autosparse, lazily": "tuned as products are run"}
+"""Rows of the totals that the first page draws -> what they are called there."""
+
+log = logging.getLogger(__name__)
+
+
+def records(name: str) -> list[dict[str, Any]]:
+    """The lines of one file of measurements that hold times."""
+    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
+    return [one for one in map(json.loads, lines) if "operation" in one]
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Markdown."""
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def geometric_mean(values: list[float]) -> float:
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+def paper_tables() -> str:
+    """The paper's Tables 4 and 5 beside ours, by the code that the benchmarks' reports use."""
+    sys.path.insert(0, str(REPOSITORY / "benchmarks"))
+    from peerlib.paper import paper_table
+
+    names = ("measure_spmv", "measure_spmm256", "full_sddmm256", "full_mttkrp16")
+    found = [one for name in names for one in records(f"{name}.jsonl")]
+    ours = {False: "autosparse", True: "autosparse"}
+    return paper_table(found, ours)
+
+
+def speedups(path: Path) -> None:
+    """The plot of the first page, from the totals: products of SciPy over ours as they are repeated."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    for ax, (title, rows) in zip(axes, total_tables().items(), strict=True):
+        for (name, values), colour in zip(rows.items(), (LIGHT, DARK), strict=False):
+            ax.semilogx(
+                [10**n for n in range(len(values))], [1 / value for value in values], "o-", color=colour, label=name
+            )
+        ax.axhline(1, color=INK, linewidth=1, linestyle=":")
+        ax.set(title=title, xlabel="products", yscale="log")
+        ax.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["1/4", "1/2", "1", "2", "4", "8"])
+        ax.set_ylim(0.2, 10)
+    axes[0].set_ylabel("times as fast as SciPy")
+    axes[-1].legend(frameon=False, fontsize=8)
+    figure.savefig(path, dpi=160)
+
+
+def total_tables() -> dict[str, dict[str, list[float]]]:
+    """Operation -> {how: time of 1, 10, ... products over SciPy's}, of totals.md (made by benchmarks/totals.py)."""
+    found: dict[str, dict[str, list[float]]] = {}
+    for line in (RESULTS / "totals.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            rows = found.setdefault(line[3:].split(":")[0], {})
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == 8 and (name := SHOWN.get(cells[0])):
+            rows.setdefault(name, [float(cell) for cell in cells[1:]])
+    return found
+
+
+def pictures_of_tuning() -> None:
+    """The three pictures of an explanation, of a matrix of skewed rows that is tuned here and now."""
+    import scipy.sparse as sps
+
+    import autosparse as asp
+    from autosparse.core.pattern import Pattern
+    from autosparse.explain import pictures
+
+    rng = np.random.default_rng(0)
+    lengths = np.minimum(rng.zipf(1.7, 4000), 1500)
+    rows = np.repeat(np.arange(4000), lengths)
+    columns = (4000 * rng.random(rows.size) ** 2).astype(int)
+    m = sps.coo_array((np.ones(rows.size, np.float32), (rows, columns)), shape=(4000, 4000)).tocsr()
+    A = asp.csr(m, copy=True)
+    A.tune("matmul", columns=32, runs=10**7, effort="measure", budget_s=5)
+    report = A.explain(32).report
+    pattern = report.problem.pattern
+    assert isinstance(pattern, Pattern)
+    drawn = pictures.pictures(pattern, report.plan, transposed=False, n_calls=0)
+    names = ("spy", "candidates", "break_even")
+    for name, (_, png) in zip(names, [*drawn, *[drawn[-1]] * (3 - len(drawn))], strict=True):  # no gain: no break-even
+        (MADE / f"{name}.png").write_bytes(png)
+
+
+def make(app: Any) -> None:
+    """Write everything that pages include."""
+    MADE.mkdir(exist_ok=True)
+    (MADE / "paper.md").write_text(paper_tables(), encoding="utf-8")
+    (MADE / "programs.md").write_text((RESULTS / "programs.md").read_text(encoding="utf-8"), encoding="utf-8")
+    (MADE / "totals.md").write_text(shifted((RESULTS / "totals.md").read_text(encoding="utf-8")), encoding="utf-8")
+    speedups(MADE / "speedups.png")
+    if not (MADE / "break_even.png").exists():
+        pictures_of_tuning()
+
+
+def shifted(text: str) -> str:
+    """Markdown whose headings stand one level lower."""
+    return "".join(f"#{line}" if line.startswith("#") else line for line in text.splitlines(keepends=True))
+
+
+class Page(html.parser.HTMLParser):
+    """Links and names of one page."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.names: set[str] = set()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        found = dict(attributes)
+        self.names.update(filter(None, (found.get("id"), found.get("name"))))
+        for attribute in ("href", "src"):
+            if found.get(attribute):
+                self.links.append(str(found[attribute]))
+
+
+def check_links(app: Any, exception: Exception | None) -> None:
+    """A warning, which is an error, for each link within the site that leads nowhere. Nothing is fetched."""
+    if exception is not None or app.builder.name != "html":
+        return
+    root = Path(app.outdir)
+    pages: dict[Path, Page] = defaultdict(Page)
+    for path in root.rglob("*.html"):
+        pages[path].feed(path.read_text(encoding="utf-8"))
+    for path, page in list(pages.items()):
+        if path.name in ("search.html", "genindex.html") or {"_modules", "_static"} & set(path.parts):
+            continue
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or link.startswith(("data:", "#!")):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if not target.exists():
+                log.warning("%s links to %s, which is not there", path.relative_to(root), link)
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].names:
+                log.warning("%s links to %s: no such place on that page", path.relative_to(root), link)
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Hook into the build."""
+    app.connect("builder-inited", make)
+    app.connect("build-finished", check_links)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

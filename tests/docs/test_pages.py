@@ -1,0 +1,53 @@
+"""Every Python block of the documentation runs, page by page, and so does every example of the gallery."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "adr" not in path.parts and "_generated" not in path.parts)
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+NEEDS = {"torch": "torch", "gpu": "torch", "dask": "dask", "scikit-learn": "sklearn"}
+"""Stem of a page -> the package without which its code cannot run."""
+
+pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="needs the sources: this is an installed copy")
+
+
+def blocks(page: Path) -> list[str]:
+    return BLOCK.findall(page.read_text(encoding="utf-8"))
+
+
+def test_pages_have_code():
+    assert len([page for page in PAGES if blocks(page)]) >= 12
+
+
+def test_every_public_name_is_in_the_reference():
+    from autosparse import _HOME_OF
+
+    text = "".join(path.read_text(encoding="utf-8") for path in (DOCS / "reference").glob("*.md"))
+    assert [name for name in _HOME_OF if name not in text] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)
+def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
+    if page.stem in NEEDS:
+        pytest.importorskip(NEEDS[page.stem], reason=f"{NEEDS[page.stem]} is not installed")
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for number, code in enumerate(blocks(page), start=1):
+        exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("path", sorted((DOCS / "gallery_src").glob("plot_*.py")), ids=lambda path: path.stem)
+def test_examples_of_the_gallery_run(path, monkeypatch):
+    pytest.importorskip("matplotlib", reason="matplotlib is not installed")
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    runpy.run_path(str(path))
