@@ -2,7 +2,7 @@
 #   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (8 minutes)
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
-#   make docs                 the site in build/docs/html           make wheels      the wheel for every Linux, and the sdist, checked
+#   make docs                 the site in build/docs/html
 #   make test-oldest          the tests with the oldest SciPy and NumPy that are supported
 
 PYTHON ?= python3
@@ -15,7 +15,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
 
-.PHONY: help demo test test-full test-oldest test-wheel bench lint types wheel wheels docs clean
+.PHONY: help demo test test-full test-oldest test-wheel bench lint types wheel docs clean
 
 help:
 	@sed -n '2,6s/^# //p' Makefile

@@ -318,9 +318,8 @@ class Store:
         self._memory.forget()
         if self._folder is not None:
             with _asked_for("remove entries of the cache", self._folder.root):
-                for entry in entries:
-                    if entry.path is not None:
-                        self._folder.remove_entry(entry.path)
+                for path in filter(None, (entry.path for entry in entries)):
+                    self._folder.remove_entry(path)
 
     def clear(self) -> None:
         """Remove all records, kernels and quarantined entries. CacheError when the folder does not let us."""
