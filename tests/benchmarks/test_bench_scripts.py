@@ -60,6 +60,7 @@ def test_amortisation_counts_every_product(folder: Path) -> None:
     assert [case["n_measured"] for case in cases] == [1, 30]
 
 
+@pytest.mark.full
 def test_tiers_are_measured_side_by_side_and_reported_from_the_records(folder: Path) -> None:
     out = folder / "out.jsonl"
     given = ("--matrices", folder, "--min-nnz", 1, "--groups", "all", "--ops", "spmv,sddmm8", "--rounds", 3)

@@ -163,6 +163,7 @@ def test_a_schedule_that_is_asked_for_runs(folder: Path):  # noqa: F811
 # -- the script
 
 
+@pytest.mark.full
 def test_totals_are_measured_once_and_reported_from_the_records(folder: Path):  # noqa: F811
     out, table = folder / "out.jsonl", folder / "out.md"
     given = ("--matrices", folder, "--min-nnz", 1, "--groups", "all", "--ops", "spmv", "--rounds", 3)
