@@ -15,7 +15,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
 
-.PHONY: help demo test test-full test-oldest test-wheel bench lint types wheel docs clean
+.PHONY: help demo test test-full test-oldest test-wheel bench transfer lint types wheel docs clean
 
 help:
 	@sed -n '2,6s/^# //p' Makefile
@@ -75,6 +75,10 @@ test-oldest:
 bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null
 	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) $(BENCH_ARGS)
+
+# Resumed where it was stopped; simulated times are stored, networks are trained anew: about an hour.
+transfer: $(VENV)/.test
+	@nice -n 10 $(PY) benchmarks/transfer.py $(TRANSFER_ARGS)
 
 lint: $(VENV)/.lint types
 	@$(PY) -m ruff check .

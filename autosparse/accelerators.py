@@ -1,21 +1,28 @@
-"""Accelerators that files describe, simulated: what every configuration of one costs on a matrix.
+"""Accelerators that files describe: simulated, and ranked by a cost model that was transferred to them.
 
-import autosparse.accelerators as accelerators
+    import autosparse.accelerators as accelerators
 
-target = accelerators.read("spade")             # or the path of a JSON file
-cycles = accelerators.times(target, A)          # of every configuration, simulated
-target.to_text(int(cycles.argmin()))            # the best one
+    target = accelerators.read("mine.json")                    # or the name of one that ships
+    cycles = accelerators.times(target, A)                     # of every configuration, simulated
+    model = accelerators.transfer(target, {"A": {17: 1.2e6, 40: 9e5}}, {"A": A})     # from measured configurations
+    print(target.to_text(model.ranking(B, 5)[0]))              # the best program for another matrix
+
+docs/transfer.md describes the file and the method.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
+import autosparse.tuner.transfer
 from autosparse._native import accelerator as native
 from autosparse._native import runtime_api
 from autosparse.core.pattern import Pattern
@@ -23,12 +30,23 @@ from autosparse.errors import InputError
 from autosparse.tuner.targets import simulation
 from autosparse.tuner.targets.accelerator import Accelerator, Configuration, Machine
 from autosparse.tuner.targets.registry import find_accelerator as read
+from autosparse.tuner.transfer.counts import additive
+from autosparse.tuner.transfer.residual import Fitted, Transferred, fit_residual
+from autosparse.tuner.transfer.samples import Samples, best_distinct
+from autosparse.tuner.transfer.source import SourceModel, plain_rows
 
-__all__ = ["Accelerator", "pattern_of", "read", "simulate", "times"]
+__all__ = ["Accelerator", "Model", "pattern_of", "read", "simulate", "times", "transfer"]
+
+SOURCES: Final = Path(autosparse.tuner.transfer.__path__[0]) / "sources"
 
 
 def simulate(
-    pattern: Pattern, configuration: Configuration, *, machine: Machine, operation: str = "spmm", n_columns: int = 64
+    pattern: Pattern,
+    configuration: Configuration,
+    *,
+    machine: Machine,
+    operation: str = simulation.DEFAULT_OPERATION,
+    n_columns: int = 64,
 ) -> simulation.Traffic:
     """What one product costs on a simulated accelerator: see `tuner.targets.simulation`. In C where that was built."""
     if not runtime_api.available:
@@ -52,7 +70,7 @@ def simulate(
     return simulation.Traffic(cycles=cycles, **counts)
 
 
-def times(target: Accelerator, matrix: Any, *, operation: str = "spmm") -> NDArray[np.float64]:
+def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAULT_OPERATION) -> NDArray[np.float64]:
     """Cycles of every configuration of `target` on `matrix` (a SciPy sparse matrix, ours or a Pattern), simulated.
 
     InputError for a target without a machine, and for rows whose columns do not ascend.
@@ -83,3 +101,57 @@ def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows o
         indptr, indices = rows.indptr.astype(np.int32), rows.indices.astype(np.int32)
         matrix = Pattern(int(rows.shape[0]), int(rows.shape[1]), indptr, indices)
     return simulation.checked(matrix)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A cost model of one target: what a source platform predicts, corrected by the target's samples."""
+
+    target: Accelerator
+    source: SourceModel = field(repr=False)
+    transferred: Transferred
+
+    def costs(self, matrix: Any) -> NDArray[np.float64]:
+        """Of every configuration: logarithms of times but for a constant; lower is better."""
+        rows = plain_rows(pattern_of(matrix), self.target)
+        return self.transferred.costs(self.source.costs(rows), additive(self.target))
+
+    def ranking(self, matrix: Any, k: int | None = None) -> list[int]:
+        """Numbers of the programs of `target` on `matrix`, best first, each once; all, or the first `k`."""
+        pattern = pattern_of(matrix)
+        same = self.target.distinct(*pattern.shape)
+        return best_distinct(self.costs(pattern), same, len(set(same)) if k is None else k)
+
+
+def transfer(
+    target: Accelerator,
+    measured: Mapping[str, Mapping[int, float]],
+    matrices: Mapping[str, Any],
+    *,
+    operation: str = simulation.DEFAULT_OPERATION,
+) -> Model:
+    """The model of `target` from ``measured[name][number of a configuration] = time``, of the matrices by those names.
+
+    Any unit of time: only ratios on one matrix are used. Without samples the source alone (zero-shot). NumPy alone.
+    RecordError for times <= 0 or an operation without a source, InputError for a matrix that is not given.
+    """  # fmt: skip
+    missing = sorted(set(measured) - set(matrices))
+    if missing:
+        raise InputError.refused(
+            f"samples of {missing[0]!r}, but no such matrix",
+            given=f"matrices {sorted(matrices)}",
+            cure="the matrix by the name that its samples have",
+        )
+    source, phi, patterns = shipped_source(operation), additive(target), []
+    for name, times_of in measured.items():
+        numbers = np.array(sorted(times_of), np.int64)
+        samples = Samples(name, numbers, np.array([times_of[int(n)] for n in numbers], np.float64))
+        base = source.costs(plain_rows(pattern_of(matrices[name]), target))
+        patterns.append(Fitted(base[numbers], phi[numbers], samples.y))
+    return Model(target, source, fit_residual(patterns))
+
+
+def shipped_source(operation: str) -> SourceModel:
+    """The source model of an operation that ships; RecordError when there is none."""
+    simulation.operation_named(operation)
+    return SourceModel.read(SOURCES / f"{operation}.safetensors")

@@ -24,6 +24,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "collect": "measure schedules on many patterns: training data for cost models",
     "train": "learn a cost model from what `collect` measured",
     "calibrate": "fit learned cost models to this machine, so that tuning uses them",
+    "transfer": "rank programs of an accelerator that a file describes, from a few samples",
     "cache": "what is remembered: ls, show, clear, export, import",
     "report": "a page of what was tuned, saved and lost in this cache",
     "doctor": "what autosparse found on this machine, and what is missing",

@@ -69,6 +69,9 @@ class Traffic:
     n_tiles: int
 
 
+DEFAULT_OPERATION: Final = next(iter(OPERATIONS))
+
+
 class Simulator(Protocol):
     """`simulate`, or the same in C."""
 

@@ -29,7 +29,7 @@ GAIN: Final = 0.01
 class Fitted:
     """Samples of one pattern as the fit takes them."""
 
-    base: Doubles = field(repr=False)  # (n,) costs that the source predicts
+    base: NDArray[np.floating[Any]] = field(repr=False)  # (n,) costs that the source predicts
     phi: NDArray[np.floating[Any]] = field(repr=False)  # (n, d)
     y: Doubles = field(repr=False)  # (n,) logarithms of times
 
@@ -60,55 +60,73 @@ def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferr
     """
     if not patterns:
         return Transferred(np.zeros(0), scale, None, (np.nan, np.nan))
-    centred = sorted((_centred(one) for one in patterns), key=lambda one: one.y.tobytes())
-    if len(centred) == 1:
-        theta, _ = _ridge(centred, RIDGE_OF_ONE, scale)
+    moments = [_Moments.of(one) for one in sorted((_centred(one) for one in patterns), key=lambda one: one.y.tobytes())]
+    if len(moments) == 1:
+        theta, _ = _ridge(moments, RIDGE_OF_ONE, scale)
         return Transferred(theta, scale, RIDGE_OF_ONE, (np.nan, np.nan))
-    before = _pairs([one.base for one in centred], centred)
+    before = _pairs([one.x[:, 0] for one in moments], moments)
     best, chosen = -1.0, (RIDGES[0], False)
     for ridge in reversed(RIDGES):  # of equal ones the strongest
         for is_free in (False, True):
-            after = _left_out(centred, ridge, None if is_free else scale)
+            after = _left_out(moments, ridge, None if is_free else scale)
             if after > best:
                 best, chosen = after, (ridge, is_free)
     if best <= before * (1 + GAIN):
-        return Transferred(np.zeros(centred[0].phi.shape[1]), scale, None, (before, before))
-    theta, a = _ridge(centred, chosen[0], None if chosen[1] else scale)
+        return Transferred(np.zeros(moments[0].x.shape[1] - 1), scale, None, (before, before))
+    theta, a = _ridge(moments, chosen[0], None if chosen[1] else scale)
     return Transferred(theta, a, chosen[0], (before, best))
 
 
 def _centred(one: Fitted) -> Fitted:
     base, phi = np.asarray(one.base, np.float64), np.asarray(one.phi, np.float64)
-    return Fitted(base - base.mean(), phi - phi.mean(axis=0), one.y - one.y.mean())
+    order = np.lexsort((base, one.y))  # sums must not depend on the order of samples
+    return Fitted((base - base.mean())[order], (phi - phi.mean(axis=0))[order], (one.y - one.y.mean())[order])
 
 
-def _ridge(patterns: Sequence[Fitted], ridge: float, scale: float | None) -> tuple[Doubles, float]:
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """One pattern's columns (base, phi) and what every ridge needs of them."""
+
+    x: Doubles
+    y: Doubles
+    gram: Doubles
+    xy: Doubles
+
+    @classmethod
+    def of(cls, one: Fitted) -> _Moments:
+        x = np.column_stack([one.base, one.phi])
+        return cls(x, one.y, x.T @ x, x.T @ one.y)
+
+
+def _ridge(patterns: Sequence[_Moments], ridge: float, scale: float | None) -> tuple[Doubles, float]:
     """(theta, a): a is `scale`, or fitted (at least 0) beside theta, hardly penalised."""
-    phi = np.concatenate([one.phi for one in patterns])
-    base = np.concatenate([one.base for one in patterns])
-    y = np.concatenate([one.y for one in patterns])
+    gram: Doubles = np.sum([one.gram for one in patterns], axis=0, dtype=np.float64)
+    xy: Doubles = np.sum([one.xy for one in patterns], axis=0, dtype=np.float64)
+    strengths = np.full(len(xy), ridge)
     if scale is None:
-        theta = _solved(np.column_stack([base, phi]), y, np.concatenate([[1e-6], np.full(phi.shape[1], ridge)]))
-        if theta[0] >= 0:
-            return theta[1:], float(theta[0])
+        strengths[0] = 1e-6
+        found = _solved(gram, strengths, xy)
+        if found[0] >= 0:
+            return found[1:], float(found[0])
         scale = 0.0
-    return _solved(phi, y - scale * base, np.full(phi.shape[1], ridge)), scale
+    left = xy[1:] - scale * gram[1:, 0]
+    return _solved(gram[1:, 1:], strengths[1:], left), scale
 
 
-def _solved(x: Doubles, y: Doubles, ridges: Doubles) -> Doubles:
-    found: Doubles = np.linalg.solve(x.T @ x + np.diag(ridges), x.T @ y)
+def _solved(gram: Doubles, strengths: Doubles, xy: Doubles) -> Doubles:
+    found: Doubles = np.linalg.solve(gram + np.diag(strengths), xy).astype(np.float64, copy=False)
     return found
 
 
-def _left_out(patterns: Sequence[Fitted], ridge: float, scale: float | None) -> float:
+def _left_out(patterns: Sequence[_Moments], ridge: float, scale: float | None) -> float:
     costs = []
     for at, one in enumerate(patterns):
         theta, a = _ridge([*patterns[:at], *patterns[at + 1 :]], ridge, scale)
-        costs.append(a * one.base + one.phi @ theta)
+        costs.append(a * one.x[:, 0] + one.x[:, 1:] @ theta)
     return _pairs(costs, patterns)
 
 
-def _pairs(costs: Sequence[Doubles], patterns: Sequence[Fitted]) -> float:
+def _pairs(costs: Sequence[Doubles], patterns: Sequence[_Moments]) -> float:
     """Share of pairs in order; equal times are no pair."""
     exact = [np.zeros(one.y.size, np.bool_) for one in patterns]
     return pooled_pairs((cost, one.y, flags) for cost, one, flags in zip(costs, patterns, exact, strict=True))

@@ -30,11 +30,15 @@ FEW_TREES: Final = BoostSettings(n_trees=150, rate=0.08, leaves=15, fewest=10, f
 KIND: Final = "accelerator source"
 
 
+def plain_rows(pattern: Pattern, target: Accelerator) -> Floats:
+    """`described` without what programs do on the pattern: O(nonzeros) in all, whatever the configurations."""
+    vector, programs = matrix_vector(pattern), program_numbers(target)
+    return np.hstack([np.repeat(vector[None], len(programs), axis=0), programs]).astype(np.float32)
+
+
 def described(pattern: Pattern, target: Accelerator) -> Floats:
     """What the trees read of every configuration of `target` on `pattern`: (configurations, features) float32."""
-    vector = matrix_vector(pattern)
-    programs = np.hstack([program_numbers(target), counted(pattern, target)])
-    return np.hstack([np.repeat(vector[None], len(programs), axis=0), programs]).astype(np.float32)
+    return np.hstack([plain_rows(pattern, target), counted(pattern, target)])
 
 
 @dataclass(frozen=True, eq=False)

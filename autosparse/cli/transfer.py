@@ -1,0 +1,106 @@
+"""`transfer TARGET`: describe an accelerator, sample a few matrices on it, have its programs ranked for others."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+from autosparse.cli.errors import CommandError
+from autosparse.cli.operands import at_least, writable
+from autosparse.errors import ScheduleError
+from autosparse.tuner.targets.simulation import DEFAULT_OPERATION, OPERATIONS
+
+TIME = "cycles"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Arguments of `transfer`."""
+    parser.add_argument("target", help="spade, small, wide, or a JSON file (docs/transfer.md)")
+    parser.add_argument("matrices", nargs="+", type=Path, metavar="MATRIX", help="files (.npz, .mtx)")
+    doing = parser.add_mutually_exclusive_group(required=True)
+    doing.add_argument(
+        "--plan", type=Path, metavar="CSV",
+        help="write which configurations to measure on the matrices, with cycles where the target can be simulated",
+    )  # fmt: skip
+    doing.add_argument("--samples", type=Path, metavar="CSV", help="transfer by these, rank programs for the matrices")
+    parser.add_argument("--op", choices=list(OPERATIONS), default=DEFAULT_OPERATION)
+    parser.add_argument("--configurations", type=at_least(1), default=100, metavar="N", help="per matrix (100)")
+    parser.add_argument("--top", type=at_least(1), default=5, metavar="K", help="programs shown (5)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Write a plan, or fit and rank."""
+    from autosparse import accelerators
+
+    try:
+        target = accelerators.read(arguments.target)
+    except FileNotFoundError:
+        cure = "a name that ships, or a file that describes an accelerator"
+        raise CommandError(f"there is no accelerator {arguments.target!r}", cure=cure) from None
+    if arguments.plan is not None:
+        return _plan(target, arguments)
+    return _rank(target, arguments)
+
+
+def _plan(target: Any, arguments: argparse.Namespace) -> int:
+    from autosparse import accelerators
+    from autosparse.tuner.targets.accelerator import ALL, PARAMETERS, UNBOUNDED
+    from autosparse.tuner.transfer.samples import to_measure
+
+    writable("--plan", arguments.plan)
+    rows = []
+    for path in arguments.matrices:
+        pattern = accelerators.pattern_of(_read(path))
+        cycles = accelerators.times(target, pattern, operation=arguments.op) if target.machine else None
+        for number in to_measure(target, pattern.shape, n=arguments.configurations):
+            values = [ALL if one == UNBOUNDED else one for one in target.configurations[number].values]
+            rows.append([str(path), *values, "" if cycles is None else cycles[number]])
+    with arguments.plan.open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([["matrix", *PARAMETERS, TIME], *rows])
+    filled = "simulated" if target.machine else f"fill in the column {TIME}"
+    print(f"{len(rows)} samples of {len(arguments.matrices)} matrices in {arguments.plan}: {filled}")
+    return 0
+
+
+def _rank(target: Any, arguments: argparse.Namespace) -> int:
+    from autosparse import accelerators
+
+    measured = _measured(target, arguments.samples)
+    sampled = {name: _read(Path(name)) for name in measured}
+    model = accelerators.transfer(target, measured, sampled, operation=arguments.op)
+    before, after = model.transferred.pairs
+    kept = "a correction is used" if model.transferred.ridge is not None else "no correction helps: the source is used"
+    print(f"{len(measured)} matrices; pairs in order on one left out: {before:.3f} -> {after:.3f}; {kept}")
+    for path in arguments.matrices:
+        print(path)
+        for number in model.ranking(_read(path), arguments.top):
+            print(f"  {target.to_text(number)}")
+    return 0
+
+
+def _measured(target: Any, path: Path) -> dict[str, dict[int, float]]:
+    """Matrix -> number of a configuration -> time. CommandError with the line that cannot be read."""
+    found: dict[str, dict[int, float]] = {}
+    if not path.is_file():
+        raise CommandError(f"there is no {str(path)!r}", cure="a file that --plan wrote, with times")
+    with path.open(encoding="utf-8", newline="") as file:
+        for at, row in enumerate(csv.DictReader(file), start=2):
+            try:
+                values = {name: _number(text) for name, text in row.items() if name not in ("matrix", TIME)}
+                found.setdefault(row["matrix"], {})[target.find(values)] = float(row[TIME])
+            except (KeyError, ValueError, TypeError, ScheduleError) as error:
+                reason = f"{path} line {at}: {error}"
+                raise CommandError(reason, cure=f"the columns of --plan, a number of {TIME} in each line") from None
+    return found
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.strip().isdecimal() else text
+
+
+def _read(path: Path) -> Any:
+    from autosparse.cli.operands import Pair
+
+    return Pair.read(path).theirs

@@ -1,0 +1,142 @@
+"""Transfer of cost models to simulated accelerators: the tables and figures of DASH beside ours.
+
+    python benchmarks/transfer.py --matrices DIR           # or: make transfer
+
+Simulates what is not stored in `data/transfer`, trains what is not kept in `build/transfer`, and appends a line per
+method, k and draw to `results/transfer.jsonl`; stopped, it goes on where it was. `results/transfer.md` is written from
+these lines at the end (and by --report alone). Simulated times depend on nothing but the code; no clock is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from peerlib.environment import matrices_folder
+from transferlib.methods import METHODS, make_bench
+from transferlib.patterns import Named, chosen
+from transferlib.report import report
+from transferlib.stored import collect, path_of
+from transferlib.world import N_DRAWS, Draw, World, draws, make_world, score
+
+from autosparse import accelerators
+
+HERE: Final = Path(__file__).resolve().parent
+SAMPLED: Final = (5, 1, 20, 2, 10)
+"""Numbers of target matrices, the paper's first."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """A target, a source, an operation: rows of the report."""
+
+    target: str
+    source: str
+    operation: str
+    sampled: tuple[int, ...] = SAMPLED
+    networks: bool = False
+
+
+QUESTIONS: Final = (
+    Question("spade", "small", "spmm", networks=True),
+    Question("wide", "small", "spmm", (5,)),
+    Question("spade", "small", "sddmm", (5,)),
+)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of real matrices")
+    parser.add_argument("--json", type=Path, default=HERE / "results" / "transfer.jsonl")
+    parser.add_argument(
+        "--kept", type=Path, default=HERE.parent / "build" / "transfer", help="trained models, features"
+    )
+    parser.add_argument("--draws", type=int, default=N_DRAWS)
+    parser.add_argument("--report", action="store_true", help="only write the tables of what there is")
+    arguments = parser.parse_args()
+    if not arguments.report:
+        if arguments.matrices is None:
+            parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+        for question in QUESTIONS:
+            _answer(question, arguments)
+    lines = [json.loads(line) for line in arguments.json.read_text(encoding="utf-8").splitlines()]
+    arguments.json.with_suffix(".md").write_text(report(lines), encoding="utf-8")
+    return 0
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def _answer(question: Question, arguments: argparse.Namespace) -> None:
+    matrices = chosen(arguments.matrices)
+    world = _world(question.target, question.operation, matrices, arguments)
+    source = _world(question.source, question.operation, matrices, arguments)
+    lines = Lines(arguments.json, dataclasses.asdict(question))
+    wanted = list(_wanted(question, world, draws(world, arguments.draws), lines))
+    if wanted:
+        bench = make_bench(world, source)
+        for at, (name, k, draw) in enumerate(wanted, start=1):
+            lines.add(name, k, draw, score(world, METHODS[name].run(bench, draw, k)))
+            if at % 20 == 0:
+                _say(f"{question.target} {question.operation}: {at} of {len(wanted)} fits")
+    if question.networks:
+        from transferlib.dash_runs import run_networks
+
+        run_networks(world, matrices, arguments, lines, _say)
+
+
+def _wanted(question: Question, world: World, every: Sequence[Draw], lines: Lines) -> Iterator[tuple[str, int, Draw]]:
+    for k in question.sampled:
+        for name, method in METHODS.items():
+            if method.same_grid and question.target == "wide":
+                continue
+            for draw in every:
+                if (method.samples_target or k == question.sampled[0]) and not lines.has(name, k, draw.seed):
+                    yield name, k, draw
+
+
+def _world(name: str, operation: str, matrices: Sequence[Named], arguments: argparse.Namespace) -> World:
+    target = accelerators.read(name)
+    path = path_of(HERE / "data" / "transfer", target, operation)
+    times = collect(path, target, operation, matrices=matrices, folder=arguments.matrices, progress=_say)
+    return make_world(
+        target, operation, times, matrices=matrices, folder=arguments.matrices, kept=arguments.kept, progress=_say
+    )
+
+
+class Lines:
+    """The file of results: a line per method, k and draw of one question."""
+
+    def __init__(self, path: Path, question: dict[str, Any]) -> None:
+        self._path = path
+        self._facts = {name: question[name] for name in ("target", "source", "operation")}
+        self._known: set[tuple[str, int, int]] = set()
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                one = json.loads(line)
+                if all(one[name] == value for name, value in self._facts.items()):
+                    self._known.add((one["method"], one["k"], one["draw"]))
+
+    def has(self, method: str, k: int, draw: int) -> bool:
+        """Whether this line is there."""
+        return (method, k, draw) in self._known
+
+    def add(self, method: str, k: int, draw: Draw, found: Any) -> None:
+        """Append one."""
+        values = {name: round(value, 5) for name, value in dataclasses.asdict(found).items()}
+        line = {**self._facts, "method": method, "k": k, "draw": draw.seed, **values}
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line) + "\n")
+        self._known.add((method, k, draw.seed))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

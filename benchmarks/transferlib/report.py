@@ -1,0 +1,82 @@
+"""`results/transfer.md` from the lines of `results/transfer.jsonl`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.transfer.samples import PER_PATTERN
+
+Line = Mapping[str, Any]
+
+PRICE: Final = 1000
+"""Of a sample of an accelerator, in samples of a CPU (DASH, appendix A.3)."""
+JUDGED_BY_PAPER: Final = {
+    ("DASH", 5): "1.40 / 1.47", ("DASH, zero-shot", 0): ".71", ("DASH, no transfer", 5): "1.29",
+    ("WACO+FA", 5): "1.04", ("WACO+FM", 5): "1.09", ("DASH without IFE", 5): "1.26", ("DASH without FM", 5): "1.16",
+    ("DASH without LE", 5): "1.01", ("oracle", 5): "1.55",
+}  # fmt: skip
+RIVALS: Final = ("pattern-blind", "zero-shot trees", "no-transfer trees", "static of the source")
+OURS: Final = ("source + residual", "source + trees with counts", "DASH")
+HEADER: Final = """# Transfer of cost models to simulated accelerators
+
+Written by `python benchmarks/transfer.py` from `transfer.jsonl`. Cycles are those of the simulator in
+`tuner/targets/simulation.py`; nothing here is a claim about SPADE. 172 real matrices of 5,000 to 260,000 entries: a
+pool of 64 (34 groups) to sample, 108 others (72 groups) to judge by. Each draw samples k matrices of the pool, 100
+distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles) over
+draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: CPU source, 60 patterns of `benchmarks/data`
+for 30 epochs (the paper: 100 for 100), 1,024 entries seen, the featurizer frozen on the target; ablations share the
+whole network's featurizer. The network without transfer: five draws, 30 epochs of all its layers.
+"""
+
+
+def report(lines: Sequence[Line]) -> str:
+    """The whole page."""
+    parts = [HEADER]
+    for key in dict.fromkeys((one["target"], one["source"], one["operation"]) for one in lines):
+        mine = [one for one in lines if (one["target"], one["source"], one["operation"]) == key]
+        parts.append(f"\n## {key[2]} on `{key[0]}`, source `{key[1]}`\n\n{_table(mine)}\n{_comparisons(mine)}")
+    return "".join(parts)
+
+
+def _table(lines: Sequence[Line]) -> str:
+    rows = [
+        "| method | k | draws | top 1 | top 5 | share | APE % | tau | samples, 10^6 | runs of top 5, 10^6 | paper |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for name, k in dict.fromkeys((one["method"], one["k"]) for one in lines):
+        some = [one for one in lines if (one["method"], one["k"]) == (name, k)]
+        needs = not name.startswith(("oracle", "random", "zero-shot", "static of the source")) and k > 0
+        price = k * PER_PATTERN * PRICE / 1e6 if needs else 0.0
+        share = [np.median([one[top] / one["optimum"] for one in some]) for top in ("top1", "top5")]
+        rows.append(
+            f"| {name} | {k if needs else '-'} | {len(some)} | {_spread(some, 'top1')} | {_spread(some, 'top5')} "
+            f"| {share[0]:.3f} / {share[1]:.3f} | {np.median([one['ape'] for one in some]):.1f} "
+            f"| {np.median([one['tau'] for one in some]):.2f} | {price:.2f} | {108 * 5 * PRICE / 1e6:.2f} "
+            f"| {JUDGED_BY_PAPER.get((name, k), '')} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def _spread(lines: Sequence[Line], top: str) -> str:
+    low, middle, high = np.quantile([one[top] for one in lines], [0.25, 0.5, 0.75])
+    return f"{middle:.3f} ({low:.3f}, {high:.3f})"
+
+
+def _comparisons(lines: Sequence[Line]) -> str:
+    """Top 1 of our methods over their rivals, draw by draw, at k = 5."""
+    by = {(one["method"], one["k"], one["draw"]): one["top1"] for one in lines}
+    rows = ["\nDraw by draw at k = 5, top 1: median ratio, share of the draws above 1.\n",
+            "| over | " + " | ".join(OURS) + " |", "|---|" + "---|" * len(OURS)]  # fmt: skip
+    for rival in (*RIVALS, "DASH, no transfer"):
+        cells = []
+        for mine in OURS:
+            ratios = [
+                by[mine, 5, draw] / by[rival, 5, draw]
+                for draw in range(100)
+                if (mine, 5, draw) in by and (rival, 5, draw) in by
+            ]
+            cells.append(f"{np.median(ratios):.3f}, {np.mean(np.array(ratios) > 1):.0%}" if ratios else "-")
+        rows.append(f"| {rival} | " + " | ".join(cells) + " |")
+    return "\n".join(rows) + "\n"

@@ -1,0 +1,54 @@
+"""Make `tuner/transfer/sources/`: the source models of simulated accelerators that ship (scikit-learn needed).
+
+    python tools/accelerator_sources.py [FOLDER OF MATRICES]
+
+Trees over patterns' statistics and programs' sizes, fitted to the stored times in `benchmarks/data/transfer` of the
+matrices that `benchmarks/transfer.py` learns from; those that it judges by are not used.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(HERE / "benchmarks"))
+
+import numpy as np  # noqa: E402
+from autosparse.tuner.learned.boosting import BoostSettings  # noqa: E402
+from autosparse.tuner.transfer.samples import Samples  # noqa: E402
+from autosparse.tuner.transfer.source import fit_source, plain_rows  # noqa: E402
+from peerlib.environment import matrices_folder  # noqa: E402
+from transferlib.patterns import chosen  # noqa: E402
+from transferlib.stored import load, path_of  # noqa: E402
+
+from autosparse import accelerators  # noqa: E402
+
+SOURCES = {"spmm": ("small", "spade"), "sddmm": ("small", "spade")}
+SHIPPED = BoostSettings(n_trees=200, rate=0.1, leaves=31, fewest=20, focus=0.5)
+
+
+def main() -> int:
+    """Fit and write one model per operation."""
+    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else matrices_folder()
+    if folder is None:
+        sys.exit("no folder of matrices: name one or set AUTOSPARSE_MATRICES")
+    for operation, names in SOURCES.items():
+        rows, y = [], []
+        for name in names:
+            target = accelerators.read(name)
+            times = load(path_of(HERE / "benchmarks" / "data" / "transfer", target, operation), target)
+            for matrix in (one for one in chosen(folder) if one.is_pool):
+                pattern = matrix.pattern(folder)
+                numbers = np.array(sorted(set(target.distinct(*pattern.shape))))
+                rows.append(plain_rows(pattern, target)[numbers])
+                y.append(Samples(matrix.name, numbers, times[matrix.name][numbers]).y)
+        model = fit_source(rows, y, name="+".join(names), settings=SHIPPED)
+        path = HERE / "tuner" / "transfer" / "sources" / f"{operation}.safetensors"
+        model.write(path)
+        print(f"{path.name}: {len(rows)} patterns, {path.stat().st_size:,} bytes")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
