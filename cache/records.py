@@ -276,6 +276,17 @@ def _program(record: Record) -> Record:
     return record
 
 
+def _device_plan(record: Record) -> Record:
+    """A schedule of a GPU kernel as JSON text, or None where torch's own path was fastest; seconds by candidate."""
+    schedule = record.get("schedule", "") if isinstance(record, dict) else ""
+    if schedule is not None and not (isinstance(schedule, str) and schedule):
+        raise RecordError.bad_field("device_plan", "schedule", schedule, expected="text or None")
+    measured = record.get("measured_s")
+    if not isinstance(measured, dict) or not all(map(_is_float, measured.values())):
+        raise RecordError.bad_field("device_plan", "measured_s", measured, expected="seconds by name")
+    return record
+
+
 def _is_mean(pair: object) -> bool:
     return isinstance(pair, list) and len(pair) == 2 and _is_float(pair[0]) and _is_int(pair[1])
 
@@ -299,6 +310,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("machine", 1, _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
         Kind("features", 1, _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
         Kind("einsum", 1, _program, _newer, is_wisdom=True),
+        Kind("device_plan", 1, _device_plan, _newer, is_wisdom=True),
         Kind("failure", 1, Failure.from_record, _newer, is_wisdom=False),
     )
 }

@@ -57,5 +57,5 @@ def _write_exact(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
         w.line("m = place >= 0")
         w.line(f"v = tl.load(values + place, mask=m, other=0).to({spec.accumulator})")
         w.line(f"at = {row_of(spec, 'tl.where(one >= 0, one, 0)', 'ldb')}")
-        w.line(f"x = tl.load(B + at + j, mask=jm & (one >= 0), other=0).to({spec.accumulator})")
+        w.line(f"x = tl.load(B + at + j, mask=jm & (one + 0 * j >= 0), other=0).to({spec.accumulator})")
         w.line("total += tl.where(m[:, None], v[:, None] * x[None, :], 0)")

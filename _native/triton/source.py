@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Final
 
 from autosparse._native.kernels.backend import ArtefactStore
+from autosparse._native.kernels.identity import code_digest
 from autosparse._native.triton.emit import emit
 from autosparse._native.triton.spec import DeviceSpec
 
@@ -63,3 +64,8 @@ def load(path: Path, key: str) -> ModuleType:
     except (ImportError, OSError, SyntaxError) as err:
         raise BuildError(f"an emitted kernel cannot be loaded: {err}", key=key) from err
     return module
+
+
+def emitter_digest() -> str:
+    """Digest of the modules that emit: plans of another version of them are not believed."""
+    return code_digest("triton")

@@ -68,6 +68,8 @@ def csr(
 ) -> csr_array | Any:  # Any: of a SciPy sparse matrix, csr_matrix
     """A = obj as compressed rows: `autosparse.csr_matrix` of a SciPy sparse matrix, `autosparse.csr_array` of all else.
 
+    A torch tensor on a GPU becomes a `autosparse.cuda.matrix.CudaCsr`, which stays there.
+
     `obj`: SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense
     array or list, ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
     ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz).
@@ -94,6 +96,10 @@ def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool) -> Any:  
         from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
 
         obj = files.read(Path(obj))
+    elif fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
+        from autosparse.cuda import matrix  # torch and our GPU kernels, for who has such a tensor
+
+        return matrix.csr(obj)
     elif tensors.is_tensor(obj):
         obj = tensors.from_tensor(obj)
     if isinstance(obj, tuple) and len(obj) == 4:

@@ -19,6 +19,11 @@ def is_tensor(obj: object) -> bool:
     return torch is not None and isinstance(obj, getattr(torch, "Tensor", ()))
 
 
+def is_on_gpu(obj: object) -> bool:
+    """Whether `obj` is a torch tensor in the memory of an NVIDIA GPU."""
+    return is_tensor(obj) and bool(getattr(obj, "is_cuda", False))
+
+
 def _numpy(tensor: Tensor) -> Any:
     """The tensor's memory as an ndarray."""
     try:

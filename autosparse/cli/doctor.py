@@ -159,6 +159,25 @@ def _extras() -> Iterator[Finding]:
         yield Finding(f"extra {extra}", text if not missing else f"{text} (pip install 'autosparse[{extra}]'{cpu})")
 
 
+def _gpu() -> Iterator[Finding]:
+    """Which part of what products on a GPU need is missing; torch is asked only where it is installed."""
+    for name, what in {"torch": "PyTorch", "triton": "Triton"}.items():
+        if importlib.util.find_spec(name) is None:
+            yield Finding("GPU products", f"not served: {what} is not installed (extra gpu)")
+            return
+    try:
+        import torch
+    except (ImportError, OSError) as err:
+        yield Finding("GPU products", f"not served: PyTorch cannot be imported: {err}")
+        return
+    if torch.version.cuda is None:
+        yield Finding("GPU products", "not served: this PyTorch was built without CUDA")
+    elif not torch.cuda.is_available():
+        yield Finding("GPU products", "not served: PyTorch finds no NVIDIA GPU or no driver")
+    else:
+        yield Finding("GPU products", f"served on {torch.cuda.get_device_name()}")
+
+
 CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _versions,
     _machine,
@@ -167,4 +186,5 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _cache,
     _settings,
     _extras,
+    _gpu,
 )

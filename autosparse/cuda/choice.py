@@ -1,0 +1,195 @@
+"""Choice: what computes one kind of product of one structure, and the decision when another kernel may be looked for.
+
+torch's own path (cuSPARSE) serves from the first call on, and is a candidate itself: a kernel of ours takes its place
+when it was measured to be faster, never otherwise.
+"""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import torch
+
+from autosparse import config
+from autosparse._native.triton import packing, source
+from autosparse._native.triton.launch import Launch
+from autosparse._native.triton.spec import DeviceSpec
+from autosparse.cache import open_store
+from autosparse.cuda.device import Device
+from autosparse.cuda.structure import Structure
+from autosparse.errors import TUNING_FAILURES
+from autosparse.gpu.schedule import DeviceSchedule
+from autosparse.gpu.target import DeviceTarget, target_of
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.tuner.gpu import model, space
+from autosparse.tuning import amortization
+
+PREPARE_S: Final = 1.5
+"""Of one candidate: compiling and packing, on an H100's host."""
+EXPECTED_GAIN: Final = 0.2
+MOST_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
+ACCEPTED: Final = 0.97
+"""Of torch's time, the most that a kernel may take to be chosen: less is within the noise of measurements."""
+ROUNDS: Final = 20
+TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
+WIDE: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of product: operation, of the transpose or not, columns of the dense operand, dtype, alignment."""
+
+    operation: str
+    transposed: bool
+    n_dense_cols: int
+    dtype: str
+    vector: int
+
+
+@dataclass(slots=True)
+class Choice:
+    """A launch of ours, or None: torch's path serves. `why` is for explanations."""
+
+    kind: Kind
+    n_calls: int = 0
+    launch: Launch | None = None
+    schedule: DeviceSchedule | None = None
+    why: str = "torch's own path: too little was run so far"
+    is_settled: bool = False
+    measured_s: dict[str, float] = field(default_factory=dict)
+
+
+Run = Callable[[Launch, int], torch.Tensor]
+"""One product by a launch, on the buffers of this number."""
+Vendor = Callable[[int], torch.Tensor]
+"""The same product by torch."""
+
+
+def may_plan(choice: Choice, structure: Structure, device: Device, runs: int | None) -> bool:
+    """Whether calls so far (or `runs` promised) pay for looking; never while a graph is captured."""
+    options = config.get_options()
+    if choice.is_settled or options.effort is config.Effort.OFF or device.is_capturing():
+        return False
+    target = target_of(device.name(structure.col))
+    item = model.ITEM_BYTES[choice.kind.dtype] * choice.kind.n_dense_cols
+    call_s = target.launch_s + structure.nnz * (item + 8) / target.l2_bytes_s
+    account = amortization.Account(n_calls=choice.n_calls, product_s=choice.n_calls * call_s)
+    outlook = amortization.Outlook(
+        overhead=options.overhead, total_runs=runs or options.runs, gain=EXPECTED_GAIN, default_s=call_s
+    )
+    return amortization.weigh(PREPARE_S, account=account, outlook=outlook).pays
+
+
+def plan(choice: Choice, structure: Structure, device: Device, run: Run, vendor: Vendor) -> None:
+    """Settle `choice`: a remembered plan, or the fastest of torch's path and the schedules that the model likes best.
+
+    `run` computes the product at hand by a launch, `vendor` by torch. Nothing that fails here reaches the product.
+    """
+    choice.is_settled = True
+    target, store = target_of(device.name(structure.col)), open_store()
+    key = _key(structure, choice.kind, device.name(structure.col))
+    try:
+        record = store.load("device_plan", key)
+        if record is not None:
+            _adopt(choice, structure, record["schedule"])
+            return
+        _measure(choice, structure, device, target, (run, vendor))
+    except TUNING_FAILURES as err:
+        choice.launch, choice.schedule = None, None
+        choice.why = f"torch's own path: {type(err).__name__}: {err}"
+        warn_once(FallbackWarning, "triton", f"Triton kernels are not used, torch's own path serves: {err}")
+        return
+    text = None if choice.schedule is None else choice.schedule.to_json()
+    store.save("device_plan", key, {"schedule": text, "measured_s": choice.measured_s})
+    event("plan", choice.why, schedule=text or "torch")
+
+
+def _adopt(choice: Choice, structure: Structure, text: str | None) -> None:
+    choice.why = "remembered: torch's own path was fastest" if text is None else "remembered"
+    if text is not None:
+        choice.schedule = DeviceSchedule.from_json(text)
+        choice.launch = launch_of(structure, choice.kind, choice.schedule)
+
+
+def _measure(
+    choice: Choice, structure: Structure, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]
+) -> None:
+    run, vendor = how
+    wanted = vendor(0).double()
+    best_s = vendor_s = device.seconds(vendor, rounds=ROUNDS)
+    choice.measured_s["torch"] = vendor_s
+    effort, deterministic = config.get_options().effort, config.get_options().deterministic
+    for name, schedule in candidates(structure, choice.kind, target, deterministic)[: MOST_TRIED[effort]]:
+        launch = launch_of(structure, choice.kind, schedule)
+        if not _agrees(run(launch, 0).double(), wanted, choice.kind.dtype):
+            choice.why = f"{name} differs from torch's result"
+            continue
+        took_s = device.seconds(lambda number, launch=launch: run(launch, number), rounds=ROUNDS)  # type: ignore[misc]
+        choice.measured_s[f"{name}, tile {schedule.tile}, {schedule.warps} warps"] = took_s
+        if took_s < best_s and took_s < ACCEPTED * vendor_s:
+            best_s, choice.launch, choice.schedule = took_s, launch, schedule
+            choice.why = f"{name}: measured {took_s:.3g} s, torch's own path {vendor_s:.3g} s"
+    if choice.launch is None:
+        choice.why = f"torch's own path was fastest: {vendor_s:.3g} s"
+
+
+def candidates(
+    structure: Structure, kind: Kind, target: DeviceTarget, deterministic: bool
+) -> list[tuple[str, DeviceSchedule]]:
+    """What is offered for this kind of product, the best by the model first."""
+    facts = structure.facts(kind.transposed)
+    used = facts.used_cols * kind.n_dense_cols * model.ITEM_BYTES[kind.dtype]
+    precision = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
+    offered = space.schedules(
+        kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector, precision=precision,
+        used_bytes=used, target=target,
+    )  # fmt: skip
+    legal = [(name, one) for name, one in offered if one.is_deterministic or not deterministic]
+    product = model.Product(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype)
+    return sorted(legal, key=lambda item: model.predicted_s(facts, item[1], product, target))
+
+
+def launch_of(structure: Structure, kind: Kind, schedule: DeviceSchedule) -> Launch:
+    """Packed and loaded; BuildError when it cannot be."""
+    most = max(structure.n_rows, structure.n_cols, structure.nnz)
+    spec = DeviceSpec(
+        schedule=schedule,
+        dtype=kind.dtype,
+        index_dtype="int64" if most >= WIDE else "int32",
+        is_indirect=kind.transposed,
+        is_wide=most * kind.n_dense_cols >= WIDE,
+    )
+    make = packing.entries_of_transpose if kind.transposed else packing.entries_of_csr
+    entries = make(structure.crow, structure.col, structure.n_cols)
+    launch = Launch(source.module_of(spec, open_store()), packing.pack(spec, entries, nnz=structure.nnz))
+    if kind.operation != "sddmm":
+        launch.prepare(kind.n_dense_cols, getattr(torch, kind.dtype))
+    return launch
+
+
+def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
+    """Whether two sums of the same terms differ by rounding only; what is not finite must be the same."""
+    scale = wanted[wanted.isfinite()].abs().amax() if wanted.numel() else wanted.new_zeros(())
+    return torch.allclose(found, wanted, rtol=TOLERANCE[dtype], atol=float(scale) * TOLERANCE[dtype], equal_nan=True)
+
+
+def _key(structure: Structure, kind: Kind, device_name: str) -> str:
+    """Everything that a device plan depends on."""
+    facts = {
+        "pattern": structure.stable_hash(), "operation": kind.operation, "transposed": kind.transposed,
+        "columns": kind.n_dense_cols, "dtype": kind.dtype, "vector": kind.vector, "device": device_name,
+        "torch": torch.__version__, "deterministic": config.get_options().deterministic,
+        "tf32": torch.backends.cuda.matmul.allow_tf32, "emitter": source.emitter_digest(),
+    }  # fmt: skip
+    return json.dumps(facts, sort_keys=True, separators=(",", ":"))
+
+
+def told(structure: Structure) -> Iterator[str]:
+    """A line for each kind of product of `structure`."""
+    for choice in structure.choices.values():
+        yield f"{choice.kind.operation} x {choice.kind.n_dense_cols} {choice.kind.dtype}: {choice.why}"

@@ -1,0 +1,176 @@
+"""CudaCsr: a sparse matrix on a GPU whose products are autosparse's, with gradients."""
+
+# mypy: allow-untyped-calls, allow-subclassing-any, allow-untyped-decorators
+# ruff: noqa: D102  forward and backward are what torch prescribes
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from autosparse.cuda import products
+from autosparse.cuda.choice import told
+from autosparse.cuda.device import serving
+from autosparse.cuda.structure import Structure, structure_of
+from autosparse.errors import DtypeError, InputError, ShapeError
+
+Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
+MaybeTensor = torch.Tensor | None
+
+
+class CudaCsr:
+    """``n × m`` matrix by compressed rows on a GPU. Values are read at every product and may require gradients."""
+
+    __slots__ = ("structure", "transposed", "values")
+    __array_ufunc__ = None
+
+    def __init__(self, structure: Structure, values: torch.Tensor, *, transposed: bool = False) -> None:
+        self.structure, self.values, self.transposed = structure, values, transposed
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, m)."""
+        return self.structure.shape(self.transposed)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the values."""
+        return self.values.dtype
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+        return self.structure.nnz
+
+    @property
+    def T(self) -> CudaCsr:
+        """The transpose; nothing is copied."""
+        return CudaCsr(self.structure, self.values, transposed=not self.transposed)
+
+    def with_values(self, values: torch.Tensor) -> CudaCsr:
+        """The same structure with other values, (nnz,)."""
+        return CudaCsr(self.structure, values, transposed=self.transposed)
+
+    def __matmul__(self, B: Any) -> Any:
+        """A B for B (m,) or (m, N): a tensor, or an array that shares its memory by DLPack, which gives such an array.
+
+        Raises ShapeError, DtypeError.
+        """
+        if not isinstance(B, torch.Tensor):
+            return _as_given(self @ _tensor(B), B)
+        if B.dim() not in (1, 2) or B.shape[0] != self.shape[1]:
+            raise ShapeError.matmul(self.shape, tuple(B.shape))
+        if B.dtype is not self.dtype or B.device != self.values.device:
+            kinds = [f"{one.dtype} on {one.device}" for one in (self.values, B)]
+            raise DtypeError.unserved("matmul", dtypes=kinds, known=[kinds[0]])
+        result: torch.Tensor = Product.apply(self.structure, self.values, B, self.transposed)
+        return result
+
+    def __rmatmul__(self, B: Any) -> Any:
+        """B A for B (n,) or (N, n)."""
+        if not isinstance(B, torch.Tensor):
+            return _as_given(_tensor(B) @ self, B)
+        return (self.T @ B.T).T if B.dim() == 2 else self.T @ B
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:  # Any: torch's protocol
+        if function in (
+            torch.matmul,
+            torch.mm,
+            torch.mv,
+            torch.Tensor.matmul,
+            torch.Tensor.__matmul__,
+            torch.sparse.mm,
+        ):
+            A, B = args
+            return A.__matmul__(B) if isinstance(A, CudaCsr) else B.__rmatmul__(A)
+        if function is torch.Tensor.__rmatmul__:
+            return args[1].__matmul__(args[0])
+        return NotImplemented
+
+    def explain(self) -> str:
+        """What runs for each kind of product so far, and why."""
+        return "\n".join(told(self.structure)) or "no product was computed yet"
+
+    def __repr__(self) -> str:
+        return f"autosparse.cuda.CudaCsr({self.shape[0]} x {self.shape[1]}, nnz={self.nnz}, {self.dtype})"
+
+
+PRODUCTS: Final = (
+    torch.matmul, torch.mm, torch.mv, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.sparse.mm
+)  # fmt: skip
+"""torch's functions that take a `CudaCsr` on one side."""
+
+
+class Product(torch.autograd.Function):
+    """C = A B or Aᵀ B: dB = Aᵀ dC, dA = dC Bᵀ sampled at A's entries."""
+
+    @staticmethod
+    def forward(
+        ctx: Ctx, structure: Structure, values: torch.Tensor, B: torch.Tensor, transposed: bool
+    ) -> torch.Tensor:
+        ctx.structure, ctx.transposed = structure, transposed
+        ctx.save_for_backward(values, B)
+        return products.matmul(structure, values.detach(), B.detach(), transposed=transposed)
+
+    @staticmethod
+    def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
+        values, B = ctx.saved_tensors
+        d_values = d_B = None
+        if ctx.needs_input_grad[1]:
+            d_values = Sampled.apply(ctx.structure, *((B, grad) if ctx.transposed else (grad, B)))
+        if ctx.needs_input_grad[2]:
+            d_B = Product.apply(ctx.structure, values, grad, not ctx.transposed)
+        return None, d_values, d_B, None
+
+
+class Sampled(torch.autograd.Function):
+    """v[p] = ⟨X[i], Y[j]⟩: dX = A(dv) Y, dY = A(dv)ᵀ X."""
+
+    @staticmethod
+    def forward(ctx: Ctx, structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+        ctx.structure = structure
+        ctx.save_for_backward(X, Y)
+        left, right = (one.detach().unsqueeze(1) if one.dim() == 1 else one.detach() for one in (X, Y))
+        return products.sampled(structure, left, right)
+
+    @staticmethod
+    def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
+        X, Y = ctx.saved_tensors
+        d_X = Product.apply(ctx.structure, grad, Y, False) if ctx.needs_input_grad[1] else None
+        d_Y = Product.apply(ctx.structure, grad, X, True) if ctx.needs_input_grad[2] else None
+        return None, d_X, d_Y
+
+
+def csr(A: torch.Tensor) -> CudaCsr:
+    """A `CudaCsr` of a torch tensor on a GPU: CSR and CSC share their arrays, other layouts are converted."""
+    if serving(A) is None:
+        raise InputError.refused(
+            "this device is not served", given=f"a tensor on {A.device}", cure="A.cpu() or A.cuda()"
+        )
+    if A.layout is torch.sparse_csc:
+        return CudaCsr(structure_of(A.ccol_indices(), A.row_indices(), A.shape[0]), A.values(), transposed=True)
+    A = A if A.layout is torch.sparse_csr else A.to_sparse_csr()
+    if A.dim() != 2 or A.values().dim() != 1:
+        raise InputError.refused(
+            "csr() takes one matrix with values that are numbers", given=f"a tensor of shape {tuple(A.shape)}",
+            cure="one matrix of the batch at a time",
+        )  # fmt: skip
+    return CudaCsr(structure_of(A.crow_indices(), A.col_indices(), A.shape[1]), A.values())
+
+
+def _tensor(array: Any) -> torch.Tensor:
+    """The memory of an array (CuPy's and others') as a tensor, by DLPack or by `__cuda_array_interface__`."""
+    if hasattr(array, "__dlpack__"):
+        return torch.utils.dlpack.from_dlpack(array)
+    return torch.as_tensor(array, device="cuda")
+
+
+def _as_given(result: torch.Tensor, like: Any) -> Any:
+    """`result` as an array of the library of `like`, where it takes DLPack; else the tensor."""
+    import importlib
+
+    library = importlib.import_module(type(like).__module__.partition(".")[0])
+    return library.from_dlpack(result) if hasattr(library, "from_dlpack") else result

@@ -1,0 +1,188 @@
+"""Products on a device that the interpreter stands for: the laws, run by `test_surfaces` in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+import autosparse as asp
+from autosparse.cuda import choice, device, matrix, products
+from autosparse.cuda.structure import structure_of
+from tests.triton import patterns
+
+
+def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> torch.Tensor:
+    crow, col, shape = patterns.MATRICES[pattern]()
+    values = torch.randn(len(col), dtype=dtype)
+    return torch.sparse_csr_tensor(torch.tensor(crow), torch.tensor(col), values, shape, check_invariants=False)
+
+
+def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Choice:
+    """One product with many runs promised: the choice that it made, forced to be a kernel of ours."""
+    with asp.options(runs=10**9, **options):
+        A @ B
+    made = next(iter(A.structure.choices.values()))
+    assert made.is_settled
+    assert "torch" in made.measured_s, made.why
+    assert len(made.measured_s) > 1, made.why
+    return made
+
+
+def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
+    """Let the model's favourite serve: the interpreter never wins a race against torch."""
+    A @ B
+    made = next(iter(A.structure.choices.values()))
+    made.is_settled = True
+    target = choice.target_of("NVIDIA H100")
+    made.schedule = choice.candidates(A.structure, made.kind, target, deterministic=True)[0][1]
+    made.launch = choice.launch_of(A.structure, made.kind, made.schedule)
+
+
+def test_torch_serves_first() -> None:
+    A, B = matrix.csr(matrix_of()), torch.randn(23, 6)
+    torch.testing.assert_close(A @ B, torch_product(A, B))
+    (made,) = A.structure.choices.values()
+    assert made.launch is None
+    assert not made.is_settled
+
+
+def torch_product(A: matrix.CudaCsr, B: torch.Tensor) -> torch.Tensor:
+    dense = products.torch_matmul(A.structure, A.values, torch.eye(A.shape[1], dtype=A.dtype), transposed=A.transposed)
+    return dense @ B
+
+
+def test_planning_compares_and_remembers() -> None:
+    stored, B = matrix_of(), torch.randn(23, 8)
+    A = matrix.csr(stored)
+    made = settled(A, B)
+    assert made.launch is None, "the interpreter cannot be faster"
+    again = matrix.csr(stored.clone())
+    with asp.options(runs=10**9):
+        again @ B
+    (second,) = again.structure.choices.values()
+    assert second.why.startswith("remembered"), second.why
+
+
+def test_ours_gives_the_product() -> None:
+    for shape in ((23, 5), (23, 16), (23,)):
+        A, B = matrix.csr(matrix_of()), torch.randn(*shape)
+        use_ours(A, B)
+        torch.testing.assert_close(A @ B, torch_product(A, B))
+
+
+def test_values_are_read_live() -> None:
+    A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+    use_ours(A, B)
+    A.values.mul_(3)
+    torch.testing.assert_close(A @ B, torch_product(A, B))
+
+
+def test_gradients_are_those_of_dense() -> None:
+    stored = matrix_of(torch.float64)
+    for transposed in (False, True):
+        A = matrix.csr(stored).with_values(stored.values().clone().requires_grad_())
+        A = A.T if transposed else A
+        B = torch.randn(A.shape[1], 3, dtype=torch.float64, requires_grad=True)
+        use_ours(A, B.detach())
+        weights = torch.randn(A.shape[0], 3, dtype=torch.float64)
+        found = torch.autograd.grad(((A @ B) * weights).sum(), (A.values, B))
+        dense = stored.to_dense().requires_grad_()
+        wanted = torch.autograd.grad((((dense.T if transposed else dense) @ B) * weights).sum(), (dense, B))
+        rows = torch.repeat_interleave(torch.arange(19), stored.crow_indices().diff())
+        torch.testing.assert_close(found[0], wanted[0][rows, stored.col_indices()])
+        torch.testing.assert_close(found[1], wanted[1])
+
+
+def test_nothing_is_planned_in_a_capture() -> None:
+    class Capturing(device.HostDevice):
+        def is_capturing(self) -> bool:
+            return True
+
+    device.DEVICES["cpu"] = Capturing()
+    try:
+        A, B = matrix.csr(matrix_of()), torch.randn(23, 4)
+        with asp.options(runs=10**9):
+            A @ B
+        (made,) = A.structure.choices.values()
+        assert not made.is_settled
+    finally:
+        device.DEVICES["cpu"] = device.HostDevice()
+
+
+def test_failure_leaves_torch() -> None:
+    def broken(*given: Any) -> Any:
+        raise RuntimeError("no ptxas here")
+
+    original, choice.launch_of = choice.launch_of, broken
+    try:
+        A, B = matrix.csr(matrix_of(pattern="dense blocks")), torch.randn(18, 4)
+        with asp.options(runs=10**9, cache=False):
+            product = A @ B
+        torch.testing.assert_close(product, torch_product(A, B))
+        (made,) = A.structure.choices.values()
+        assert "no ptxas here" in made.why
+    finally:
+        choice.launch_of = original
+
+
+def test_arrays_come_back_as_they_went() -> None:
+    import numpy as np
+
+    A, x = matrix.csr(matrix_of(torch.float64)), np.random.default_rng(0).normal(size=(23, 4))
+    y = A @ x
+    assert isinstance(y, np.ndarray)
+    np.testing.assert_allclose(y, torch_product(A, torch.from_numpy(x)).numpy())
+
+
+def test_shapes_and_dtypes_are_checked() -> None:
+    A = matrix.csr(matrix_of())
+    for B, error in ((torch.randn(22, 3), ValueError), (torch.randn(23, 3, dtype=torch.float64), TypeError)):
+        try:
+            A @ B
+        except error:
+            continue
+        raise AssertionError(f"{B.shape} {B.dtype} was taken")
+
+
+def test_infinity_stays_in_its_rows() -> None:
+    """Holes of windows are zeros, and 0 · inf must not appear where A has no entry."""
+    from autosparse.gpu.schedule import DeviceSchedule, Part
+
+    stored, B = matrix_of(pattern="mixed"), torch.randn(23, 16)
+    B[7, 3] = float("inf")
+    structure = structure_of(stored.crow_indices(), stored.col_indices(), 23)
+    for rows in (8, 16):
+        parts = (Part(layout="windows", rows=rows, step=16), Part(layout="fill", rows=8))
+        schedule = DeviceSchedule(operation="matmul", parts=parts, tile=16)
+        kind = choice.Kind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
+        launch = choice.launch_of(structure, kind, schedule)
+        found = launch.matmul(stored.values(), B, torch.empty(19, 16))
+        wanted = torch.sparse.mm(stored, B)
+        torch.testing.assert_close(found, wanted, equal_nan=True)
+        assert found.isinf().any()
+
+
+def tests() -> dict[str, Callable[[], None]]:
+    """Every law of this module by name."""
+    return {name: law for name, law in globals().items() if name.startswith("test_")}
+
+
+def main() -> None:
+    device.DEVICES["cpu"] = device.HostDevice()
+    torch.set_num_threads(1)
+    for name, law in tests().items():
+        torch.manual_seed(0)
+        error = None
+        try:
+            law()
+        except Exception:  # noqa: BLE001  whatever it is, the test of this law tells
+            error = traceback.format_exc()[-3000:]
+        print(json.dumps({"id": name, "error": error}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
