@@ -6,15 +6,12 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import Any, Final
 
 import torch
 
 from autosparse import forking
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
-
-if TYPE_CHECKING:
-    from autosparse.cuda.choice import Choice
 
 MOST_KEPT: Final = 64
 """Structures that are remembered for tensors that torch hands over again and again; the oldest go first."""
@@ -27,7 +24,7 @@ class Structure:
     crow: torch.Tensor
     col: torch.Tensor
     n_cols: int
-    choices: dict[tuple[object, ...], Choice] = field(default_factory=dict)
+    choices: dict[tuple[object, ...], Any] = field(default_factory=dict)  # Any: Choice, which is above this module
     _facts: dict[bool, DevicePattern] = field(default_factory=dict)
     _hash: str = ""
 
