@@ -22,7 +22,7 @@ from autosparse.cache import open_store
 from autosparse.cuda.device import Device
 from autosparse.cuda.structure import Structure
 from autosparse.errors import TUNING_FAILURES
-from autosparse.gpu.schedule import DeviceSchedule
+from autosparse.gpu.schedule import SDDMM, DeviceSchedule
 from autosparse.gpu.target import DeviceTarget, target_of
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
@@ -167,7 +167,7 @@ def launch_of(structure: Structure, kind: Kind, schedule: DeviceSchedule) -> Lau
     make = packing.entries_of_transpose if kind.transposed else packing.entries_of_csr
     entries = make(structure.crow, structure.col, structure.n_cols)
     launch = Launch(source.module_of(spec, open_store()), packing.pack(spec, entries, nnz=structure.nnz))
-    if kind.operation != "sddmm":
+    if kind.operation != SDDMM:
         launch.prepare(kind.n_dense_cols, getattr(torch, kind.dtype))
     return launch
 

@@ -13,6 +13,7 @@ from autosparse.cuda.choice import told
 from autosparse.cuda.device import serving
 from autosparse.cuda.structure import Structure, structure_of
 from autosparse.errors import DtypeError, InputError, ShapeError
+from autosparse.gpu.schedule import MATMUL
 
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 MaybeTensor = torch.Tensor | None
@@ -62,7 +63,7 @@ class CudaCsr:
             raise ShapeError.matmul(self.shape, tuple(B.shape))
         if B.dtype is not self.dtype or B.device != self.values.device:
             kinds = [f"{one.dtype} on {one.device}" for one in (self.values, B)]
-            raise DtypeError.unserved("matmul", dtypes=kinds, known=[kinds[0]])
+            raise DtypeError.unserved(MATMUL, dtypes=kinds, known=[kinds[0]])
         result: torch.Tensor = Product.apply(self.structure, self.values, B, self.transposed)
         return result
 

@@ -13,6 +13,7 @@ from autosparse.cuda import choice as choices
 from autosparse.cuda.choice import Choice, Kind
 from autosparse.cuda.device import ROTATED_BYTES, serving
 from autosparse.cuda.structure import Structure
+from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
 from autosparse.gpu.target import target_of
 from autosparse.tuner.gpu.space import vector_of
 
@@ -47,7 +48,7 @@ def matmul(
     columns = 1 if is_vector else B.shape[1]
     name = DTYPES[B.dtype]
     vector = 1 if is_vector or B.data_ptr() % 16 else vector_of(name, columns, B.stride(0))
-    operation = "spmv" if is_vector else "matmul"
+    operation = SPMV if is_vector else MATMUL
     kind = Kind(operation=operation, transposed=transposed, n_dense_cols=columns, dtype=name, vector=vector)
     made = _decided(structure, kind, B, (launched, vendor), runs)
     return vendor(B) if made.launch is None else launched(made.launch, B)
@@ -111,7 +112,7 @@ def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int
     name, k = DTYPES[X.dtype], X.shape[1]
     aligned = not (X.data_ptr() % 16 or Y.data_ptr() % 16)
     vector = vector_of(name, k, X.stride(0), Y.stride(0)) if aligned else 1
-    kind = Kind(operation="sddmm", transposed=False, n_dense_cols=k, dtype=name, vector=vector)
+    kind = Kind(operation=SDDMM, transposed=False, n_dense_cols=k, dtype=name, vector=vector)
     made = _decided(structure, kind, X, (launched, vendor), runs)
     return vendor(X) if made.launch is None else launched(made.launch, X)
 

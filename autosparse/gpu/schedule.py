@@ -18,6 +18,7 @@ from typing import Any, Final
 from autosparse.errors import ScheduleError
 
 OPERATIONS: Final = ("spmv", "matmul", "sddmm", "mttkrp")
+SPMV, MATMUL, SDDMM, MTTKRP = OPERATIONS
 REDUCTIONS: Final = ("two_phase", "atomic")
 """Sums of rows that several programs share: partial rows and a second kernel (one order, always), or atomic adds."""
 PRECISIONS: Final = ("ieee", "tf32")
