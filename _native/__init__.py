@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
     from autosparse._native.kernels.backend import BACKENDS
     from autosparse._native.kernels.bound import BoundMttkrp, BoundSddmm
+    from autosparse._native.kernels.composite import (
+        CompositeKernel,
+        CompositeSpec,
+        composite_unsupported,
+        part_unsupported,
+    )
     from autosparse._native.kernels.implementations import (
         IMPLEMENTATIONS,
         build,
@@ -27,7 +33,9 @@ if TYPE_CHECKING:
         supports,
     )
     from autosparse._native.kernels.kernel import BoundKernel, Kernel
+    from autosparse._native.storage.composite import composite_bytes, composite_reason_unfit, pack_composite
     from autosparse._native.storage.packing import PackedOperand, pack, packed_bytes, reason_unfit
+    from autosparse._native.storage.parts import Subset, View, block_fill, subsets
     from autosparse._native.storage.row_orders import order_effort
     from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
     from autosparse._native.storage.tensors import PackedTensor, pack_tensor, reason_unfit_tensor, tensor_bytes
@@ -39,14 +47,22 @@ __all__ = [
     "BoundKernel",
     "BoundMttkrp",
     "BoundSddmm",
+    "CompositeKernel",
+    "CompositeSpec",
     "Kernel",
     "KernelSpec",
     "PackedOperand",
     "PackedStructure",
     "PackedTensor",
+    "Subset",
+    "View",
+    "block_fill",
     "build",
     "build_many",
     "compiler_id",
+    "composite_bytes",
+    "composite_reason_unfit",
+    "composite_unsupported",
     "implementation_of",
     "interpret",
     "interpret_mttkrp",
@@ -55,12 +71,15 @@ __all__ = [
     "loaded",
     "order_effort",
     "pack",
+    "pack_composite",
     "pack_structure",
     "pack_tensor",
     "packed_bytes",
+    "part_unsupported",
     "reason_unfit",
     "reason_unfit_tensor",
     "structure_bytes",
+    "subsets",
     "supports",
     "tensor_bytes",
 ]
@@ -77,6 +96,9 @@ _MODULES: Final = {
         "loaded",
         "supports",
     ),
+    "kernels.composite": ("CompositeKernel", "CompositeSpec", "composite_unsupported", "part_unsupported"),
+    "storage.parts": ("Subset", "View", "block_fill", "subsets"),
+    "storage.composite": ("composite_bytes", "composite_reason_unfit", "pack_composite"),
     "kernels.bound": ("BoundMttkrp", "BoundSddmm"),
     "ir.interpreter": ("interpret", "interpret_mttkrp", "interpret_sddmm"),
     "kernels.kernel": ("BoundKernel", "Kernel"),

@@ -48,6 +48,7 @@ class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond 
     deterministic: bool = False
     extra_memory: float = 1.5
     storage: str | None = None
+    hybrid: bool | None = None
     overhead: float = 0.04
     cache: bool = True
     cache_dir: Path | None = None
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         deterministic: bool
         extra_memory: float
         storage: Literal["bfloat16", "float16"] | None
+        hybrid: bool | None
         overhead: float
         cache: bool
         cache_dir: str | os.PathLike[str] | None
@@ -188,6 +190,14 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             "bfloat16 or float16",
             "Let tuned products A @ B in float32 read values of A rounded to 16 bits, each within 2^-8 or 2^-11 of "
             "itself (sums stay float32; default: values as they are).",
+        ),
+        Setting(
+            "hybrid",
+            "AUTOSPARSE_HYBRID",
+            _flag,
+            "true or false",
+            "Store a matrix in parts, each in a format of its own: always look for such plans, or never use any "
+            "(default: a full search looks where the model expects a gain).",
         ),
         Setting(
             "overhead",

@@ -13,8 +13,8 @@ from autosparse.cache.keys import PLAN_SCHEMA, PlanKey
 
 from autosparse._version import __version__
 from autosparse.config import Effort
+from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Candidate, Plan
-from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError, ScheduleError
 
 T = TypeVar("T")
@@ -74,15 +74,15 @@ def _read(cls: type[T], kind: str, found: object, **own: Callable[[Any], Any]) -
 # --- plan ---------------------------------------------------------------------------------------------------------
 
 
-def _schedule_to_json(schedule: SuperSchedule | None) -> Record | None:
+def _schedule_to_json(schedule: Schedule | None) -> Record | None:
     return None if schedule is None else json.loads(schedule.to_json())
 
 
-def _schedule_from_json(found: object) -> SuperSchedule | None:
+def _schedule_from_json(found: object) -> Schedule | None:
     if found is None:
         return None
     try:
-        return SuperSchedule.from_json(json.dumps(found))
+        return schedule_from_json(json.dumps(found))
     except (ScheduleError, RecursionError) as err:
         raise RecordError.bad_field("plan", "schedule", found, expected=f"a schedule ({err})") from err
 

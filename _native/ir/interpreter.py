@@ -50,10 +50,19 @@ class _Machine:
 
 
 def interpret(
-    spec: KernelSpec, packed: PackedOperand, B: Array, n_threads: int = 1, *, flags: list[int] | None = None
+    spec: KernelSpec,
+    packed: PackedOperand,
+    B: Array,
+    n_threads: int = 1,
+    *,
+    flags: list[int] | None = None,
+    onto: Array | None = None,
 ) -> Array:
-    """``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's return value (1: saw non-finite)."""
-    C = _dense_product(spec, packed, [B], n_threads, flags)
+    """``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's return value (1: saw non-finite).
+
+    A spec that adds computes ``onto + op(A) @ B``.
+    """
+    C = _dense_product(spec, packed, [B], n_threads, flags=flags, onto=onto)
     return C.reshape((packed.sizes["i"], *B.shape[1:]))
 
 
@@ -66,7 +75,7 @@ def interpret_mttkrp(
     flags: list[int] | None = None,
 ) -> Array:
     """``M[i,j] = sum T[i,k,l,...] B[k,j] C[l,j] ...``, (shape[mode], n_j); factors of the other modes in order."""
-    return _dense_product(spec, packed, factors, n_threads, flags)
+    return _dense_product(spec, packed, factors, n_threads, flags=flags)
 
 
 def interpret_sddmm(
@@ -90,7 +99,9 @@ def _dense_product(
     packed: PackedOperand | PackedTensor,
     operands: Sequence[Array],
     n_threads: int,
+    *,
     flags: list[int] | None,
+    onto: Array | None = None,
 ) -> Array:
     """The output as (rows, columns)."""
     program = lower(spec)
@@ -98,8 +109,10 @@ def _dense_product(
     dense, n_j = _columns_of(program, operands)
     shape = (packed.sizes["i"], n_j) if len(output.indices) == 2 else (packed.sizes["i"],)
     result = np.full(shape, np.nan, dtype=operands[0].dtype)
+    if onto is not None:
+        result[...] = onto.reshape(shape)
     if min(packed.sizes.values()) == 0:
-        result[...] = 0
+        result[...] = 0 if onto is None else result
     else:
         dense[output.tensor] = result
         numbers = packed.numbers if isinstance(packed, PackedOperand) else packed.values

@@ -46,6 +46,7 @@ from autosparse._native.ir.spec import (
     KernelSpec,
     expression_of,
     is_private,
+    reason_cannot_add,
     variant_of,
 )
 
@@ -131,12 +132,13 @@ def lower(spec: KernelSpec) -> Program:
     reason = supports(spec.operation, spec.schedule)
     if spec.schedule.format.values and spec.dtype != "float32":
         reason = f"values={spec.schedule.format.values} are widened to float32, not {spec.dtype}"
+    reason = reason or (reason_cannot_add(spec.schedule) if spec.adds else None)
     if reason:
         raise ScheduleError.illegal(spec.schedule.to_json(), reason)
     if spec.schedule.format.is_sliced:
         return lower_slices(spec)
     nest = _nest_of(spec)
-    lowering = _Lowering(nest, spec.schedule)
+    lowering = _Lowering(nest, spec.schedule, adds=spec.adds)
     return Program(nest.expression, nest.levels, lowering.program_body(), lowering.private)
 
 
@@ -169,9 +171,10 @@ class _State:
 class _Lowering:
     """One lowering: the nest, its block, and the places of the workspaces."""
 
-    def __init__(self, nest: Nest, schedule: SuperSchedule) -> None:
+    def __init__(self, nest: Nest, schedule: SuperSchedule, *, adds: bool = False) -> None:
         self.nest = nest
         self.schedule = schedule
+        self.adds = adds
         self.fetched = frozenset(level.name for level in nest.levels if level.kind == "Q")
         self.block = choose_block(nest)
         self.n_loops = len(nest.order) - len(self.block.coordinates)  # loops outside the block
@@ -186,7 +189,8 @@ class _Lowering:
     def program_body(self) -> tuple[Node, ...]:
         """All loops; with the output zeroed first where they do not write all of it."""
         body = self._loops(0, _State())
-        return (Zero(self.nest.expression.output), *body) if self.init == "load" else body
+        zeroes = self.init == "load" and not self.adds
+        return (Zero(self.nest.expression.output), *body) if zeroes else body
 
     def _sums_inside(self, d: int) -> frozenset[str]:
         """Indices that loops from the d-th inwards, or the block, sum over."""
@@ -350,7 +354,7 @@ class _Lowering:
         nest = self.nest
         sums = tuple(c.name for c in nest.order[:d] if not nest.is_output(c))
         parts = not state.visits_all and not nest.expression.sampled
-        self.init = "load" if parts or self.private else "first" if sums else "zero"
+        self.init = "load" if parts or self.private or self.adds else "first" if sums else "zero"
         body, factors = self._inside(d, state)
         first = sums if self.init == "first" else ()
         check, copies, ways = self.padded or self.spoilt, self._copies_for(body), self._ways(body)

@@ -41,6 +41,17 @@ def is_private(schedule: SuperSchedule) -> bool:
     return sums_over(parallel, expression) or (parallel in repeats and not expression.sampled)
 
 
+def reason_cannot_add(schedule: SuperSchedule) -> str | None:
+    """Why no kernel of `schedule` adds to what the output holds, or None."""
+    if schedule.is_precompiled:
+        return "the runtime's loops write results, they do not add to them"
+    if schedule.operation != "matmul":
+        return f"results of {schedule.operation} are written once"
+    if schedule.format.is_sliced or is_private(schedule):
+        return "slices, and loops that sum in parallel, write results and do not add to them"
+    return None
+
+
 def variant_of(operation: str, stored: Collection[str]) -> IndexExpression | None:
     """The expression of `operation` whose sparse operand has the indices `stored`; None when there is none."""
     variants = OPS[operation].expressions if operation in OPS else ()
@@ -62,7 +73,8 @@ class KernelSpec:
 
     `index_dtype` is the type of the user's index arrays; positions have it too, coordinates of packed formats have
     ``schedule.format.index_bits``. `deterministic` asks for one summation order whatever the thread count. `gathers`
-    says whether gather instructions are faster here than a load for each element; results are the same bits.
+    says whether gather instructions are faster here than a load for each element; results are the same bits. `adds`
+    keeps what the output holds and adds to it: the kernel of a part that shares rows with others.
     """
 
     operation: str
@@ -72,6 +84,7 @@ class KernelSpec:
     isa: str
     deterministic: bool = False
     gathers: bool = True
+    adds: bool = False
 
     @property
     def value_bytes(self) -> int:
@@ -117,5 +130,7 @@ class KernelSpec:
             facts.append(self.deterministic)
         if not self.gathers:
             facts.append("loads")
+        if self.adds:
+            facts.append("adds")
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

@@ -1,7 +1,8 @@
 """Implementations: who can compute a schedule, as rows of a table; build, load or look for kernels by it.
 
 A schedule says whether its loops are generated or are the runtime's; the setting `compiler` says who generates. Both
-together name a row of IMPLEMENTATIONS. To add one, add a row.
+together name a row of IMPLEMENTATIONS. Composites are a row as well, which asks the others for each part. To add one,
+add a row.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
@@ -20,14 +21,19 @@ from autosparse._native.c.build import Compilations
 from autosparse._native.ir import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend, NotBuiltError
+from autosparse._native.kernels.composite import CompositeKernel, CompositeSpec, composite_unsupported
 from autosparse._native.kernels.identity import backend_name
 from autosparse._native.kernels.kernel import Kernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
 
 from autosparse import forking
+from autosparse.core.composite import Composite, Schedule
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.errors import AutosparseError, BuildError
 
+Spec = KernelSpec | CompositeSpec
+AnyKernel = Kernel | CompositeKernel
+COMPOSITE: Final = "parts"
 NO_RUNTIME: Final = "the compiled runtime is missing: reinstall autosparse with a C compiler"
 
 
@@ -38,18 +44,18 @@ class Implementation(Protocol):
     def name(self) -> str:
         """Key of its row, as `explain` tells it."""
 
-    def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
+    def supports(self, operation: str, schedule: Any) -> str | None:  # Any: a row's own kind of schedule
         """Why it cannot compute `schedule`, or None when it can. A legal schedule is taken for granted."""
 
     def compile(
-        self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> Kernel:
+        self, spec: Any, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
+    ) -> AnyKernel:
         """The kernel of `spec`, whose `bind` gives what `run` computes calls with. BuildError, with a log."""
 
-    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+    def loaded(self, spec: Any, compiler: str | None) -> AnyKernel | None:
         """The kernel of `spec` where this process has it mapped already."""
 
-    def is_built(self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
+    def is_built(self, spec: Any, *, store: ArtefactStore, compiler: str | None) -> bool:
         """Whether `compile` needs no compiler, as far as this process knows."""
 
 
@@ -148,6 +154,38 @@ class Generated:
         return BACKENDS[self.name]().key(spec, compiler)
 
 
+class Composites:
+    """Matrices in parts: each part's kernel by whoever computes its schedule, called together."""
+
+    name: Final = COMPOSITE
+
+    def supports(self, operation: str, schedule: Composite) -> str | None:
+        """See `Implementation`."""
+        return composite_unsupported(operation, schedule)
+
+    def compile(
+        self, spec: CompositeSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
+    ) -> CompositeKernel:
+        """See `Implementation`; parts are compiled one after the other."""
+        kernels: list[Any] = [  # Any: of each row its own kind
+            implementation_of(one.schedule, compiler).compile(
+                one, store=store, compiler=compiler, compilations=compilations
+            )
+            for one in spec.parts
+        ]
+        return CompositeKernel(spec.schedule, tuple(kernels))
+
+    def loaded(self, spec: CompositeSpec, compiler: str | None) -> CompositeKernel | None:
+        """See `Implementation`."""
+        kernels: list[Any] = [implementation_of(one.schedule, compiler).loaded(one, compiler) for one in spec.parts]
+        return None if None in kernels else CompositeKernel(spec.schedule, tuple(kernels))
+
+    def is_built(self, spec: CompositeSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
+        """See `Implementation`."""
+        parts = ((implementation_of(one.schedule, compiler), one) for one in spec.parts)
+        return all(made_by.is_built(one, store=store, compiler=compiler) for made_by, one in parts)
+
+
 def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
     """The same code under a schedule that differs in run-time arguments."""
     return dataclasses.replace(kernel, spec=spec)
@@ -156,19 +194,24 @@ def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
 IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     RUNTIME: Precompiled(),
     **{name: Generated(name) for name in BACKENDS},
+    COMPOSITE: Composites(),
 }
-"""Name -> implementation: "runtime", and one for each backend that compiles."""
+"""Name -> implementation: "runtime", one for each backend that compiles, and "parts"."""
 
 
-def implementation_of(schedule: SuperSchedule | None, compiler: str | None) -> Implementation:
+def implementation_of(schedule: Schedule | None, compiler: str | None) -> Implementation:
     """Who computes `schedule` (None: the default kernel) under the setting `compiler`."""
     if schedule is None or schedule.is_precompiled:
         return IMPLEMENTATIONS[RUNTIME]
+    if isinstance(schedule, Composite):
+        return IMPLEMENTATIONS[COMPOSITE]
     return IMPLEMENTATIONS[backend_name(compiler)]
 
 
-def supports(operation: str, schedule: SuperSchedule) -> str | None:
+def supports(operation: str, schedule: Schedule) -> str | None:
     """Why there is no kernel of `schedule` for `operation`, or None when there is one."""
+    if isinstance(schedule, Composite):
+        return composite_unsupported(operation, schedule)
     if schedule.is_precompiled:
         return reason_unsupported(operation, schedule)
     return lower.supports(operation, schedule)
@@ -180,8 +223,8 @@ def compiler_id(compiler: str | None = None) -> str:
 
 
 def build(
-    spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None, compilations: Compilations | None = None
-) -> Kernel:
+    spec: Spec, *, store: ArtefactStore, compiler: str | None = None, compilations: Compilations | None = None
+) -> AnyKernel:
     """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
     if not runtime_api.available:
         raise BuildError(NO_RUNTIME, key=spec.key())
@@ -189,14 +232,14 @@ def build(
     return made_by.compile(spec, store=store, compiler=compiler, compilations=compilations or Compilations())
 
 
-def loaded(spec: KernelSpec, *, compiler: str | None = None) -> Kernel | None:
+def loaded(spec: Spec, *, compiler: str | None = None) -> AnyKernel | None:
     """The kernel of `spec` where this process has it mapped already."""
     if not runtime_api.available:
         return None
     return implementation_of(spec.schedule, compiler).loaded(spec, compiler)
 
 
-def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = None) -> bool:
+def is_built(spec: Spec, *, store: ArtefactStore, compiler: str | None = None) -> bool:
     """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
     if not runtime_api.available:
         return False
@@ -204,16 +247,16 @@ def is_built(spec: KernelSpec, *, store: ArtefactStore, compiler: str | None = N
 
 
 def build_many(
-    specs: Sequence[KernelSpec], *, store: ArtefactStore, compiler: str | None = None, n_jobs: int | None = None,
+    specs: Sequence[Spec], *, store: ArtefactStore, compiler: str | None = None, n_jobs: int | None = None,
     limit_s: float = c_build.COMPILE_LIMIT_S,
-) -> list[Kernel | BuildError]:  # fmt: skip
+) -> list[AnyKernel | BuildError]:  # fmt: skip
     """Each spec's kernel or its error, compiled `n_jobs` at a time (default: one per core), `limit_s` at most for each.
 
     An interrupt ends every compiler before it is passed on.
     """
     compilations = Compilations(limit_s=limit_s)
 
-    def one(spec: KernelSpec) -> Kernel | BuildError:
+    def one(spec: Spec) -> AnyKernel | BuildError:
         try:
             return build(spec, store=store, compiler=compiler, compilations=compilations)
         except BuildError as err:
@@ -235,13 +278,13 @@ def build_many(
 
 
 def _in_threads(
-    one: Callable[[KernelSpec], Kernel | BuildError], specs: Sequence[KernelSpec], n_jobs: int
-) -> dict[int, Kernel | BuildError]:
+    one: Callable[[Spec], AnyKernel | BuildError], specs: Sequence[Spec], n_jobs: int
+) -> dict[int, AnyKernel | BuildError]:
     """`one` of each spec by its number, `n_jobs` at a time, as far as there are threads (at exit there are none).
 
     No ThreadPoolExecutor: it refuses at exit, and its module must not be imported while another thread forks.
     """
-    waiting, built = deque(enumerate(specs)), dict[int, Kernel | BuildError]()
+    waiting, built = deque(enumerate(specs)), dict[int, AnyKernel | BuildError]()
 
     def work() -> None:
         while waiting:

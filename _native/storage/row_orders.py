@@ -14,6 +14,7 @@ import numpy as np
 from autosparse._native.storage.rows import Rows
 from numpy.typing import NDArray
 
+from autosparse.core.composite import Composite
 from autosparse.core.formats import Format
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
@@ -36,6 +37,11 @@ def by_length(rows: Rows) -> Array:
     return np.argsort(rows.indptr[:-1] - rows.indptr[1:], kind="stable")
 
 
+def by_number(rows: Rows) -> Array:
+    """Rows as they are: for parts of a matrix, whose rows are listed in any case."""
+    return np.arange(rows.n_rows)
+
+
 def by_rcm(rows: Rows) -> Array:
     """Reverse Cuthill-McKee of the pattern of A + Aᵀ; of A's rows as far as they go where A is not square."""
     import scipy.sparse as sps
@@ -53,15 +59,20 @@ def by_rcm(rows: Rows) -> Array:
     return np.asarray(order[order < rows.n_rows])
 
 
-ORDERS: Final[Mapping[str, Callable[[Rows], Array]]] = {"first": by_first_column, "rcm": by_rcm, "degree": by_length}
+ORDERS: Final[Mapping[str, Callable[[Rows], Array]]] = {
+    "first": by_first_column,
+    "rcm": by_rcm,
+    "degree": by_length,
+    "listed": by_number,
+}
 """The orders that a format can name; see `formats.ROW_ORDERS`."""
 
 
-EFFORT: Final[Mapping[str, float]] = {"": 1.0, "first": 3.0, "degree": 3.0, "rcm": 15.0}
+EFFORT: Final[Mapping[str, float]] = {"": 1.0, "first": 3.0, "degree": 3.0, "rcm": 15.0, "listed": 2.0}
 """Time of packing with this order over that of packing without one, roughly: what is believed before it was done."""
 
 
-def order_effort(fmt: Format) -> float:
+def order_effort(fmt: Format | Composite) -> float:
     """How much longer packing takes because rows are ordered."""
     return EFFORT[fmt.rows]
 

@@ -69,7 +69,11 @@ class CollectingLab:
 
     def runner(self, trial: Trial) -> Callable[[], object] | None:
         """One product to time, or None."""
-        if isinstance(trial, KernelTrial) and trial.schedule is not None and trial.packed_copy is not None:
+        if (
+            isinstance(trial, KernelTrial)
+            and isinstance(trial.schedule, SuperSchedule)
+            and trial.packed_copy is not None
+        ):
             most = max(FREE_ITERATIONS, MAX_ITERATIONS * self.problem.pattern.nnz)
             if n_iterations(trial.schedule, trial.packed_copy.packed) > most:
                 return None

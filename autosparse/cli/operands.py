@@ -125,7 +125,7 @@ def columns(text: str) -> list[int]:
 
 def chosen_options(arguments: argparse.Namespace) -> AbstractContextManager[Options]:
     """The options named on the command line, for a ``with`` block."""
-    names = ("threads", "effort", "budget_s")
+    names = ("threads", "effort", "budget_s", "hybrid")
     return options(**{name: value for name in names if (value := getattr(arguments, name, None)) is not None})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from autosparse.core.composite import Composite
 from autosparse.core.formats import CSR
 from autosparse.core.plan import Plan
 
@@ -51,6 +52,8 @@ def schedule(plan: Plan) -> str:
     if plan.schedule is None:
         return "default kernel (CSR, compiled at install)"
     chosen = plan.schedule
+    if isinstance(chosen, Composite):
+        return str(chosen)
     tiles = [f"{index} in tiles of {n}" for index, n in chosen.dense_splits if n > 1]
     details = [
         "CSR" if chosen.format == CSR else str(chosen.format),

@@ -16,6 +16,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", type=columns, default=[1], metavar="N,N", help="columns of B (1: a vector)")
     add_runs(parser)
     parser.add_argument("--transposed", action="store_true", help="A.T @ B instead of A @ B")
+    parser.add_argument(
+        "--hybrid", action="store_const", const=True, help="also look for plans that store the matrix in parts"
+    )
     add_common(parser)
 
 

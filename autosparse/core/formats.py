@@ -44,8 +44,10 @@ SLICED_KINDS: Final = frozenset({LevelKind.SLICED, LevelKind.DIAGONAL})
 INDEX_BITS: Final = (16, 32, 64)
 MAX_SPLIT: Final = 32768
 MAX_SIGMA: Final = 1 << 20
-ROW_ORDERS: Final = ("first", "rcm", "degree")
-"""Orders in which rows can be stored: by their smallest column, reverse Cuthill-McKee, longest first."""
+ROW_ORDERS: Final = ("first", "rcm", "degree", "listed")
+"""Orders in which rows can be stored: by their smallest column, reverse Cuthill-McKee, longest first, as they are.
+
+The last one is for parts of a matrix: the rows of a part are not neighbours in C, so that C's rows are listed."""
 STORED_VALUES: Final = ("bfloat16", "float16")
 """Types of 16 bits that values can be rounded to for storage, on request only: see `_native.halves`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from autosparse.core.schedule import SuperSchedule
+from autosparse.core.composite import Part, Schedule, parts_of
 
 MOST_WORDS: Final = 100
 """Characters of a reason in a line."""
@@ -15,7 +15,7 @@ MOST_WORDS: Final = 100
 class Candidate:
     """One schedule that was considered: predicted and measured time of one product, and what it takes to get there."""
 
-    schedule: SuperSchedule | None  # None: the default kernel
+    schedule: Schedule | None  # None: the default kernel
     predicted_s: float | None = None
     measured_s: float | None = None
     build_s: float = 0.0  # lower + compile, 0 when the kernel was in the cache
@@ -38,7 +38,7 @@ class Candidate:
 class Plan:
     """What will run for one problem. `schedule` None means the default kernel of `_native/runtime`."""
 
-    schedule: SuperSchedule | None
+    schedule: Schedule | None
     why: str  # one sentence for the reader of explain()
     effort: str = "off"  # effort that found it
     predicted_s: float | None = None
@@ -56,6 +56,11 @@ class Plan:
     def __repr__(self) -> str:
         """One line; `candidates` has the rest, ``print(A.explain(B))`` tells it in words."""
         return f"Plan({_facts(self, why=self.why)}; effort={self.effort!r}, {len(self.candidates)} candidates)"
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What is computed how: one part for a matrix in one format, none for the default kernel."""
+        return parts_of(self.schedule)
 
     @property
     def is_default(self) -> bool:

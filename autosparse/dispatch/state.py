@@ -188,6 +188,7 @@ def _decisive(options: Options) -> tuple[Any, ...]:
         options.cache_dir,
         options.isa,
         options.storage,
+        options.hybrid,
         options.compiler,
     )
 

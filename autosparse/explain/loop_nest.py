@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from autosparse.core.composite import Composite, Schedule
 from autosparse.core.formats import PRESETS, SLICED_KINDS, Format, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import MATMUL, OPS
@@ -72,10 +73,12 @@ def format_name(fmt: Format) -> str:
     return ", ".join(filter(None, notes))
 
 
-def schedule_name(schedule: SuperSchedule | None) -> str:
+def schedule_name(schedule: Schedule | None) -> str:
     """One line that tells candidates apart."""
     if schedule is None:
         return "default kernel"
+    if isinstance(schedule, Composite):
+        return " + ".join(f"{part.select} as {format_name(part.schedule.format)}" for part in schedule.parts)
     tiles = "x".join(str(size) for _, size in schedule.dense_splits)
     notes = [
         "the runtime's own loops" if schedule.is_precompiled else f"tile {tiles}" if tiles else "",

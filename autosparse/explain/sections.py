@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from autosparse.core.composite import Composite
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
+from autosparse.explain.parts import parts_section
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
 from autosparse.ops import OPS
@@ -24,6 +26,7 @@ IMPLEMENTATIONS: Final = {
     "runtime": "runtime (compiled at installation)",
     "c": "c (generated, compiled by a C compiler)",
     "numba": "numba (generated, compiled by LLVM)",
+    "parts": "several, one for each part",
 }
 """Name of an implementation -> what it is called."""
 SHOWN_SLICES: Final = ((16, 1), (16, 512), (16, 8192))
@@ -241,6 +244,8 @@ def _storage(report: Report) -> Section | None:
     schedule = report.plan.schedule
     if schedule is None:
         return Section(title="Storage", lines=(default_name(report.problem.operation),))
+    if isinstance(schedule, Composite):
+        return parts_section(report.problem, schedule, report.plan.measured_s, report.plan.packed_bytes)
     fmt = schedule.format
     lines = [f"{format_name(fmt)}    {fmt}", *format_lines(fmt)]
     if fmt.has_padding:
@@ -251,7 +256,13 @@ def _storage(report: Report) -> Section | None:
 def _loops(report: Report) -> Section | None:
     if not report.is_planned:
         return None
-    return Section(title="Loops", lines=tuple(nest_lines(report.plan.schedule, report.problem.operation)))
+    schedule, operation = report.plan.schedule, report.problem.operation
+    if not isinstance(schedule, Composite):
+        return Section(title="Loops", lines=tuple(nest_lines(schedule, operation)))
+    lines: list[str] = []
+    for part in schedule.parts:
+        lines += [f"{part.select}:", *(f"  {line}" for line in nest_lines(part.schedule, operation))]
+    return Section(title="Loops", lines=tuple(lines))
 
 
 def _candidates(report: Report) -> Section | None:

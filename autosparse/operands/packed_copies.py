@@ -10,6 +10,7 @@ from autosparse import forking
 from autosparse.errors import PackError
 
 if TYPE_CHECKING:
+    from autosparse.core.composite import Composite
     from autosparse.core.formats import Format
 
 
@@ -60,7 +61,7 @@ class PackedCopyCache:
 
     def __init__(self) -> None:
         self.compared: set[tuple[Any, ...]] = set()  # kernels whose results on the operand are known
-        self._copies: dict[tuple[Format, str], PackedCopy] = {}
+        self._copies: dict[tuple[Format | Composite, str], PackedCopy] = {}
         self._lock = forking.rlock()
 
     @property
@@ -68,13 +69,13 @@ class PackedCopyCache:
         """Bytes of all packed copies."""
         return sum(packed_copy.n_bytes for packed_copy in self._copies.values())
 
-    def has(self, fmt: Format, view: str) -> bool:
+    def has(self, fmt: Format | Composite, view: str) -> bool:
         """Whether this copy exists: taking it costs nothing."""
         return (fmt, view) in self._copies
 
     def take(
         self,
-        fmt: Format,
+        fmt: Format | Composite,
         view: str,
         *,
         needed_bytes: int,

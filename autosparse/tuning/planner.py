@@ -16,6 +16,7 @@ from typing import Final
 from autosparse import _native
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
@@ -26,6 +27,7 @@ from autosparse.tuner.search.search import BLOCKING, LIVE, Steps
 from autosparse.tuner.search.trial import Trial, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed, given_up, watch
+from autosparse.tuning.hybrid import divider_of
 from autosparse.tuning.learned import proposer_of, seen_by
 from autosparse.tuning.memory.misses import why_searched
 from autosparse.tuning.memory.plan_lookup import (
@@ -88,10 +90,11 @@ def plan(
     if known is not None and _satisfies(known, effort, budget_s):
         return adopt(lab, known)
     search = _search(lab, effort=effort, start=known.schedule if known else None, live=False)
-    start_s, not_remembered = clock(), why_searched(lab, known)
+    start_s, not_remembered, search_s = clock(), why_searched(lab, known), budget_s * (1.0 - FINAL_SHARE)
+    search.divide = divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
     try:
         steps = {"runner": lab.runner, "clock": clock, "progress": progress, "observe": _observer(lab)}
-        found = tune(search, budget_s=budget_s * (1.0 - FINAL_SHARE), **steps)  # type: ignore[arg-type]
+        found = tune(search, budget_s=search_s, **steps)  # type: ignore[arg-type]
         found = confirmed(lab, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
         found = dataclasses.replace(found, not_remembered=not_remembered)
     except BaseException as err:  # Ctrl-C as well: nothing may stay packed; the exception goes on
@@ -211,7 +214,7 @@ def _search(lab: KernelLab, *, effort: Effort, live: bool, start: object = None)
         is_built=lab.is_built,
         doubt=lambda is_learned: seen_by(lab, is_learned=is_learned).doubt(lab.problem),
         first_price_s=lab.experience.prices.price_s("pack", lab.problem.pattern.nnz) + lab.compare_price_s(),
-        start=start,  # type: ignore[arg-type]  # a SuperSchedule or None
+        start=start if isinstance(start, SuperSchedule) else None,
         build_all=None if live else lab.build,
     )
 
@@ -250,11 +253,6 @@ def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
     """Expected gain, halfway between experience and the model once the model was asked about this pattern."""
     gain, ratio = expected_gain(lab), search.best_predicted_ratio()
     return gain if ratio is None else 0.5 * gain + 0.5 * max(0.0, 1.0 - ratio)
-
-
-def _import_backend() -> None:
-    """Load lowering, emitter and compiler driver: what products by the default kernel never need."""
-    _ = _native.supports
 
 
 # -- not asked for ------------------------------------------------------------------------------------------------
@@ -329,7 +327,7 @@ class TuningSession:
         """What building kernels needs: imported once per process, and only when something is to be built."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=_import_backend)
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=lambda: _native.supports)
 
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
         self._is_settled = True

@@ -15,6 +15,7 @@ MAX_POSITIONAL = 5
 POSITIONAL_BY_CONTRACT = {
     ("autosparse._native.kernels.kernel", "run"),  # called for every product: keywords would cost as much as the rest
     ("autosparse._native.kernels.bound", "run"),
+    ("autosparse._native.kernels.composite", "run"),
     ("autosparse._native.numba.intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
     ("autosparse.torch.attention", "forward"),  # autograd.Function.apply passes by position only
     ("autosparse.torch.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only

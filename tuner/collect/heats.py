@@ -122,7 +122,7 @@ class Heats:
         self.timings += [
             Timing(trial.schedule, REFUSED, len(self.heats), packed_bytes=trial.packed_bytes)
             for trial in trials
-            if trial.schedule is not None
+            if isinstance(trial.schedule, SuperSchedule)
         ]
 
     def _repeat_until_quiet(self, trials: Sequence[Trial]) -> None:
@@ -159,7 +159,7 @@ class Heats:
     def _keep(self, race: Race, trials: Sequence[Trial], load: float) -> None:
         for at, trial in enumerate(trials, start=1):
             samples = race.samples_s[at]
-            assert trial.schedule is not None
+            assert isinstance(trial.schedule, SuperSchedule)
             self.timings.append(
                 Timing(
                     trial.schedule,

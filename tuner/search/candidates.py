@@ -11,6 +11,7 @@ from autosparse.tuner.search.style import diverse
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
+from autosparse.core.composite import Schedule
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -47,7 +48,7 @@ class Queue:
         """Whether a model was asked."""
         return bool(self._ratios)
 
-    def ratio_of(self, schedule: SuperSchedule | None) -> float | None:
+    def ratio_of(self, schedule: Schedule | None) -> float | None:
         """Predicted time over the default kernel's (None as schedule: 1); None when the model was not asked."""
         return 1.0 if schedule is None else self._ratios.get(id(schedule))
 
@@ -83,7 +84,7 @@ class Queue:
         """Remember predictions of schedules that are not in the queue, whose objects the model keeps."""
         self._ratios |= {id(one.schedule): one.ratio for one in predicted}
 
-    def prefer_built(self, is_built: Callable[[SuperSchedule], bool], *, hopeless: float) -> None:
+    def prefer_built(self, is_built: Callable[[Schedule], bool], *, hopeless: float) -> None:
         """To the front: a kernel that needs no compiler and is nearly as good as the best predicted one.
 
         Unless the first one comes from a record, or is predicted to take more than `hopeless` of the default's time.

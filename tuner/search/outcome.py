@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 from autosparse.tuner.search.trial import Trial
 
 from autosparse.config import Effort
+from autosparse.core.composite import Schedule
 from autosparse.core.plan import Candidate, Plan
-from autosparse.core.schedule import SuperSchedule
 
 if TYPE_CHECKING:
     from autosparse.tuner.search.search import Search
@@ -31,7 +31,7 @@ def candidates_of(search: Search) -> tuple[Candidate, ...]:
     return tuple(sorted(found, key=_by_time))
 
 
-def _predicted_s(search: Search, schedule: SuperSchedule | None) -> float | None:
+def _predicted_s(search: Search, schedule: Schedule | None) -> float | None:
     ratio = search.predicted_ratio(schedule)
     return ratio * search.default_s if ratio is not None and search.default_s else None
 

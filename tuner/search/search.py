@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
 from autosparse.tuner.search.acceptance import believable_ratio, is_believed
@@ -27,6 +27,7 @@ from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
+from autosparse.core.composite import Composite, Schedule
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -47,6 +48,17 @@ UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
 
 
+class Divider(Protocol):
+    """Where composites come from."""
+
+    @property
+    def price_s(self) -> float:
+        """Seconds without which a call is of no use."""
+
+    def __call__(self) -> Sequence[Schedule]:
+        """Composites with the best schedule found for each part, and single formats that they must beat."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Search:
     """Search for a schedule of `problem`. `default` is the trial of the default kernel, always in the race."""
@@ -61,8 +73,9 @@ class Search:
     start: SuperSchedule | None = None  # from a weaker record: tried first
     propose: Proposer | None = None  # the learned tier, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
-    is_built: Callable[[SuperSchedule], bool] | None = None  # whether a kernel needs no compiler
+    is_built: Callable[[Schedule], bool] | None = None  # whether a kernel needs no compiler
     doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
+    divide: Divider | None = None  # searches the parts of composites, which then race like other candidates
     first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
     default: Trial = field(init=False)
     champion: Trial = field(init=False)
@@ -91,9 +104,23 @@ class Search:
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
+            yield from self._run_composites()  # first: the heats take whatever a budget leaves
             for heat in self._heats():
                 yield from self._run_heat(heat)
         self.finished = True
+
+    def _run_composites(self) -> Steps:
+        """Search the parts of composites, then race them; the best single formats must beat the winner afterwards."""
+        if (divide := self.divide) is None:
+            return
+        found: list[Schedule] = []
+        price_s = divide.price_s
+        yield self._work("divide", price_s, lambda: found.extend(divide()), is_optional=True)
+        for one in found:
+            if not self.tried(one):
+                trial = self._enter(one)
+                self._unbuilt = [trial]
+                yield from self._run_heat([trial])
 
     def _work(
         self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
@@ -116,7 +143,7 @@ class Search:
                 do=lambda: self.queue.take_proposals(propose()), is_optional=True,
             )  # fmt: skip
 
-    def predicted_ratio(self, schedule: SuperSchedule | None) -> float | None:
+    def predicted_ratio(self, schedule: Schedule | None) -> float | None:
         """Predicted time over the default kernel's; None when the model was not asked."""
         return self.queue.ratio_of(schedule)
 
@@ -184,8 +211,12 @@ class Search:
         """The learned model's favourites after what was measured has shown where it errs."""
         if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
             return []
-        timed = [one for one in self.trials if one.schedule is not None and id(one) in self.measured_s]
-        ratios = {one.schedule: self.measured_s[id(one)] / self.default_s for one in timed if one.schedule is not None}
+        timed = [(one.schedule, one) for one in self.trials if id(one) in self.measured_s]
+        ratios = {
+            schedule: self.measured_s[id(one)] / self.default_s
+            for schedule, one in timed
+            if isinstance(schedule, SuperSchedule)
+        }
         unfit = {one.schedule.format for one in self.trials if one.schedule is not None and one.failed}
         named = [one for one in self.propose.more(list(ratios)) if one.schedule.format not in unfit]
         self.queue.note([one for one in named if one.schedule not in ratios])
@@ -203,11 +234,12 @@ class Search:
         return sum(trial.failed is None for trial in self.trials)
 
     def _around_champion(self) -> list[SuperSchedule]:
-        if self.champion.schedule is None:
+        schedule = self.champion.schedule
+        if schedule is None or isinstance(schedule, Composite):
             return []
-        return list(neighbours(self.problem, self.champion.schedule, self.supports))
+        return list(neighbours(self.problem, schedule, self.supports))
 
-    def tried(self, schedule: SuperSchedule) -> bool:
+    def tried(self, schedule: Schedule) -> bool:
         """Whether it was entered."""
         return any(trial.schedule == schedule for trial in self.trials)
 
@@ -230,7 +262,7 @@ class Search:
         if group:
             yield group
 
-    def _enter(self, schedule: SuperSchedule) -> Trial:
+    def _enter(self, schedule: Schedule) -> Trial:
         trial = self.make_trial(schedule)
         self.trials.append(trial)
         return trial

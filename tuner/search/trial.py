@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from autosparse.core.schedule import SuperSchedule
+from autosparse.core.composite import Schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Trial(Protocol):
     """One schedule (None: the default kernel) for one problem."""
 
     @property
-    def schedule(self) -> SuperSchedule | None:
+    def schedule(self) -> Schedule | None:
         """What is tried."""
 
     @property
@@ -88,7 +88,7 @@ class Trial(Protocol):
 class TrialFactory(Protocol):
     """Makes trials of one problem."""
 
-    def __call__(self, schedule: SuperSchedule | None) -> Trial:
+    def __call__(self, schedule: Schedule | None) -> Trial:
         """A trial of `schedule`, nothing built yet."""
 
 

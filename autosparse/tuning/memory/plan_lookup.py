@@ -9,8 +9,10 @@ from typing import Final
 from autosparse import cache
 from autosparse._native.kernels import identity
 from autosparse.config import Effort
+from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem, columns_bucket
+from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import TUNING_FAILURES, RecordError
 from autosparse.log import event
 from autosparse.operands.unfolding import AnyOperand
@@ -23,6 +25,10 @@ from autosparse.tuning.trials.lab import KernelLab
 
 MAX_TILE: Final = max(TILES)
 """Columns of the widest tile that code is generated for: more would take minutes to compile."""
+
+
+HYBRIDS: Final = {None: "", True: ", parts", False: ", one format"}
+"""Part of a plan's key by the option `hybrid`: who wants no parts, or wants them looked for, has plans of their own."""
 
 
 def gain_kind(problem: Problem) -> str:
@@ -66,6 +72,13 @@ def reason_foreign(problem: Problem, plan: Plan) -> str | None:
     if schedule.format.values not in ("", problem.storage):
         return f"it rounds values to {schedule.format.values}, which nobody asked for"
     tile = schedule.dense_split("j")
+    if isinstance(schedule, Composite):
+        reasons = (_foreign_columns(problem, part, part.dense_split("j")) for part in schedule.schedules)
+        return next((reason for reason in reasons if reason is not None), None)
+    return _foreign_columns(problem, schedule, tile)
+
+
+def _foreign_columns(problem: Problem, schedule: SuperSchedule, tile: int) -> str | None:
     if problem.n_dense_cols > 1 and not tile and not schedule.is_precompiled:
         return "it computes one column"
     return f"its tiles have {tile} columns" if tile > MAX_TILE else None
@@ -115,6 +128,7 @@ def key_of(lab: KernelLab) -> cache.PlanKey:
     if lab.plan_key is None:
         problem = lab.problem
         space = space_signature(problem.operation, storage=problem.storage)
+        space += HYBRIDS[lab.options.hybrid]
         maker = identity.maker_of(lab.options.compiler)
         lab.plan_key = cache.PlanKey.of(problem, space=space, maker=maker)
     return lab.plan_key

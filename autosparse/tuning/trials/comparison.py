@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
+from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.calls import MatmulCall, SampledCall, TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
@@ -55,7 +55,7 @@ class Trustworthy:
     anew: Callable[[AnyArray], Call]  # the same call with another result
 
 
-def columns_compared(problem: Problem, schedule: SuperSchedule) -> int:
+def columns_compared(problem: Problem, schedule: Schedule) -> int:
     """Columns that reach all of a kernel's code: one whole tile of columns and what remains behind it."""
     n, tile = problem.n_dense_cols, schedule.dense_split("j")
     if n == 1 or not tile or tile > n:
@@ -76,9 +76,7 @@ def units(problem: Problem, n_columns: int) -> float:
     return FIXED_UNITS + float(nnz + 3 * n_results + sum(problem.pattern.shape)) * n_columns
 
 
-def difference(
-    problem: Problem, operand: AnyOperand, bound: Bound, schedule: SuperSchedule, n_threads: int
-) -> str | None:
+def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Schedule, n_threads: int) -> str | None:
     """What is wrong with the result of a bound kernel; None when it is the default kernel's within rounding.
 
     Reads the operand as it is now: a packed copy must be up to date. MemoryError where there is no room for results.

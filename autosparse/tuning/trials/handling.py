@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from autosparse import _native
 from autosparse._native import runtime_api
+from autosparse.core.composite import Composite
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
@@ -21,6 +22,8 @@ from autosparse.operands.unfolding import AnyOperand, Unfolding
 
 AnyArray = NDArray[Any]  # of one native dtype
 
+Storage = Format | Composite
+"""What a packed copy is stored in: one format, or parts."""
 LINE_BYTES: Final = 64
 NUMPY_LATE_BYTES: Final = 16
 """Behind a cache line, where memory that malloc maps for a large array begins."""
@@ -30,14 +33,14 @@ NUMPY_LATE_BYTES: Final = 16
 class Handling:
     """A row of `HANDLINGS`. Functions of a problem, a format, and the operand where one is needed."""
 
-    packed_bytes: Callable[[Problem, Format], int]  # known before packing, O(nnz) at most
-    reason_unfit: Callable[[Problem, Format], str | None]
-    pack: Callable[[Problem, AnyOperand, Format], Any]
+    packed_bytes: Callable[[Problem, Storage], int]  # known before packing, O(nnz) at most
+    reason_unfit: Callable[[Problem, Storage], str | None]
+    pack: Callable[[Problem, AnyOperand, Storage], Any]
     pack_live: Callable[[Pattern, Operand, Format], Any] | None  # of a format that is the user's own arrays
     keeps_values: bool  # the packed operand holds copies of values, to be refreshed when they change
     synthetic: Callable[[Problem, AnyOperand], tuple[Call, ...]]  # calls on dense operands to time with, in turn
 
-    def reads_live(self, problem: Problem, fmt: Format) -> bool:
+    def reads_live(self, problem: Problem, fmt: Storage) -> bool:
         """Whether kernels read the user's own arrays: nothing is packed, nothing can go stale."""
         return self.pack_live is not None and fmt.is_csr and not problem.transposed
 
@@ -90,27 +93,64 @@ def _tensor_calls(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     return (TensorCall(operand, list(map(address, factors)), lds, address(M), n_vecs, n_vecs, dtype, (factors, M)),)
 
 
+def _one(fmt: Storage) -> Format:
+    """A format; operations that have no composites are asked for nothing else."""
+    assert isinstance(fmt, Format)
+    return fmt
+
+
+def _packed_bytes(problem: Problem, fmt: Storage) -> int:
+    pattern, item, transposed = problem.matrix, _item(problem), problem.transposed
+    if isinstance(fmt, Composite):
+        return _native.composite_bytes(pattern, fmt, item, transposed=transposed)
+    return _native.packed_bytes(pattern, fmt, item, transposed=transposed)
+
+
+def _structure_bytes(problem: Problem, fmt: Storage) -> int:
+    if isinstance(fmt, Composite):
+        return _packed_bytes(problem, fmt)
+    return _native.structure_bytes(problem.matrix, fmt)
+
+
+def _reason_unfit(problem: Problem, fmt: Storage) -> str | None:
+    reason = _native.composite_reason_unfit if isinstance(fmt, Composite) else _native.reason_unfit
+    return reason(problem.matrix, fmt, transposed=problem.transposed)  # type: ignore[arg-type]  # each its own kind
+
+
+def _pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:
+    assert isinstance(operand, Operand)
+    if isinstance(fmt, Composite):
+        return _native.pack_composite(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+    return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+
+
+def _pack_structure(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:
+    if isinstance(fmt, Composite):
+        return _pack(problem, operand, fmt)
+    return _native.pack_structure(problem.matrix, fmt)
+
+
 HANDLINGS: Final[Mapping[str, Handling]] = {
     "values": Handling(
-        packed_bytes=lambda one, fmt: _native.packed_bytes(one.matrix, fmt, _item(one), transposed=one.transposed),
-        reason_unfit=lambda one, fmt: _native.reason_unfit(one.matrix, fmt, transposed=one.transposed),
-        pack=lambda one, operand, fmt: _native.pack(one.matrix, operand.data, fmt, transposed=one.transposed),
+        packed_bytes=_packed_bytes,
+        reason_unfit=_reason_unfit,
+        pack=_pack,
         pack_live=lambda pattern, operand, fmt: _native.pack(pattern, operand.data, fmt, transposed=False),
         keeps_values=True,
         synthetic=_matmul_calls,
     ),
     "structure": Handling(
-        packed_bytes=lambda one, fmt: _native.structure_bytes(one.matrix, fmt),
-        reason_unfit=lambda one, fmt: _native.reason_unfit(one.matrix, fmt, transposed=False),
-        pack=lambda one, operand, fmt: _native.pack_structure(one.matrix, fmt),
+        packed_bytes=_structure_bytes,
+        reason_unfit=_reason_unfit,
+        pack=_pack_structure,
         pack_live=lambda pattern, operand, fmt: _native.pack_structure(pattern, fmt),
         keeps_values=False,
         synthetic=_sampled_calls,
     ),
     "fibers": Handling(
-        packed_bytes=lambda one, fmt: _native.tensor_bytes(one.tensor, fmt, _item(one), one.mode),
-        reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, fmt, one.mode),
-        pack=lambda one, operand, fmt: _native.pack_tensor(one.tensor, operand.data, fmt, one.mode),
+        packed_bytes=lambda one, fmt: _native.tensor_bytes(one.tensor, _one(fmt), _item(one), one.mode),
+        reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, _one(fmt), one.mode),
+        pack=lambda one, operand, fmt: _native.pack_tensor(one.tensor, operand.data, _one(fmt), one.mode),
         pack_live=None,
         keeps_values=True,
         synthetic=_tensor_calls,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import _native
 from autosparse._native import runtime_api
+from autosparse.core.composite import Schedule
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.protocols import Call
@@ -34,7 +35,7 @@ MAX_PATIENCE: Final = 1000
 class KernelTrial:
     """A schedule (None: the default kernel) on its way to a kernel bound to the operand; see `tuner.trial.Trial`."""
 
-    schedule: SuperSchedule | None
+    schedule: Schedule | None
     lab: Workbench
     failed: str | None = None
     crowded: bool = False
@@ -158,7 +159,7 @@ class KernelTrial:
             self.drop()
         event("pack", self.failed or "", format=self.schedule.format, seconds=self.pack_s, bytes=self.packed_bytes)
 
-    def _pack_in_time(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+    def _pack_in_time(self, operand: AnyOperand, schedule: Schedule) -> None:
         start_s = time.perf_counter()
         is_new = not self.reads_live and not self.lab.packed_copies.has(
             schedule.format, self.lab.handling.view(self.lab.problem)
@@ -186,7 +187,7 @@ class KernelTrial:
     def _is_compared(self) -> bool:
         return self.kernel is not None and self._comparison_name() in self.lab.packed_copies.compared
 
-    def _compare(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+    def _compare(self, operand: AnyOperand, schedule: Schedule) -> None:
         """Set `failed` unless the kernel computes what the default kernel does."""
         if self._is_compared():
             return
@@ -218,7 +219,7 @@ class KernelTrial:
         else:
             lab.note_wrong(self, reason)
 
-    def _pack(self, operand: AnyOperand, schedule: SuperSchedule) -> None:
+    def _pack(self, operand: AnyOperand, schedule: Schedule) -> None:
         problem, fmt, handling = self.lab.problem, schedule.format, self.lab.handling
         if self.reads_live:
             assert isinstance(operand, Operand)
@@ -303,6 +304,7 @@ class KernelTrial:
             return False
         # Not the operand's cached pattern: that may refer to arrays that were replaced by equal ones since.
         pattern = Pattern(rows.n_major, rows.n_minor, operand.indptr, operand.indices)
+        assert isinstance(self.schedule, SuperSchedule)
         packed = pack_live(pattern, operand, self.schedule.format)
         assert self.kernel is not None
         self._bound, self._bound_to = self.kernel.bind(packed), _places(rows)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autosparse import _native, cache
 from autosparse._native import memory, runtime_api
 from autosparse.config import Options
+from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.fast_path import may_serve
@@ -59,11 +60,11 @@ class KernelLab:
     plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
     patience_s: float = math.inf  # how long a compiler may take although it was expected to take less
     is_stale: bool = False  # the matrix has another structure than the problem by now
-    _mapped: dict[int, tuple[SuperSchedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
+    _mapped: dict[int, tuple[Schedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
     _patience_s: float = PATIENCE_S
 
-    def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
+    def __call__(self, schedule: Schedule | None) -> KernelTrial:
         """A trial of `schedule`."""
         return KernelTrial(schedule, self)
 
@@ -81,24 +82,24 @@ class KernelLab:
         """Threads a kernel may use now."""
         return self.options.threads or runtime_api.max_threads()
 
-    def spec(self, schedule: SuperSchedule) -> _native.KernelSpec:
+    def spec(self, schedule: Schedule) -> _native.KernelSpec | _native.CompositeSpec:
         """What the kernel's code depends on."""
         return spec_of(self.problem, schedule)
 
-    def loaded(self, schedule: SuperSchedule) -> Kernel | None:
+    def loaded(self, schedule: Schedule) -> Kernel | None:
         """The kernel of `schedule` where this process has it mapped, looked up once."""
         if id(schedule) not in self._mapped:
             kernel = _native.loaded(self.spec(schedule), compiler=self.options.compiler)
             self._mapped[id(schedule)] = schedule, kernel
         return self._mapped[id(schedule)][1]
 
-    def is_built(self, schedule: SuperSchedule) -> bool:
+    def is_built(self, schedule: Schedule) -> bool:
         """Whether the kernel of `schedule` needs no compiler."""
         spec, compiler = self.spec(schedule), self.options.compiler
         return self.loaded(schedule) is not None or _native.is_built(spec, store=self.store, compiler=compiler)
 
     @property
-    def supports(self) -> Callable[[str, SuperSchedule], str | None]:
+    def supports(self) -> Callable[[str, Schedule], str | None]:
         """See `supports_of`: spaces are remembered by this function, which must not keep a lab alive."""
         return supports_of(self.problem.dtype)
 
@@ -177,7 +178,7 @@ class KernelLab:
         self.store.save("failure", key, failure.to_record())
         event("fallback", reason, key=key)
 
-    def compare_price_s(self, schedule: SuperSchedule | None = None) -> float:
+    def compare_price_s(self, schedule: Schedule | None = None) -> float:
         """Expected seconds of comparing a kernel's result with the default one's."""
         n_columns = comparison.columns_compared(
             self.problem, schedule or SuperSchedule(operation=self.problem.operation)

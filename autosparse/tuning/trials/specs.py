@@ -8,22 +8,26 @@ from typing import Any, Final
 
 from autosparse import _native
 from autosparse._native import runtime_api
+from autosparse.core.composite import Composite, Schedule
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import SuperSchedule
 
 MOST_SPECS: Final = 1024
-_specs: dict[tuple[Any, ...], _native.KernelSpec] = {}  # by the address of a schedule, which the spec keeps alive
+_specs: dict[tuple[Any, ...], _native.KernelSpec | _native.CompositeSpec] = {}  # by a schedule's address
 
 
-def spec_of(problem: Problem, schedule: SuperSchedule) -> _native.KernelSpec:
-    """The KernelSpec of `schedule` for `problem`."""
+def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _native.CompositeSpec:
+    """What the code of `schedule` for `problem` depends on."""
     gathers = runtime_api.gathers()
     facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic, gathers)
     name = (id(schedule), *facts)
     known = _specs.get(name)
     if known is not None and known.schedule is schedule:
         return known
-    made = _native.KernelSpec(problem.operation, schedule, *facts)
+    made: _native.KernelSpec | _native.CompositeSpec
+    if isinstance(schedule, Composite):
+        made = _native.CompositeSpec(problem.operation, schedule, *facts)
+    else:
+        made = _native.KernelSpec(problem.operation, schedule, *facts)
     while len(_specs) >= MOST_SPECS:
         _specs.pop(next(iter(_specs)), None)
     _specs[name] = made
@@ -31,7 +35,7 @@ def spec_of(problem: Problem, schedule: SuperSchedule) -> _native.KernelSpec:
 
 
 @functools.cache
-def supports_of(dtype: str) -> Callable[[str, SuperSchedule], str | None]:
+def supports_of(dtype: str) -> Callable[[str, Schedule], str | None]:
     """(operation, schedule) -> why there is no kernel of it for this dtype, or None; one function for a dtype."""
     if dtype in _native.VALUE_BYTES:
         return _native.supports

@@ -1,0 +1,241 @@
+"""Kernels of composites: one kernel for each part, bound together, called like one.
+
+Parts of whole rows run one after the other, each on all threads. Parts that share rows run one after the other as well,
+the first writes and the others add; or, with windows, they take turns on a window of rows inside each thread.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Final
+
+import numpy as np
+from autosparse._native import runtime_api
+from autosparse._native.c.parallel import COLUMN_NS, ENTRY_NS
+from autosparse._native.ir.lower import lower, supports
+from autosparse._native.ir.nodes import Zero
+from autosparse._native.ir.spec import KernelSpec, is_private, reason_cannot_add
+from autosparse._native.kernels.kernel import BoundKernel, Kernel, reads_of_b
+from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
+from autosparse._native.storage.composite import PackedComposite, part_schedules
+from autosparse._native.storage.packing import PackedOperand
+
+from autosparse.core.composite import COMPOSITE_VERSION, Composite
+from autosparse.core.schedule import SuperSchedule
+from autosparse.forking import computed_once
+
+OPERATIONS: Final = ("matmul", "sddmm")
+"""Operations whose operand can be stored in parts."""
+
+
+def composite_unsupported(operation: str, composite: Composite) -> str | None:
+    """Why there are no kernels for `composite`, or None when there are."""
+    if operation not in OPERATIONS or composite.operation != operation:
+        return f"{operation} has no kernels for parts"
+    if composite.is_split and operation == "sddmm":
+        return "sampled kernels take the entries of a row for neighbours in the result: parts must be of whole rows"
+    for at in range(len(composite.parts)):
+        if (reason := part_unsupported(composite, at)) is not None:
+            return f"part {composite.parts[at]}: {reason}"
+    return None
+
+
+def part_unsupported(composite: Composite, at: int) -> str | None:
+    """Why there is no kernel for the part at this place, or None."""
+    operation, first_shared, schedule = composite.operation, composite.n_row_parts, part_schedules(composite)[at]
+    reason = reason_not_precompiled if schedule.is_precompiled else supports
+    if (found := reason(operation, schedule)) is not None:
+        return found
+    if is_private(schedule):
+        return "threads that sum into results of their own have no place among parts"
+    if schedule.format.values or schedule.format.symmetric:
+        return "values of parts are stored as they are, and of both triangles"
+    if schedule.format.is_sliced and (first_shared or composite.window or at > first_shared):
+        return "slices have an order of rows of their own, and write results"
+    if operation == "matmul" and at > first_shared and (found := reason_cannot_add(schedule)) is not None:
+        return found
+    if composite.window and at >= first_shared:
+        return _no_windows(composite.window, schedule)
+    return None
+
+
+def _no_windows(window: int, schedule: SuperSchedule) -> str | None:
+    """Why the kernel of `schedule` cannot take turns on windows of rows."""
+    if schedule.is_precompiled or schedule.loop_order[0] != "i1" or schedule.parallel != "i1":
+        return "windows are for generated loops over rows, outermost and in parallel"
+    if window % schedule.format.split("i") or schedule.format.rows not in ("", "listed"):
+        return f"windows of {window} rows do not fit {schedule.format}"
+    return None
+
+
+@dataclass(frozen=True)
+class CompositeSpec:
+    """The kernels of a composite: what `KernelSpec` is for one schedule, field by field."""
+
+    operation: str
+    schedule: Composite
+    dtype: str
+    index_dtype: str
+    isa: str
+    deterministic: bool = False
+    gathers: bool = True
+
+    @computed_once
+    def parts(self) -> tuple[KernelSpec, ...]:
+        """The kernel of each part."""
+        composite, found = self.schedule, []
+        for at, schedule in enumerate(part_schedules(composite)):
+            spec = KernelSpec(
+                self.operation, schedule, self.dtype, self.index_dtype, self.isa, self.deterministic, self.gathers
+            )
+            is_shared = self.operation == "matmul" and at > composite.n_row_parts
+            found.append(dataclasses.replace(spec, adds=True) if is_shared or zeroes(spec) else spec)
+        return tuple(found)
+
+    def key(self) -> str:
+        """32 hex digits over the parts' keys and how they take turns."""
+        facts = [str(COMPOSITE_VERSION), str(self.schedule.window), *(part.key() for part in self.parts)]
+        facts += [str(part.select) for part in self.schedule.parts]
+        return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
+
+
+@functools.lru_cache(maxsize=256)
+def zeroes(spec: KernelSpec) -> bool:
+    """Whether a kernel zeroes the whole output first: in a part it adds instead, to rows that are zeroed for it."""
+    if spec.schedule.is_precompiled or spec.operation != "matmul":
+        return False
+    return any(isinstance(node, Zero) for node in lower(spec).body)
+
+
+@dataclass(frozen=True, eq=False)
+class CompositeKernel:
+    """The kernels of a composite's parts, in order."""
+
+    composite: Composite
+    kernels: tuple[Kernel, ...]
+
+    @property
+    def address(self) -> int:
+        """Names the code within this process."""
+        return hash(tuple(kernel.address for kernel in self.kernels))
+
+    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite:
+        """These kernels on the parts of `packed`."""
+        if packed.composite != self.composite:
+            raise TypeError(f"kernels for {self.composite} got {packed.composite}")
+        pairs = zip(self.kernels, packed.parts, strict=True)
+        bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # Any: of one kind each
+        if self.composite.operation == "sddmm":
+            return BoundSampledComposite(packed, tuple(bounds))
+        return BoundComposite.of(packed, bounds)
+
+
+class BoundSampledComposite:
+    """``O = A ∘ (X @ Yᵀ)``, part by part: every entry belongs to one part, so nothing is added up."""
+
+    passes_python: ClassVar[bool] = False
+
+    def __init__(self, packed: PackedComposite, bounds: tuple[Any, ...]) -> None:  # Any: BoundSddmm
+        self.packed = packed
+        self.bounds = bounds
+
+    def run(self, *call: int) -> bool:
+        """See `BoundSddmm.run`."""
+        for bound in self.bounds:
+            bound.run(*call)
+        return True
+
+    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+        """Composites are called from Python."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _Alone:
+    """A part that all threads compute before the next one: its rows are zeroed first where its kernel only adds."""
+
+    bound: BoundKernel
+    zeroed: Any  # int32 array of rows, or None
+    zeroed_at: Any  # cffi pointer to them
+
+
+@dataclass(frozen=True, eq=False)
+class BoundComposite:
+    """The kernels of all parts with their operands. Calls may come from several threads at once."""
+
+    passes_python: ClassVar[bool] = False
+
+    packed: PackedComposite
+    bounds: tuple[BoundKernel, ...]
+    _alone: tuple[_Alone, ...] = field(repr=False)
+    _windows: tuple[Any, ...] = field(repr=False)  # leading and last arguments of asp_run_windows, or nothing
+    _kept: Any = field(repr=False)  # what the C structures refer to
+
+    @classmethod
+    def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundComposite:
+        """Parts bound one by one, put together."""
+        composite = packed.composite
+        first_shared = composite.n_row_parts if composite.window else len(bounds)
+        alone = tuple(_alone(packed, at, bounds[at]) for at in range(first_shared))
+        windows, kept = _windows_of(packed, bounds[first_shared:]) if composite.window else ((), None)
+        return cls(packed, tuple(bounds), alone, windows, kept)
+
+    # Positional, like BoundKernel.run.
+    def run(  # noqa: PLR0917
+        self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
+    ) -> bool:
+        """``C = op(A) @ B``, see `BoundKernel.run`."""
+        lib, is_finite = runtime_api.lib, True
+        for part in self._alone:
+            if part.zeroed is not None:
+                size = part.bound.kernel.spec.value_bytes
+                lib.asp_zero_rows(C_address, ldc * size, n_cols * size, part.zeroed_at, part.zeroed.size)
+            is_finite &= part.bound.run(B_address, ldb, C_address, ldc, n_cols, n_threads)
+        if self._windows:
+            (parts, n_parts, n_rows, window), (size, n_reads, entries) = self._windows
+            serial_ns = entries * (ENTRY_NS + COLUMN_NS * n_cols)
+            is_finite &= not lib.asp_run_windows(
+                parts, n_parts, n_rows, window, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads,
+                serial_ns,
+            )  # fmt: skip
+        return is_finite
+
+    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+        """Composites are called from Python."""
+        raise NotImplementedError
+
+    def private_bytes(self, n_cols: int, n_threads: int) -> int:
+        """No part has outputs of threads' own."""
+        return 0
+
+
+def _alone(packed: PackedComposite, at: int, bound: BoundKernel) -> _Alone:
+    composite = packed.composite
+    if not bound.kernel.spec.adds or at > composite.n_row_parts:
+        return _Alone(bound, None, None)
+    rows = packed.parts[at].subset.rows
+    zeroed = np.arange(packed.n_rows, dtype=np.int32) if rows is None else rows
+    return _Alone(bound, zeroed, runtime_api.ffi.cast("const int32_t *", runtime_api.pointer(zeroed)))
+
+
+def _windows_of(packed: PackedComposite, bounds: Sequence[BoundKernel]) -> tuple[tuple[Any, ...], Any]:
+    """Arguments of asp_run_windows, and the structures that they refer to."""
+    ffi, lib = runtime_api.ffi, runtime_api.lib
+    structures = ffi.new("asp_part[]", len(bounds))
+    kept: list[Any] = [structures]
+    for structure, bound in zip(structures, bounds, strict=True):
+        operand = ffi.new("asp_operand *", bound._operand[0])
+        operand.parallel = lib.asp_range_address()
+        structure.kernel, structure.A = bound.kernel.address, operand
+        structure.rows_per_iteration = bound.kernel.spec.schedule.format.split("i")
+        kept.append(operand)
+    operands = [bound.packed for bound in bounds]
+    assert all(isinstance(one, PackedOperand) for one in operands)
+    n_rows = operands[0].pattern.n_rows
+    size, n_reads = bounds[0].kernel.spec.value_bytes, sum(map(reads_of_b, operands))
+    entries = float(sum(one.n_positions[-1] for one in operands))
+    return ((structures, len(bounds), n_rows, packed.composite.window), (size, n_reads, entries)), kept

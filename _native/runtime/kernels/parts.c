@@ -1,0 +1,114 @@
+/* Parts of a sparse operand that share rows: window after window, so that C is added to while it is in the cache. */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include "kernel_api.h"
+#include "panels.h"
+#include "parts_api.h"
+#include "pool_api.h"
+
+typedef int (*asp_kernel_function)(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC,
+                                   int64_t n_j, int64_t n_threads, int64_t chunk);
+
+/* Iterations of a kernel's parallel loop that this thread wants now. */
+static _Thread_local int64_t range_begin, range_end;
+
+/* Called by a kernel instead of the pool: with chunk 1, its items are the iterations. */
+static int run_range(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items,
+                     int n_threads, double serial_ns)
+{
+    (void)min_items, (void)max_items, (void)n_threads, (void)serial_ns;
+    const int64_t end = range_end < n_items ? range_end : n_items;
+    if (range_begin < end)
+        task(context, range_begin, end);
+    return 0;
+}
+
+void *asp_range_address(void)
+{
+    return (void *)(uintptr_t)run_range;
+}
+
+typedef struct {
+    const asp_part *parts;
+    int64_t n_parts, window;
+    uintptr_t B, C;
+    int64_t ldB, ldC, n_j;
+    int bad;
+} windows_context;
+
+static void run_windows(void *context, int64_t begin, int64_t end)
+{
+    windows_context *x = context;
+    for (int64_t w = begin; w < end; w++)
+        for (int64_t p = 0; p < x->n_parts; p++) {
+            const asp_part *part = &x->parts[p];
+            range_begin = w * x->window / part->rows_per_iteration;
+            range_end = (w + 1) * x->window / part->rows_per_iteration;
+            /* Two threads: with one, a kernel would do all rows itself instead of asking for its range. */
+            if (((asp_kernel_function)part->kernel)(part->A, x->B, x->ldB, x->C, x->ldC, x->n_j, 2, 1))
+                x->bad = 1;
+        }
+}
+
+int asp_run_windows(const asp_part *parts, int64_t n_parts, int64_t n_rows, int64_t window, uintptr_t B, int64_t ldB,
+                    uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t value_bytes, int64_t n_reads,
+                    double serial_ns)
+{
+    windows_context x = {parts, n_parts, window, B, C, ldB, ldC, n_j, 0};
+    const int64_t row_bytes = n_j * value_bytes, ldb_bytes = ldB * value_bytes, n_inner = parts[0].A->size[1];
+    const int64_t n_windows = (n_rows + window - 1) / window;
+    char *panel = NULL;
+    if (n_j > 1) {
+        const asp_panels panels = asp_choose_panels((const void *)B, n_inner, row_bytes, ldb_bytes, n_reads);
+        panel = panels.width == row_bytes ? asp_take_panel(&panels, n_inner) : NULL;
+        if (panel) {
+            asp_copy_panel(panel, panels.ld, (const char *)B, ldb_bytes, n_inner, row_bytes, (int)n_threads);
+            x.B = (uintptr_t)panel;
+            x.ldB = panels.ld / value_bytes;
+        }
+    }
+    asp_parallel(run_windows, &x, n_windows, 1, 1 + n_windows / (16 * n_threads), (int)n_threads, serial_ns);
+    if (panel)
+        asp_give_panel();
+    return x.bad;
+}
+
+void asp_zero_rows(uintptr_t C, int64_t ld_bytes, int64_t row_bytes, const int32_t *rows, int64_t n)
+{
+    for (int64_t at = 0; at < n; at++)
+        memset((char *)C + rows[at] * ld_bytes, 0, (size_t)row_bytes);
+}
+
+#define BLOCK_FILL(index)                                                                                        \
+    const index *pos = indptr, *crd = indices;                                                                   \
+    for (int64_t block = 0; block < n_blocks; block++) {                                                         \
+        const int64_t begin = pos[block * r], last = (block + 1) * r, end = pos[last < n_rows ? last : n_rows];  \
+        if (block % every) {                                                                                     \
+            memset(fill + begin, 0, (size_t)(end - begin) * sizeof *fill);                                       \
+            continue;                                                                                            \
+        }                                                                                                        \
+        for (int64_t e = begin; e < end; e++)                                                                    \
+            counts[crd[e] / c] += counts[crd[e] / c] < UINT16_MAX;                                               \
+        for (int64_t e = begin; e < end; e++)                                                                    \
+            fill[e] = counts[crd[e] / c];                                                                        \
+        for (int64_t e = begin; e < end; e++)                                                                    \
+            counts[crd[e] / c] = 0;                                                                              \
+    }
+
+int asp_block_fill(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
+                   int64_t c, int64_t every, uint16_t *fill)
+{
+    const int64_t n_blocks = (n_rows + r - 1) / r;
+    uint16_t *counts = calloc((size_t)(n_cols / c + 1), sizeof *counts);
+    if (!counts)
+        return -1;
+    if (itype == 0) {
+        BLOCK_FILL(int32_t)
+    } else {
+        BLOCK_FILL(int64_t)
+    }
+    free(counts);
+    return 0;
+}

@@ -1,0 +1,181 @@
+"""Parts of a sparse operand: which entries of op(A) each `Selection` takes, as patterns of their own.
+
+Parts take their entries in order, each by its rule from what earlier ones left. A part of whole rows is a pattern of
+these rows only; parts that share rows are patterns of all remaining rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native import runtime_api
+from numpy.typing import NDArray
+
+from autosparse.core.composite import (
+    ROW_SELECTIONS,
+    Blocks,
+    ColumnList,
+    Diagonals,
+    Rest,
+    RowList,
+    Rows,
+    Selection,
+)
+from autosparse.core.pattern import Pattern
+
+Array = NDArray[Any]  # indices of any supported dtype, or booleans
+FULL: Final = 1e-9
+"""How far a share may fall short of the asked for by rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """op(A) by rows, and the number into A's values of each of its entries (None: they are the same)."""
+
+    pattern: Pattern
+    origin: Array | None = None
+
+    @classmethod
+    def of(cls, pattern: Pattern, *, transposed: bool) -> View:
+        """op(A): A itself, or its transpose in compressed rows."""
+        if not transposed:
+            return cls(pattern)
+        n_rows, n_cols = pattern.shape
+        arrays = (pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), None)
+        indptr, indices, _, perm = runtime_api.transpose(arrays, pattern.shape, with_permutation=True)
+        return cls(Pattern(n_cols, n_rows, indptr, indices), perm)
+
+
+@dataclass(frozen=True, eq=False)
+class Subset:
+    """Entries of op(A) as a pattern of its own.
+
+    `entries` numbers them in A's values, in the order of `pattern`; `rows` are the rows of op(A) that the pattern's
+    rows stand for, None where they are the same.
+    """
+
+    pattern: Pattern
+    entries: Array
+    rows: Array | None  # int32
+
+
+def subsets(pattern: Pattern, selections: Sequence[Selection], *, transposed: bool = False) -> tuple[Subset, ...]:
+    """The entries that each selection takes from what earlier ones left, those of whole rows first. O(nnz) each."""
+    view = View.of(pattern, transposed=transposed)
+    found, left = [], np.arange(view.pattern.n_rows)
+    n_row_parts = sum(isinstance(one, ROW_SELECTIONS) for one in selections)
+    for selection in selections[:n_row_parts]:
+        taken = _takes_rows(selection, view.pattern, left)
+        found.append(_of_rows(view, left[taken]))
+        left = left[~taken]
+    remaining = _of_rows(view, left) if n_row_parts else _whole(view)
+    if n_row_parts == len(selections) - 1:
+        return (*found, remaining)
+    return (*found, *_shared(remaining, selections[n_row_parts:]))
+
+
+def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
+    """Which of the rows `left` a selection of whole rows takes."""
+    if isinstance(selection, Rows):
+        lengths = pattern.row_lengths[left]
+        return (lengths >= selection.least) & (lengths <= (selection.most if selection.most is not None else np.inf))
+    assert isinstance(selection, RowList)
+    return np.isin(left, np.asarray(selection.numbers))
+
+
+def _whole(view: View) -> Subset:
+    """All rows, under their own numbers."""
+    dtype = view.pattern.indptr.dtype
+    return Subset(view.pattern, np.arange(view.pattern.nnz, dtype=dtype) if view.origin is None else view.origin, None)
+
+
+def _of_rows(view: View, rows: Array) -> Subset:
+    """The rows `rows` (ascending) of the view."""
+    whole = view.pattern
+    lengths = whole.row_lengths[rows]
+    indptr = np.zeros(rows.size + 1, dtype=whole.indptr.dtype)
+    np.cumsum(lengths, out=indptr[1:])
+    entries = np.arange(int(indptr[-1]), dtype=indptr.dtype)
+    entries += np.repeat((whole.indptr[rows] - indptr[:-1]).astype(indptr.dtype), lengths)
+    pattern = Pattern(int(rows.size), whole.n_cols, indptr, whole.indices[entries])
+    numbers = entries if view.origin is None else view.origin[entries]
+    return Subset(pattern, numbers, rows.astype(np.int32))
+
+
+def _shared(whole: Subset, selections: Sequence[Selection]) -> list[Subset]:
+    """Parts of the entries of the same rows, by rules about entries."""
+    found, left = [], np.ones(whole.pattern.nnz, dtype=bool)
+    for selection in selections:
+        taken = left & TAKERS[type(selection)](selection, whole.pattern, left)
+        left &= ~taken
+        found.append(_of_entries(whole, taken))
+    return found
+
+
+def _of_entries(whole: Subset, taken: Array) -> Subset:
+    pattern = whole.pattern
+    before = np.zeros(pattern.nnz + 1, dtype=pattern.indptr.dtype)
+    np.cumsum(taken, out=before[1:])
+    indices = np.ascontiguousarray(pattern.indices[: pattern.nnz][taken])
+    made = Pattern(pattern.n_rows, pattern.n_cols, before[pattern.indptr], indices)
+    return Subset(made, whole.entries[taken], whole.rows)
+
+
+def _row_of_entries(pattern: Pattern) -> Array:
+    return np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
+
+
+def _remaining(pattern: Pattern, left: Array) -> Pattern:
+    """The pattern of the entries that are left."""
+    return pattern if left.all() else _of_entries(Subset(pattern, np.arange(pattern.nnz), None), left).pattern
+
+
+def block_fill(pattern: Pattern, r: int, c: int, *, every: int = 1) -> Array:
+    """Entries in the aligned r x c block of each entry, uint16 (nnz,); 0 outside every n-th group of r rows."""
+    fill = np.empty(pattern.nnz, dtype=np.uint16)
+    code = runtime_api.lib.asp_block_fill(
+        runtime_api.INDEX_CODES[pattern.index_dtype],
+        *pattern.shape,
+        runtime_api.pointer(pattern.indptr),
+        runtime_api.pointer(pattern.indices),
+        *(r, c, every),
+        runtime_api.pointer(fill),
+    )
+    if code < 0:
+        raise MemoryError("no memory to count the entries of blocks")
+    return fill
+
+
+def _in_blocks(selection: Blocks, pattern: Pattern, left: Array) -> Array:
+    r, c = selection.r, selection.c
+    wanted = selection.fill * r * c - FULL
+    found = np.zeros(pattern.nnz, dtype=bool)
+    found[left] = block_fill(_remaining(pattern, left), r, c) >= wanted
+    return found
+
+
+def _on_diagonals(selection: Diagonals, pattern: Pattern, left: Array) -> Array:
+    """Diagonals are numbered by column - row, and have as many cells as lie inside the matrix."""
+    n_rows, n_cols = pattern.shape
+    places = pattern.indices[: pattern.nnz].astype(np.int64) - _row_of_entries(pattern) + n_rows - 1
+    counts = np.bincount(places[left], minlength=n_rows + n_cols - 1)
+    offset = np.arange(n_rows + n_cols - 1) - (n_rows - 1)
+    cells = np.minimum(n_rows, n_cols - offset) - np.maximum(0, -offset)
+    is_full: Array = counts >= selection.fill * cells - FULL
+    return is_full[places]
+
+
+def _in_columns(selection: ColumnList, pattern: Pattern, left: Array) -> Array:
+    return np.isin(pattern.indices[: pattern.nnz], np.asarray(selection.numbers))
+
+
+TAKERS: Final[Mapping[type, Callable[[Any, Pattern, Array], Array]]] = {
+    Blocks: _in_blocks,
+    Diagonals: _on_diagonals,
+    ColumnList: _in_columns,
+    Rest: lambda selection, pattern, left: left,
+}
+"""Rules about entries -> (rule, pattern, which entries are left) -> which of all entries it takes, of those left."""

@@ -1,0 +1,321 @@
+"""Composite: a matrix in parts that share no entry, each with a schedule (and so a format) of its own.
+
+A `Selection` is a rule that says which entries of op(A) a part takes from those that earlier parts left; the last one
+takes the rest. Rules are values: they print as one line, `selection_of` reads it again, and plans keep that line, so a
+remembered composite means the same entries of the same pattern. Source: Fang et al., "STile" (PACMMOD 2(1), 2024),
+Section 2, restricted to parts that are disjoint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+from autosparse.core.schedule import SuperSchedule
+from autosparse.errors import ScheduleError
+
+MOST_PARTS: Final = 4
+MAX_BLOCK: Final = 64
+MAX_WINDOW: Final = 1 << 16
+COMPOSITE_VERSION: Final = 1
+"""Raise when the meaning of a rule or of a field changes: plans of other versions are not reused."""
+MAX_COUNT: Final = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Rows of `least` to `most` entries (None: any number from `least` on)."""
+
+    least: int
+    most: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least <= (MAX_COUNT if self.most is None else self.most):
+            raise ScheduleError.illegal(self, "the least number of entries must lie in 0..most")
+
+    def __str__(self) -> str:
+        return f"rows({self.least}..{'' if self.most is None else self.most})"
+
+
+@dataclass(frozen=True, slots=True)
+class RowList:
+    """The rows with these numbers, ascending."""
+
+    numbers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, self.numbers)
+
+    def __str__(self) -> str:
+        return f"row_list({_runs(self.numbers)})"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnList:
+    """Entries in the columns with these numbers, ascending."""
+
+    numbers: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        _check_numbers(self, self.numbers)
+
+    def __str__(self) -> str:
+        return f"columns({_runs(self.numbers)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Entries in aligned blocks of `r` x `c` cells of which at least the share `fill` holds an entry."""
+
+    r: int
+    c: int
+    fill: float
+
+    def __post_init__(self) -> None:
+        if not (1 <= self.r <= MAX_BLOCK and 1 <= self.c <= MAX_BLOCK and 0.0 < self.fill <= 1.0):
+            raise ScheduleError.illegal(self, f"sides must lie in 1..{MAX_BLOCK}, fill in (0, 1]")
+
+    def __str__(self) -> str:
+        return f"blocks({self.r}x{self.c},{self.fill:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagonals:
+    """Entries on diagonals of whose cells at least the share `fill` holds an entry."""
+
+    fill: float
+
+    def __post_init__(self) -> None:
+        if not 0.0 < self.fill <= 1.0:
+            raise ScheduleError.illegal(self, "fill must lie in (0, 1]")
+
+    def __str__(self) -> str:
+        return f"diagonals({self.fill:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Whatever earlier parts left; rows without entries too."""
+
+    def __str__(self) -> str:
+        return "rest"
+
+
+Selection = Rows | RowList | ColumnList | Blocks | Diagonals | Rest
+ROW_SELECTIONS: Final = (Rows, RowList)
+"""Rules that take whole rows: such a part needs no sum with any other."""
+REST: Final = Rest()
+
+
+def _check_numbers(one: object, numbers: tuple[int, ...]) -> None:
+    if not numbers or numbers[0] < 0 or any(a >= b for a, b in itertools.pairwise(numbers)):
+        raise ScheduleError.illegal(type(one).__name__, "numbers must ascend from 0 or more, and there must be one")
+
+
+def _runs(numbers: tuple[int, ...]) -> str:
+    """``0-3,9`` for (0, 1, 2, 3, 9)."""
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    found: list[int] = []
+    for run in text.split(","):
+        low, _, high = run.partition("-")
+        if int(high or low) - int(low) > MAX_WINDOW * MAX_WINDOW:
+            raise ValueError(run)
+        found.extend(range(int(low), int(high or low) + 1))
+    return tuple(found)
+
+
+def _rows(text: str) -> Rows:
+    least, _, most = text.partition("..")
+    return Rows(int(least), int(most) if most else None)
+
+
+def _blocks(text: str) -> Blocks:
+    sides, _, fill = text.partition(",")
+    r, _, c = sides.partition("x")
+    return Blocks(int(r), int(c), float(fill))
+
+
+READERS: Final[Mapping[str, Callable[[str], Selection]]] = {
+    "rows": _rows,
+    "row_list": lambda text: RowList(_numbers(text)),
+    "columns": lambda text: ColumnList(_numbers(text)),
+    "blocks": _blocks,
+    "diagonals": lambda text: Diagonals(float(text)),
+}
+"""Name of a rule -> how its arguments are read; a new rule is a class and a row."""
+
+
+def selection_of(text: str) -> Selection:
+    """The rule that `str` wrote; ScheduleError for anything else."""
+    if text == "rest":
+        return REST
+    match = re.fullmatch(r"([a-z_]+)\(([^()]*)\)", text)
+    reader = READERS.get(match[1]) if match else None
+    if match is None or reader is None:
+        raise ScheduleError.unparsable(text, expected=f"rest, or one of {', '.join(READERS)} with its arguments")
+    try:
+        return reader(match[2])
+    except ValueError as err:
+        if isinstance(err, ScheduleError):
+            raise
+        raise ScheduleError.unparsable(text, expected=f"arguments of {match[1]}") from err
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Entries that `select` takes, computed as `schedule` says; its format holds these entries only."""
+
+    select: Selection
+    schedule: SuperSchedule
+
+    @property
+    def implementation(self) -> str:
+        """Who computes it: one of `schedule.IMPLEMENTATIONS`."""
+        return self.schedule.implementation
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it takes whole rows."""
+        return isinstance(self.select, ROW_SELECTIONS)
+
+    def __str__(self) -> str:
+        return f"{self.select}: {self.schedule.format}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Composite:
+    """Parts in the order in which they take their entries, the last one the rest; 2 to `MOST_PARTS`.
+
+    Parts of whole rows come first: each writes its rows of C alone. The others share the remaining rows, the first of
+    them writes, the following ones add. With `window` they take turns on windows of that many rows, so that rows of C
+    are added to while they are in a core's own cache; 0: one after the other. Every sum has one order, whatever the
+    number of threads and the window.
+    """
+
+    parts: tuple[Part, ...]
+    window: int = 0
+
+    def __post_init__(self) -> None:
+        reason = self._reason_illegal()
+        if reason:
+            raise ScheduleError.illegal("; ".join(str(part.select) for part in self.parts), reason)
+
+    def _reason_illegal(self) -> str | None:
+        if not 2 <= len(self.parts) <= MOST_PARTS:
+            return f"a composite has 2 to {MOST_PARTS} parts, not {len(self.parts)}"
+        selections = [part.select for part in self.parts]
+        if selections[-1] != REST or REST in selections[:-1]:
+            return "the last part, and no other, takes the rest"
+        takes_rows = [part.takes_rows for part in self.parts]
+        if takes_rows != sorted(takes_rows, reverse=True):
+            return "parts of whole rows come before the others"
+        if len({part.schedule.operation for part in self.parts}) != 1:
+            return "all parts compute one operation"
+        if not 0 <= self.window <= MAX_WINDOW:
+            return f"window={self.window} must lie in 0..{MAX_WINDOW}"
+        if self.window and not self.is_split:
+            return "windows are for parts that share rows: all parts here take whole rows"
+        return None
+
+    @property
+    def operation(self) -> str:
+        """The operation that it computes."""
+        return self.parts[0].schedule.operation
+
+    @property
+    def n_row_parts(self) -> int:
+        """Parts of whole rows; the others come after them."""
+        return sum(part.takes_rows for part in self.parts)
+
+    @property
+    def is_split(self) -> bool:
+        """Whether some rows belong to several parts, which are then added up."""
+        return self.n_row_parts < len(self.parts) - 1
+
+    @property
+    def schedules(self) -> tuple[SuperSchedule, ...]:
+        """Of its parts, in their order."""
+        return tuple(part.schedule for part in self.parts)
+
+    @property
+    def format(self) -> Composite:
+        """What it is stored in: its parts, so that packed copies are named by the composite itself."""
+        return self
+
+    # Of formats and schedules: no composite is any of these, whatever its parts are.
+    is_csr: ClassVar[bool] = False
+    is_sliced: ClassVar[bool] = False
+    is_precompiled: ClassVar[bool] = False
+    symmetric: ClassVar[bool] = False
+    rows: ClassVar[str] = ""
+    values: ClassVar[str] = ""
+
+    @property
+    def has_padding(self) -> bool:
+        """Whether some part stores zeros that the pattern does not have."""
+        return any(schedule.format.has_padding for schedule in self.schedules)
+
+    def dense_split(self, index: str) -> int:
+        """The widest compile-time tile of a dense index among the parts."""
+        return max(schedule.dense_split(index) for schedule in self.schedules)
+
+    def __str__(self) -> str:
+        window = f" (windows of {self.window} rows)" if self.window else ""
+        return " + ".join(map(str, self.parts)) + window
+
+    def to_json(self) -> str:
+        """Canonical text; `from_json` inverts it."""
+        parts = [{"select": str(part.select), "schedule": json.loads(part.schedule.to_json())} for part in self.parts]
+        values = {"composite": COMPOSITE_VERSION, "parts": parts, "window": self.window}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Composite:
+        """Read `to_json` text; ScheduleError when it is no composite of this version."""
+        try:
+            values: dict[str, Any] = json.loads(text)
+            if values["composite"] != COMPOSITE_VERSION or type(values["window"]) is not int:
+                raise ScheduleError.unparsable(text, expected=f"a composite of version {COMPOSITE_VERSION}")
+            parts = tuple(
+                Part(selection_of(one["select"]), SuperSchedule.from_json(json.dumps(one["schedule"])))
+                for one in values["parts"]
+            )
+            return cls(parts=parts, window=values["window"])
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as err:
+            if isinstance(err, ScheduleError):
+                raise
+            raise ScheduleError.unparsable(text, expected=f"a composite as JSON ({err})") from err
+
+    def stable_hash(self) -> str:
+        """16 hex digits that name it in cache keys."""
+        return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
+
+
+Schedule = SuperSchedule | Composite
+"""What computes a problem: one schedule for the whole matrix, or a composite."""
+
+
+def parts_of(schedule: Schedule | None) -> tuple[Part, ...]:
+    """The parts of a plan: one, the whole matrix, where it has one format; none for the default kernel."""
+    if isinstance(schedule, Composite):
+        return schedule.parts
+    return () if schedule is None else (Part(REST, schedule),)
+
+
+def schedule_from_json(text: str) -> Schedule:
+    """What a plan's record says is run. ScheduleError where it is neither a schedule nor a composite."""
+    return Composite.from_json(text) if '"composite"' in text else SuperSchedule.from_json(text)

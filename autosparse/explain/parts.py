@@ -1,0 +1,60 @@
+"""The parts of a composite in words: what each one takes and how it is stored, and where its entries lie."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse import _native
+from autosparse.core.composite import Composite
+from autosparse.core.problem import Problem
+from autosparse.explain.loop_nest import schedule_name
+from autosparse.explain.section import Section
+
+Array = NDArray[Any]  # numbers of entries
+
+MAP_SHAPE: Final = (12, 48)
+"""Lines and characters of the map."""
+LETTERS: Final = "abcd"
+
+
+def parts_section(problem: Problem, composite: Composite, measured_s: float | None, packed_bytes: int) -> Section:
+    """One row per part, and a map of the pattern with the letter of the part that has most entries there."""
+    subsets = _native.subsets(
+        problem.matrix, tuple(part.select for part in composite.parts), transposed=problem.transposed
+    )
+    nnz = max(1, problem.pattern.nnz)
+    rows = [
+        (
+            letter,
+            str(part.select),
+            f"{subset.pattern.nnz / nnz:.1%} of the entries",
+            f"{subset.pattern.n_rows:,} rows" if part.takes_rows else "",
+            schedule_name(part.schedule),
+        )
+        for letter, part, subset in zip(LETTERS, composite.parts, subsets, strict=False)
+    ]
+    lines = [*part_map(subsets, problem.pattern.shape[1 if problem.transposed else 0])]
+    if composite.window:
+        lines.append(f"Parts that share rows take turns on windows of {composite.window} rows.")
+    if measured_s and packed_bytes:
+        lines.append(f"All parts together are read at {packed_bytes / measured_s / 1e9:.3g} GB/s.")
+    return Section(title="Parts", table=(("", "takes", "share", "", "stored as"), *rows), lines=tuple(lines))
+
+
+def part_map(subsets: tuple[_native.Subset, ...], n_rows: int) -> list[str]:
+    """`MAP_SHAPE` cells; each shows the letter of the part with most entries in it, a dot where there is none."""
+    height, width = min(MAP_SHAPE[0], max(1, n_rows)), MAP_SHAPE[1]
+    counts = np.zeros((len(subsets), height, width), dtype=np.int64)
+    n_cols = max(1, subsets[0].pattern.n_cols)
+    for at, subset in enumerate(subsets):
+        pattern = subset.pattern
+        own = np.arange(pattern.n_rows) if subset.rows is None else subset.rows
+        rows = np.repeat(own.astype(np.int64), pattern.row_lengths)
+        columns = pattern.indices[: pattern.nnz].astype(np.int64)
+        cells = rows * height // max(1, n_rows) * width + columns * width // n_cols
+        counts[at] = np.bincount(cells, minlength=height * width).reshape(height, width)
+    most, total = counts.argmax(axis=0), counts.sum(axis=0)
+    return ["".join(LETTERS[most[i, k]] if total[i, k] else "." for k in range(width)) for i in range(height)]

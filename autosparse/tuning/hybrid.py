@@ -1,0 +1,243 @@
+"""Composites for a search: which divisions are worth measuring, and the best schedule found for each part.
+
+Each part is a problem of its own, searched like any other on a share of the seconds; the composite of the winners then
+races against the best single formats in the search of the whole matrix, inside the same budget.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse import _native
+from autosparse.config import Effort
+from autosparse.core.composite import Composite, Part, Schedule, Selection
+from autosparse.core.pattern import Pattern
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
+from autosparse.errors import TUNING_FAILURES
+from autosparse.log import event
+from autosparse.operands.csr import Operand
+from autosparse.operands.packed_copies import PackedCopyCache
+from autosparse.tuner import Search, tune
+from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.hybrid.costs import PrimitiveCosts
+from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, LEAST_COLUMNS, LEAST_NNZ, Division, divisions
+from autosparse.tuner.hybrid.schedules import TRIED, runtime
+from autosparse.tuner.search.race import RaceRule
+from autosparse.tuner.search.style import SearchStyle
+from autosparse.tuner.space.template import Supports
+from autosparse.tuning.statistics import statistics_model
+from autosparse.tuning.trials.lab import KernelLab
+
+Array = NDArray[Any]  # indices or values
+
+SHARE: Final = 0.25
+"""Most of a search's budget that goes into composites."""
+MOST_DIVISIONS: Final = 3
+LEAST_SHARE: Final = 0.2
+"""Of a composite's seconds, that the search of a part has at least."""
+PART_STYLE: Final = SearchStyle(
+    n_candidates=4, n_neighbours=2, n_corrected=0, n_rematches=1, takes_all_proposals=False,
+    rule=RaceRule(margin=0.02, min_rounds=5, max_rounds=9),
+)  # fmt: skip
+"""A part's search is short: what it finds is measured again as a part of the whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class _First:
+    """Proposes given schedules: those that a kind of part is tried with before any that a model ranks."""
+
+    schedules: tuple[SuperSchedule, ...]
+    price_s: float = 0.0
+
+    def __call__(self) -> Sequence[Proposal]:
+        """In their order."""
+        return [Proposal(one, 0.9) for one in self.schedules]
+
+    def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
+        """Nothing: no model is asked."""
+        return []
+
+
+@dataclass(slots=True, eq=False)
+class HybridDivider:
+    """Makes composites of one lab's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
+
+    lab: KernelLab
+    budget_s: float
+    end_s: float = math.inf  # of the search, by `clock`
+    seed: Composite | None = None
+    costs: PrimitiveCosts = DEFAULT_COSTS
+    clock: Callable[[], float] = time.perf_counter
+    found: list[Division] = field(default_factory=list)  # divisions that were looked into
+
+    @property
+    def price_s(self) -> float:
+        """Seconds without which a call is of no use; it takes at most `budget_s`."""
+        return LEAST_SHARE * self.budget_s
+
+    def __call__(self) -> list[Schedule]:
+        """Composites, most promising first, behind the single format that each of them must beat."""
+        now_s = self.clock()
+        end_s = now_s + min(self.budget_s, self.end_s - now_s)
+        composites: list[Schedule] = [] if self.seed is None else [self.seed]
+        try:
+            view = _view(self.lab)
+            self.found = self._divisions(view)
+            for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
+                limit_s = (end_s - self.clock()) / n_left
+                if limit_s <= 0.0:
+                    break
+                if (composite := self._searched(division, limit_s)) is not None:
+                    composites.append(composite)
+        except (*TUNING_FAILURES, MemoryError) as err:
+            event("fallback", f"no composite: {type(err).__name__}: {err}")
+        rival: list[Schedule] = [runtime(self.lab.problem.operation, "degree")]
+        return [*rival, *composites] if composites else []
+
+    def _divisions(self, view: Pattern) -> list[Division]:
+        start_s = self.clock()
+
+        def fill_of(r: int, c: int, every: int) -> Array:
+            return _native.block_fill(view, r, c, every=every)
+
+        found = divisions(view, self.lab.problem.n_dense_cols, fill_of, self.costs)[:MOST_DIVISIONS]
+        event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
+        return found
+
+    def _searched(self, division: Division, limit_s: float) -> Composite | None:
+        """The composite of the best schedules found for each part; None where a part has none."""
+        problem = self.lab.problem
+        parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
+        sizes = [max(LEAST_SHARE, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
+        winners: list[Part] = []
+        for at, (selection, kind, subset) in enumerate(zip(division.selections, division.kinds, parts, strict=True)):
+            share_s = limit_s * sizes[at] / sum(sizes)
+            place = _Place(division, at)
+            schedule = self._best(subset.pattern, subset.entries, place, _first(problem, kind, selection, at), share_s)
+            if schedule is None:
+                return None
+            winners.append(Part(selection, schedule))
+        is_split = problem.operation == "matmul" and "blocks" in division.kinds
+        for window in (division.window if is_split else 0, 0):
+            composite = Composite(parts=tuple(winners), window=window)
+            if _native.composite_unsupported(problem.operation, composite) is None:
+                return composite
+        return None
+
+    def _best(
+        self, pattern: Pattern, entries: Array, place: _Place, first: tuple[SuperSchedule, ...], limit_s: float
+    ) -> SuperSchedule | None:
+        """The fastest schedule that a part's own search finds and that can take the part's place."""
+        able = tuple(one for one in first if place.reason(self.lab.problem.operation, one) is None)
+        if pattern.nnz == 0:
+            return next(iter(able), None)
+        whole = self.lab.operand()
+        assert isinstance(whole, Operand)
+        values = np.ascontiguousarray(whole.data[entries])
+        operand = Operand.of_valid(pattern.n_rows, pattern.n_cols, (pattern.indptr, pattern.indices, values))
+        operand.validate()
+        lab = _part_lab(self.lab, operand)
+        problem = lab.problem
+        search = Search(
+            problem=problem,
+            effort=Effort.MEASURE,
+            make_trial=lab,
+            model=lambda: statistics_model(problem),
+            supports=place.supports(lab.supports),
+            prices=lab.experience.prices,
+            style=PART_STYLE,
+            propose=_First(able),
+            is_built=lab.is_built,
+            build_all=lab.build,
+        )
+        try:
+            tune(search, runner=lab.runner, budget_s=limit_s, clock=self.clock)
+        finally:
+            lab.release()
+            search.champion.drop()
+        times = [(search.measured_s[id(one)], one.schedule) for one in search.trials if id(one) in search.measured_s]
+        fastest = [one for _, one in sorted(times, key=lambda pair: pair[0]) if isinstance(one, SuperSchedule)]
+        return next(iter(fastest), next(iter(able), None))
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A part's place in a composite, which asks something of its schedule: to add, or to list its rows."""
+
+    division: Division
+    at: int
+
+    def reason(self, operation: str, schedule: SuperSchedule) -> str | None:
+        """Why `schedule` cannot take it, or None."""
+        try:
+            filler = SuperSchedule(operation=operation)
+            parts = tuple(
+                Part(selection, schedule if at == self.at else filler)
+                for at, selection in enumerate(self.division.selections)
+            )
+            return _native.part_unsupported(Composite(parts=parts), self.at)
+        except TUNING_FAILURES as err:
+            return str(err)
+
+    def supports(self, supports: Supports) -> Supports:
+        """(operation, schedule) -> why there is no kernel of it for this place, or None."""
+        key = (supports, self)
+        if key not in _supports:
+            _supports[key] = lambda operation, schedule: (
+                supports(operation, schedule) or self.reason(operation, schedule)
+            )
+        return _supports[key]
+
+
+_supports: Final[dict[tuple[Any, ...], Supports]] = {}
+"""Spaces are remembered by the function that filters them: one function for each place."""
+
+
+def _first(problem: Any, kind: str, selection: Selection, at: int) -> tuple[SuperSchedule, ...]:
+    """What a part is tried with before any model is asked."""
+    is_added = kind == "rest" and at > 0 and problem.operation == "matmul"
+    return tuple(TRIED[problem.operation](kind, selection, problem.n_dense_cols)) + (
+        tuple(TRIED[problem.operation]("adds", selection, problem.n_dense_cols)) if is_added else ()
+    )
+
+
+def _view(lab: KernelLab) -> Pattern:
+    """op(A) by rows."""
+    return _native.View.of(lab.problem.matrix, transposed=lab.problem.transposed).pattern
+
+
+def _part_lab(lab: KernelLab, operand: Operand) -> KernelLab:
+    """A lab for a part, whose packed copies are let go with it. The caller keeps `operand` alive."""
+    problem = dataclasses.replace(lab.problem, pattern=operand.pattern, transposed=False)
+    return KernelLab(
+        problem=problem, operand=weakref.ref(operand), options=lab.options, store=lab.store,
+        experience=lab.experience, packed_copies=PackedCopyCache(), structure_version=operand.structure_version,
+        patience_s=lab.patience_s,
+    )  # fmt: skip
+
+
+def divider_of(
+    lab: KernelLab, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
+) -> HybridDivider | None:
+    """What makes composites for a search; None where they are forbidden, unknown to the operation, or not worth it.
+
+    Without being asked (``hybrid=True``) only full searches look for composites, of matrices and widths that can gain.
+    """
+    problem, wish = lab.problem, lab.options.hybrid
+    if wish is False or problem.operation not in TRIED or problem.storage or problem.dtype not in _native.VALUE_BYTES:
+        return None
+    is_large = problem.pattern.nnz > LEAST_NNZ and problem.n_dense_cols >= LEAST_COLUMNS
+    if wish is None and not (effort is Effort.FULL and is_large):
+        return None
+    seed = known.schedule if known is not None and isinstance(known.schedule, Composite) else None
+    return HybridDivider(lab, SHARE * budget_s, clock() + budget_s, seed, clock=clock)

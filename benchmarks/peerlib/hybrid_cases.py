@@ -1,0 +1,114 @@
+"""Matrices on which hybrid formats are judged: planted ones, and the paper's masks, pruned weights and case study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+Matrix = Any  # sp.csr_matrix of float32
+
+
+def from_entries(rows: Any, columns: Any, shape: tuple[int, int], seed: int = 0) -> Matrix:
+    """A matrix of random values at these places, each once."""
+    keys = np.unique(np.asarray(rows, np.int64) * shape[1] + np.asarray(columns, np.int64))
+    values = np.random.default_rng(seed).standard_normal(keys.size).astype(np.float32)
+    made = sp.csr_matrix((values, (keys // shape[1], keys % shape[1])), shape=shape)
+    return typed(made)
+
+
+def typed(made: Matrix) -> Matrix:
+    """float32 values, int32 indices, columns ascending."""
+    made = sp.csr_matrix(made)
+    made.sort_indices()
+    arrays = (made.data.astype(np.float32), made.indices.astype(np.int32), made.indptr.astype(np.int32))
+    return sp.csr_matrix(arrays, shape=made.shape)
+
+
+def planted_blocks(n: int = 6000, side: int = 4, per_row: int = 10, scatter: float = 0.25, seed: int = 0) -> Matrix:
+    """`per_row` full blocks in each row of blocks; the share `scatter` of all entries lies anywhere."""
+    rng = np.random.default_rng(seed)
+    m = n // side
+    down = np.repeat(np.arange(m), per_row)
+    across = np.concatenate([rng.choice(m, per_row, replace=False) for _ in range(m)])
+    inner = np.arange(side)
+    rows = (down[:, None, None] * side + inner[:, None] + 0 * inner).ravel()
+    columns = (across[:, None, None] * side + 0 * inner[:, None] + inner).ravel()
+    extra = int(rows.size * scatter / (1.0 - scatter))
+    rows = np.concatenate([rows, rng.integers(0, n, extra)])
+    columns = np.concatenate([columns, rng.integers(0, n, extra)])
+    return from_entries(rows, columns, (n, n), seed)
+
+
+def with_dense_rows(base: Matrix, n_rows: int = 40, density: float = 0.5, seed: int = 1) -> Matrix:
+    """`base` with some rows filled up to `density`."""
+    rng = np.random.default_rng(seed)
+    n, width = base.shape
+    chosen = np.sort(rng.choice(n, min(n, n_rows), replace=False))
+    dense = sp.random_array((chosen.size, width), density=density, format="csr", dtype=np.float32, rng=rng)
+    places = sp.csr_matrix((np.ones(chosen.size, np.float32), (chosen, np.arange(chosen.size))), shape=(n, chosen.size))
+    return typed(base + places @ sp.csr_matrix(dense))
+
+
+def power_law(n: int = 40_000, mean: float = 8.0, exponent: float = 1.6, seed: int = 0) -> Matrix:
+    """A graph whose degrees follow a power law; columns are drawn by the same law."""
+    rng = np.random.default_rng(seed)
+    degrees = np.minimum(n // 4, (rng.pareto(exponent, n) + 0.5) * mean * (exponent - 1.0) / exponent).astype(np.int64)
+    rows = np.repeat(np.arange(n), degrees)
+    popular = (n * rng.random(rows.size) ** 2.0).astype(np.int64)
+    return from_entries(rows, rng.permutation(n)[popular], (n, n), seed)
+
+
+def log_sparse(n: int = 4096) -> Matrix:
+    """LogSparse attention: row i has i and i +- 2^j while inside (90,115 entries for n = 4,096)."""
+    offsets = [0, *(sign * 2**j for j in range(n.bit_length()) for sign in (1, -1))]
+    return _offsets(n, [(offset, 0) for offset in offsets])
+
+
+def strided(n: int = 4096, stride: int = 64) -> Matrix:
+    """Strided attention: 63 neighbours on each side, and every 64th further on (766,144 entries for n = 4,096)."""
+    i = np.arange(n)
+    rows, columns = [], []
+    for offset in range(-stride + 1, stride):
+        inside = (i + offset >= 0) & (i + offset < n)
+        rows.append(i[inside])
+        columns.append(i[inside] + offset)
+    for sign, room in ((1, (n - 1 - i) // stride), (-1, i // stride)):
+        for j in range(1, n // stride):
+            inside = room - 1 >= j
+            rows.append(i[inside])
+            columns.append(i[inside] + sign * stride * j)
+    return from_entries(np.concatenate(rows), np.concatenate(columns), (n, n))
+
+
+def _offsets(n: int, offsets: list[tuple[int, int]]) -> Matrix:
+    i = np.arange(n)
+    rows, columns = [], []
+    for offset, _ in offsets:
+        inside = (i + offset >= 0) & (i + offset < n)
+        rows.append(i[inside])
+        columns.append(i[inside] + offset)
+    return from_entries(np.concatenate(rows), np.concatenate(columns), (n, n))
+
+
+def pruned(n: int = 1024, density: float = 0.1, block: int = 1, seed: int = 0) -> Matrix:
+    """Weights pruned at random, entry by entry or in blocks of `block` x `block`."""
+    rng = np.random.default_rng(seed)
+    kept = np.flatnonzero(rng.random((n // block) ** 2) < density)
+    down, across, inner = kept // (n // block), kept % (n // block), np.arange(block)
+    rows = (down[:, None, None] * block + inner[:, None] + 0 * inner).ravel()
+    columns = (across[:, None, None] * block + 0 * inner[:, None] + inner).ravel()
+    return from_entries(rows, columns, (n, n), seed)
+
+
+def case_study(n_blocks: int = 64, side: int = 16, tail: int = 48) -> Matrix:
+    """The paper's case (Section 5.4): diagonal blocks, the first row of each of which goes on to the right."""
+    n = n_blocks * side + tail
+    rows, columns = [], []
+    for block in range(n_blocks):
+        first = block * side
+        inner = np.arange(side)
+        rows += [np.repeat(first + inner, side), np.full(tail, first)]
+        columns += [np.tile(first + inner, side), first + side + np.arange(tail)]
+    return from_entries(np.concatenate(rows), np.concatenate(columns), (n, n))

@@ -1,0 +1,230 @@
+"""Composites: parts that share no entry compute what one format does, bit for bit whatever the threads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse._native.ir.lower import lower
+from autosparse._native.storage.composite import composite_bytes, pack_composite, part_schedules
+
+from autosparse import _native, cache, config
+from autosparse.core.composite import (
+    REST,
+    Blocks,
+    ColumnList,
+    Composite,
+    Diagonals,
+    Part,
+    RowList,
+    Rows,
+    schedule_from_json,
+    selection_of,
+)
+from autosparse.core.pattern import Pattern
+from autosparse.core.schedule import RUNTIME, SuperSchedule
+from autosparse.core.target import Target
+from autosparse.errors import PackError, ScheduleError
+from tests.native.cases import schedule
+from tests.native.operands import schedule as made_for
+
+CSR = schedule("i1:U,k1:C", "i1 j1 k1 j0", 16)
+ORDERED = schedule("i1:U,k1:C | rows=degree", "i1 j1 k1 j0", 16)
+BLOCKS = schedule("i1:U,k1:C,i0:U,k0:U | i=4,k=4", "i1 j1 k1 i0 k0 j0", 16)
+PANELS = schedule("k1:U,i1:U,k0:C,i0:U | i=4,k=16 | bits=16", "k1 j1 i1 k0 i0 j0", 16)
+READY = SuperSchedule(implementation=RUNTIME)
+VECTOR = schedule("i1:U,k1:C", "i1 k1", unroll=4)
+
+ROW_SETS = (
+    Composite(parts=(Part(Rows(9), CSR), Part(REST, BLOCKS))),
+    Composite(parts=(Part(Rows(9), PANELS), Part(REST, ORDERED))),
+    Composite(parts=(Part(RowList((0, 3, 4, 5, 39)), READY), Part(Rows(3, 7), CSR), Part(REST, READY))),
+    Composite(parts=(Part(Rows(1000), CSR), Part(REST, CSR))),
+    Composite(parts=(Part(Rows(0), CSR), Part(REST, CSR))),
+)
+SPLITS = (
+    Composite(parts=(Part(Blocks(4, 4, 0.3), BLOCKS), Part(REST, CSR))),
+    Composite(parts=(Part(Diagonals(0.2), CSR), Part(ColumnList((1, 2, 30)), CSR), Part(REST, CSR))),
+    Composite(parts=(Part(Rows(9), READY), Part(Blocks(4, 4, 0.3), BLOCKS), Part(REST, CSR))),
+)
+WINDOWED = tuple(Composite(parts=one.parts, window=window) for one in SPLITS for window in (8, 64))
+EVERY = (*ROW_SETS, *SPLITS, *WINDOWED)
+
+
+def matrix(dtype: str = "float32", seed: int = 0) -> Any:
+    """41 x 37, small integers (sums are exact), rows of 0 to 20 entries, a few full blocks."""
+    rng = np.random.default_rng(seed)
+    dense = (rng.random((41, 37)) < rng.random(41)[:, None] ** 2 * 0.5) * rng.integers(1, 5, (41, 37))
+    dense[8:12, 4:8] = 3
+    dense[20:24, 12:20] = 2
+    dense[7] = 0
+    return sp.csr_matrix(dense.astype(dtype))
+
+
+def pattern_of(A: Any) -> Pattern:
+    return Pattern(*A.shape, A.indptr, A.indices)
+
+
+def bound_of(A: Any, composite: Composite, *, transposed: bool = False) -> Any:
+    """The composite on A: (bound kernels, packed copy)."""
+    spec = _native.CompositeSpec(composite.operation, composite, A.dtype.name, "int32", Target.host().isa)
+    kernel = _native.build(spec, store=cache.open_store(), compiler=config.get_options().compiler)
+    packed = pack_composite(pattern_of(A), A.data, composite, transposed=transposed)
+    return kernel.bind(packed), packed
+
+
+def product(bound: Any, B: Any, n_rows: int, n_threads: int, room: int = 0) -> Any:
+    """C by a bound composite, written over NaN; `room` more elements between rows."""
+    C = np.full((n_rows, B.shape[1] + room), np.nan, B.dtype)
+    assert bound.run(B.ctypes.data, B.shape[1], C.ctypes.data, C.shape[1], B.shape[1], n_threads)
+    assert np.isnan(C[:, B.shape[1] :]).all()
+    return C[:, : B.shape[1]]
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("composite", EVERY, ids=str)
+def test_composite_computes_the_product(composite, transposed):
+    A = matrix()
+    bound, packed = bound_of(A, composite, transposed=transposed)
+    wanted = A.T if transposed else A
+    B = np.random.default_rng(1).integers(-4, 5, (wanted.shape[1], 19)).astype(np.float32)
+    for n_threads in (1, 2, 3):
+        np.testing.assert_array_equal(product(bound, B, wanted.shape[0], n_threads, room=3), wanted @ B)
+    assert packed.nbytes <= composite_bytes(pattern_of(A), composite, 4, transposed=transposed)
+
+
+@pytest.mark.parametrize("composite", EVERY, ids=str)
+def test_parts_divide_the_entries(composite):
+    A = matrix()
+    subsets = _native.subsets(pattern_of(A), [part.select for part in composite.parts])
+    assert sorted(np.concatenate([one.entries for one in subsets]).tolist()) == list(range(A.nnz))
+    row_of = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    for one in subsets:
+        own = np.repeat(np.arange(one.pattern.n_rows), one.pattern.row_lengths)
+        rows = own if one.rows is None else one.rows[own]
+        np.testing.assert_array_equal(rows, row_of[one.entries])
+        np.testing.assert_array_equal(one.pattern.indices[: one.pattern.nnz], A.indices[one.entries])
+    owners = [subsets[at].rows for at in range(composite.n_row_parts)] + [subsets[-1].rows]
+    if composite.n_row_parts:
+        assert sorted(np.concatenate(owners).tolist()) == list(range(A.shape[0]))
+
+
+@pytest.mark.parametrize("composite", SPLITS, ids=str)
+def test_windows_change_no_bit(composite):
+    A = matrix("float64")
+    A.data[:] = np.random.default_rng(2).standard_normal(A.nnz)
+    B = np.random.default_rng(3).standard_normal((A.shape[1], 21))
+    results = [
+        product(bound_of(A, Composite(parts=composite.parts, window=window))[0], B, A.shape[0], n_threads)
+        for window in (0, 8, 64)
+        for n_threads in (1, 2)
+    ]
+    assert all(result.tobytes() == results[0].tobytes() for result in results)
+    np.testing.assert_allclose(results[0], A @ B, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("composite", [*ROW_SETS[:3], SPLITS[0], WINDOWED[0]], ids=str)
+def test_new_values_reach_every_part(composite):
+    A = matrix()
+    bound, packed = bound_of(A, composite)
+    values = np.random.default_rng(4).integers(1, 9, A.nnz).astype(np.float32)
+    packed.refresh(values)
+    B = np.ones((A.shape[1], 17), np.float32)
+    np.testing.assert_array_equal(product(bound, B, A.shape[0], 2), sp.csr_matrix((values, A.indices, A.indptr)) @ B)
+
+
+def test_vector_product():
+    A = matrix()
+    composite = Composite(parts=(Part(Rows(9), VECTOR), Part(REST, VECTOR)))
+    x = np.arange(A.shape[1], dtype=np.float32)[:, None]
+    np.testing.assert_array_equal(product(bound_of(A, composite)[0], x, A.shape[0], 2), A @ x)
+
+
+def test_result_that_padding_spoils_is_reported():
+    A = matrix()
+    B = np.ones((A.shape[1], 16), np.float32)
+    B[5] = np.inf
+    C = np.empty((A.shape[0], 16), np.float32)
+    bound, _ = bound_of(A, SPLITS[0])
+    assert not bound.run(B.ctypes.data, 16, C.ctypes.data, 16, 16, 1)
+
+
+SAMPLED = made_for("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 16, unroll=2)
+SAMPLED_BLOCKS = made_for("sddmm", "i1:U,k1:C,i0:U,k0:U | i=4,k=4", "i1 k1 j1 i0 k0 j0", 16)
+
+
+@pytest.mark.parametrize("repeats", [False, True])
+@pytest.mark.parametrize("first", [Rows(9), RowList((8, 9, 20))], ids=str)
+def test_sampled_entries_are_written_once(first, repeats):
+    A = matrix()
+    if repeats:
+        row = A.indptr[21]
+        A.indices[row + 1] = A.indices[row]
+        A.has_sorted_indices = False
+    composite = Composite(parts=(Part(first, SAMPLED_BLOCKS), Part(REST, SAMPLED)))
+    assert _native.composite_unsupported("sddmm", composite) is None
+    bound, _ = bound_of(A, composite)
+    rng = np.random.default_rng(5)
+    X, Y = (rng.integers(-3, 4, (n, 18)).astype(np.float32) for n in A.shape)
+    out = np.full(A.nnz, np.nan, np.float32)
+    bound.run(X.ctypes.data, 18, Y.ctypes.data, 18, A.data.ctypes.data, out.ctypes.data, 18, 2)
+    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    np.testing.assert_array_equal(out, A.data * (X[rows] * Y[A.indices]).sum(axis=1))
+
+
+@pytest.mark.parametrize("made", [CSR, BLOCKS, PANELS, ORDERED, VECTOR], ids=lambda made: str(made.format))
+def test_kernel_that_adds(made):
+    """C0 + A B, as the interpreter has it; without `adds` the key is what it was before there was the field."""
+    A, isa = matrix(), Target.host().isa
+    plain = _native.KernelSpec("matmul", made, "float32", "int32", isa)
+    adding = _native.KernelSpec("matmul", made, "float32", "int32", isa, adds=True)
+    assert plain.key() != adding.key()
+    assert "zero" not in {type(node).__name__.lower() for node in lower(adding).body}
+    packed = _native.pack(pattern_of(A), A.data, made.format, transposed=False)
+    n = 1 if made is VECTOR else 19
+    rng = np.random.default_rng(6)
+    B, onto = (rng.integers(-4, 5, (rows, n)).astype(np.float32) for rows in A.shape[::-1])
+    C = onto.copy()
+    kernel = _native.build(adding, store=cache.open_store(), compiler=config.get_options().compiler)
+    kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
+    np.testing.assert_array_equal(C, onto + A @ B)
+    np.testing.assert_array_equal(_native.interpret(adding, packed, B, onto=onto), C)
+
+
+@pytest.mark.parametrize("composite", EVERY, ids=str)
+def test_text_is_read_again(composite):
+    assert schedule_from_json(composite.to_json()) == composite
+    assert Composite.from_json(composite.to_json()).stable_hash() == composite.stable_hash()
+    assert all(selection_of(str(part.select)) == part.select for part in composite.parts)
+    assert "\n" not in str(composite)
+
+
+def test_what_no_composite_is():
+    for parts in ((Part(REST, CSR),), (Part(REST, CSR), Part(Rows(3), CSR)), (Part(Blocks(2, 2, 0.5), CSR),) * 2):
+        with pytest.raises(ScheduleError):
+            Composite(parts=parts)
+    with pytest.raises(ScheduleError, match="whole rows"):
+        Composite(parts=(Part(Blocks(2, 2, 0.5), CSR), Part(Rows(3), CSR), Part(REST, CSR)))
+    with pytest.raises(ScheduleError, match="windows"):
+        Composite(parts=ROW_SETS[0].parts, window=8)
+    for text in ("rows(3)(", "rows(a..)", "blocks(4,0.5)", "columns()", "stripes(3)", "row_list(5-2)"):
+        with pytest.raises(ScheduleError):
+            selection_of(text)
+    with pytest.raises(ScheduleError):
+        schedule_from_json(ROW_SETS[0].to_json().replace("rows(9..)", "stripes(9)"))
+
+
+def test_what_has_no_kernel_is_refused():
+    adding = Composite(parts=(Part(Blocks(4, 4, 0.5), BLOCKS), Part(REST, READY)))
+    assert "add" in _native.composite_unsupported("matmul", adding)
+    odd = Composite(parts=SPLITS[0].parts, window=6)
+    assert "windows of 6" in _native.composite_unsupported("matmul", odd)
+    assert _native.composite_unsupported("mttkrp", ROW_SETS[0])
+    sampled = Composite(parts=(Part(Blocks(4, 4, 0.5), SAMPLED_BLOCKS), Part(REST, SAMPLED)))
+    assert "neighbours" in _native.composite_unsupported("sddmm", sampled)
+    assert all(_native.composite_unsupported("matmul", one) is None for one in EVERY)
+    assert {one.format.rows for one in part_schedules(ROW_SETS[0])} == {"listed"}
+    with pytest.raises(PackError, match="without entries"):
+        bound_of(sp.csr_matrix((5, 4), dtype=np.float32), ROW_SETS[0])

@@ -1,0 +1,130 @@
+"""Divisions and the greedy choice of tiles: pure arithmetic, judged by the exact optimum on small matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse.tuner.hybrid import primitives
+from autosparse.tuner.hybrid.costs import CSR, REFERENCE
+from autosparse.tuner.hybrid.divisions import divisions
+from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
+from autosparse.tuner.hybrid.optimum import optimal_cost
+from autosparse.tuner.hybrid.schedules import TRIED
+from autosparse.tuner.hybrid.tiles import block_operators, single_cost
+
+from autosparse import _native
+from autosparse.core.composite import REST, Blocks, Rows
+from autosparse.core.pattern import Pattern
+
+OPERATORS = block_operators()
+N = 16
+
+
+def pattern_of(dense: Any) -> Pattern:
+    A = sp.csr_matrix(np.asarray(dense, dtype=np.float32))
+    return Pattern(*A.shape, A.indptr, A.indices)
+
+
+def small(seed: int) -> Pattern:
+    """16 x 16: planted blocks with scatter (two of four), rows of power-law lengths, uniform."""
+    rng = np.random.default_rng(seed)
+    dense = np.zeros((N, N), bool)
+    if seed % 4 < 2:
+        for _ in range(rng.integers(2, 6)):
+            r, c = rng.choice([1, 2, 4], 2)
+            i, k = rng.integers(0, N // r) * r, rng.integers(0, N // c) * c
+            dense[i : i + r, k : k + c] = True
+        dense |= rng.random((N, N)) < rng.uniform(0.03, 0.12)
+    elif seed % 4 == 2:
+        for row in dense:
+            row[rng.choice(N, min(N, int(rng.pareto(1.2) + 1)), replace=False)] = True
+    else:
+        dense |= rng.random((N, N)) < 0.2
+    dense[0, 0] = True
+    return pattern_of(dense)
+
+
+def regrets(seeds: range) -> Any:
+    """Planned cost over the optimum; never above the best single operator's, nor below the optimum."""
+    found = []
+    for seed in seeds:
+        pattern = small(seed)
+        plan, best = plan_tiles(pattern, OPERATORS, REFERENCE), optimal_cost(pattern, OPERATORS, REFERENCE)
+        assert plan.cost <= min(single_cost(pattern, one, REFERENCE) for one in (*OPERATORS, CSR)) + 1e-9
+        assert plan.cost >= best - 1e-6
+        assert (plan.owner >= 0).all()
+        found.append(plan.cost / best)
+    return np.asarray(found)
+
+
+def test_greedy_is_near_the_optimum():
+    assert regrets(range(12)).max() <= 1.10
+
+
+@pytest.mark.full
+def test_greedy_is_near_the_optimum_on_many():
+    found = regrets(range(200))
+    assert np.quantile(found, 0.95) <= 1.06
+    assert found.max() <= 1.10
+
+
+def test_withdraw_and_levels_only_help_in_the_mean():
+    patterns = [small(seed) for seed in range(8)]
+    costs = {
+        options: sum(plan_tiles(one, OPERATORS, REFERENCE, options).cost for one in patterns)
+        for options in (GreedyOptions(), GreedyOptions(withdraw=False), GreedyOptions(r=1.2))
+    }
+    assert costs[GreedyOptions()] < costs[GreedyOptions(withdraw=False)]
+    assert costs[GreedyOptions(r=1.2)] <= 1.05 * costs[GreedyOptions()]
+
+
+@pytest.mark.parametrize("name", primitives.FORMATS)
+def test_pieces_of_a_format_divide_the_entries(name):
+    pattern = small(3)
+    pieces = primitives.apply(pattern, *primitives.FORMATS[name](4, 4))
+    assert sorted(np.concatenate([piece.entry for piece in pieces]).tolist()) == list(range(pattern.nnz))
+    assert all(piece.slots >= piece.entry.size for piece in pieces)
+
+
+def fill_of(pattern: Pattern) -> Any:
+    return lambda r, c, every: _native.block_fill(pattern, r, c, every=every)
+
+
+def test_block_fill_counts_entries_of_blocks():
+    pattern = small(0)
+    rows = np.repeat(np.arange(N), pattern.row_lengths)
+    for r, c in ((2, 4), (3, 3), (1, 1)):
+        blocks = rows // r * N + pattern.indices // c
+        counts = dict(zip(*np.unique(blocks, return_counts=True), strict=True))
+        assert _native.block_fill(pattern, r, c).tolist() == [counts[block] for block in blocks]
+
+
+def test_dense_rows_and_planted_blocks_are_found():
+    rng = np.random.default_rng(0)
+    few = sp.random_array((400, 400), density=0.01, rng=rng).toarray() > 0
+    few[::40] |= rng.random((10, 400)) < 0.6
+    pattern = pattern_of(few)
+    best = divisions(pattern, 256, fill_of(pattern))[0]
+    assert isinstance(best.selections[0], Rows)
+    assert best.kinds == ("dense", "rest")
+    assert best.selections[1] == REST
+    planted = np.kron(rng.random((50, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((200, 200)) < 0.03)
+    pattern = pattern_of(planted)
+    rules = [one.selections[0] for one in divisions(pattern, 256, fill_of(pattern))]
+    assert any(isinstance(rule, Blocks) and (rule.r, rule.c) == (4, 4) for rule in rules)
+
+
+def test_uniform_matrices_are_not_divided():
+    pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
+    assert divisions(pattern, 256, fill_of(pattern)) == []
+
+
+@pytest.mark.parametrize("operation", TRIED)
+@pytest.mark.parametrize("n_columns", [1, 8, 32, 100, 256])
+def test_tried_schedules_have_kernels(operation, n_columns):
+    for kind in ("dense", "long", "blocks", "rest", "adds"):
+        for made in TRIED[operation](kind, Blocks(4, 4, 0.5), n_columns):
+            assert _native.supports(operation, made) is None, (kind, made)

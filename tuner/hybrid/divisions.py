@@ -1,0 +1,135 @@
+"""Divisions of a matrix into parts that are worth measuring, from its row lengths and the fill of its blocks.
+
+Two kinds: by whole rows (long or dense rows apart from the others), and by value (blocks apart from scattered entries).
+Predictions only decide what is measured; a division that is measured competes with the best single format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts, Rate
+from numpy.typing import NDArray
+
+from autosparse.core.composite import REST, Blocks, Rows, Selection
+from autosparse.core.pattern import Pattern
+
+Array = NDArray[Any]  # numbers of entries
+
+FillOf = Callable[[int, int, int], Array]
+"""(r, c, n) -> entries in the r x c block of each entry, looked at in every n-th group of r rows (elsewhere 0)."""
+
+LEAST_NNZ: Final = 50_000
+"""Entries from which a matrix is divided without being asked: smaller products are over too soon."""
+LEAST_COLUMNS: Final = 8
+WORTH: Final = 0.97
+"""Predicted time over that of one format from which a division is measured."""
+MOST_OF_A_KIND: Final = 2
+SAMPLED_ENTRIES: Final = 100_000
+BLOCK_SHAPES: Final = (*((r, c) for r in (2, 4, 8) for c in (2, 4, 8)), (3, 3))
+FILLS: Final = (0.5, 0.7, 0.8, 1.0)
+CUTS: Final = (8, 16, 32, 64)
+LEAST_SHARE: Final = 0.1
+"""Of the entries, that a part holds at least."""
+DENSE: Final = 1 / 16
+"""Share of its cells from which a row counts as dense: neighbours then read the same rows of B."""
+WINDOW: Final = 128
+
+DEFAULT_COSTS: Final = PrimitiveCosts(
+    {
+        "csr": Rate(0.0, 0.75, 0.25),
+        "block": Rate(0.3, 0.75, 0.5),
+        "ell": Rate(0.3, 0.75, 0.25),
+        "panel": Rate(0.0, 0.75, 0.25),
+    },
+    0.5,
+    0.75,
+)
+"""Relative to an entry of CSR; replaced by what `calibrate` has measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """Rules of the parts, what each part is like ("dense", "long", "blocks", "rest"), and the predicted time of all
+    over that of CSR.
+    """
+
+    selections: tuple[Selection, ...]
+    kinds: tuple[str, ...]
+    predicted_ratio: float
+    window: int = 0
+
+    def __str__(self) -> str:
+        return " + ".join(map(str, self.selections))
+
+
+def divisions(
+    pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS
+) -> list[Division]:
+    """Divisions of op(A) that are predicted to be faster than CSR, best first. O(nnz) where blocks are looked for."""
+    if pattern.nnz == 0 or min(pattern.shape) == 0:
+        return []
+    found = [*_by_rows(pattern, n_dense_cols, costs)]
+    if fill_of is not None:
+        found += _by_blocks(pattern, fill_of, costs)
+    return sorted((one for one in found if one.predicted_ratio < WORTH), key=lambda one: one.predicted_ratio)
+
+
+def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list[Division]:
+    lengths = pattern.row_lengths
+    mean = pattern.nnz / pattern.n_rows
+    cuts = sorted({*CUTS, int(4 * mean) + 1, int(16 * mean) + 1, max(1, int(DENSE * pattern.n_cols))})
+    dense, long = [], []
+    for cut in cuts:
+        is_long = lengths >= cut
+        share = float(lengths[is_long].sum()) / pattern.nnz
+        if not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
+            continue
+        n_long = int(is_long.sum())
+        density = share * pattern.nnz / (n_long * pattern.n_cols)
+        selections: tuple[Selection, ...] = (Rows(cut), REST)
+        if density >= DENSE and n_long >= 4 and n_dense_cols >= LEAST_COLUMNS:
+            ratio = 1.0 - share * (1.0 - _panel_cost(costs, density))
+            dense.append(Division(selections, ("dense", "rest"), ratio))
+        elif cut >= 4 * mean:
+            long.append(Division(selections, ("long", "rest"), 1.0 - 0.1 * min(share, 1.0 - share) - 0.02))
+    best = [sorted(kind, key=lambda one: one.predicted_ratio)[:MOST_OF_A_KIND] for kind in (dense, long)]
+    return [*best[0], *best[1]]
+
+
+def _panel_cost(costs: PrimitiveCosts, density: float) -> float:
+    """Of an entry of dense rows in blocks of four rows by panels of columns, over an entry of CSR."""
+    rate, fill = costs.rates["panel"], 1.0 - (1.0 - density) ** 4
+    n_blocks = fill / (4.0 * density)  # columns of four rows that hold an entry, for each entry
+    return rate.of(0.0, n_blocks, 4.0 * n_blocks) / costs.tile(CSR, 1)
+
+
+def _by_blocks(pattern: Pattern, fill_of: FillOf, costs: PrimitiveCosts) -> list[Division]:
+    csr = costs.tile(CSR, 1)
+    found = []
+    for r, c in BLOCK_SHAPES:
+        every = max(1, pattern.nnz // SAMPLED_ENTRIES)
+        counts = fill_of(r, c, every)
+        looked = counts[counts > 0].astype(np.float64) / (r * c)
+        if not looked.size:
+            continue
+        for tau in FILLS:
+            taken = looked[looked >= tau - 1e-9]
+            share = taken.size / looked.size
+            if not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
+                continue
+            n_tiles = float((1.0 / (taken * r * c)).sum()) / looked.size  # for each entry of the matrix
+            blocks = n_tiles * costs.tile(Operator("block", r, c), 1)
+            further = costs.further_row * pattern.n_rows / pattern.nnz
+            ratio = (blocks + (1.0 - share) * csr + further) / csr
+            found.append(Division((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio, WINDOW))
+    kept: list[Division] = []
+    for one in sorted(found, key=lambda one: one.predicted_ratio):
+        shapes = {(block.r, block.c) for kept_one in kept for block in kept_one.selections if isinstance(block, Blocks)}
+        first = one.selections[0]
+        if isinstance(first, Blocks) and (first.r, first.c) not in shapes and len(kept) < MOST_OF_A_KIND:
+            kept.append(one)
+    return kept

@@ -1,0 +1,78 @@
+"""Schedules that each kind of part is tried with first, whatever models say: a row of `TRIED` for each operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from autosparse.core.composite import Blocks, Selection
+from autosparse.core.formats import Format
+from autosparse.core.schedule import RUNTIME, SuperSchedule
+
+WIDE: Final = 64
+"""Columns of a tile that fill the registers beside four rows."""
+
+
+def _made(operation: str, fmt: str, loops: str, tile: int = 0, **fields: Any) -> SuperSchedule:
+    splits = (("j", tile),) if tile else ()
+    return SuperSchedule(
+        operation=operation, format=Format.parse(fmt), loop_order=tuple(loops.split()), dense_splits=splits, **fields
+    )
+
+
+def tile_of(n_dense_cols: int, most: int = WIDE) -> int:
+    """Columns of a tile for products of this width."""
+    return max(8, min(most, 1 << max(0, n_dense_cols - 1).bit_length()))
+
+
+def runtime(operation: str, order: str = "") -> SuperSchedule:
+    """The runtime's loops over compressed rows, in an order of rows."""
+    return _made(operation, f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C", "i1 k1", implementation=RUNTIME)
+
+
+def _matmul(kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+    if n_cols == 1:
+        return _vector(kind, selection)
+    t = tile_of(n_cols)
+    rows = [_made("matmul", "i1:U,k1:C", "i1 j1 k1 j0", t), _made("matmul", "i1:U,k1:C", "i1 j1 k1 j0", t, unroll=4)]
+    if kind == "dense":
+        wide = min(96, t) if n_cols < 96 else 96
+        four, eight = ("k1:U,i1:U,k0:C,i0:U | i=4,k=256 | bits=16", "k1:U,i1:U,k0:C,i0:U | i=8,k=256 | bits=16")
+        panels = [
+            _made("matmul", four, "k1 j1 i1 k0 i0 j0", wide),
+            _made("matmul", eight, "k1 j1 i1 k0 i0 j0", min(t, 48)),
+        ]
+        return [runtime("matmul"), *panels]
+    if kind == "blocks":
+        return [_blocks("matmul", selection, "i1 j1 k1 i0 k0 j0", t)]
+    if kind == "adds":
+        return rows
+    return [runtime("matmul"), runtime("matmul", "degree"), runtime("matmul", "first"), *rows[:1]]
+
+
+def _vector(kind: str, selection: Selection) -> list[SuperSchedule]:
+    rows = [_made("matmul", "i1:U,k1:C", "i1 k1", unroll=16), _made("matmul", "i1:U,k1:C", "i1 k1", unroll=4)]
+    if kind == "blocks":
+        return [_blocks("matmul", selection, "i1 k1 i0 k0", 0)]
+    return rows if kind == "adds" else [runtime("matmul"), runtime("matmul", "degree"), *rows[:1]]
+
+
+def _sddmm(kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+    if n_cols == 1:
+        return [runtime("sddmm")]
+    t = tile_of(n_cols, 32)
+    rows = _made("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", t, unroll=4)
+    if kind == "blocks":
+        return [_blocks("sddmm", selection, "i1 k1 j1 i0 k0 j0", t), rows]
+    return [runtime("sddmm"), rows]
+
+
+def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> SuperSchedule:
+    assert isinstance(selection, Blocks)
+    r, c = selection.r, selection.c
+    fits = tile if r <= 4 else min(tile, 32)
+    return _made(operation, f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}", loops, fits)
+
+
+TRIED: Final[Mapping[str, Callable[[str, Selection, int], list[SuperSchedule]]]] = {"matmul": _matmul, "sddmm": _sddmm}
+"""Operation -> (kind of part, its rule, columns of the dense operands) -> schedules, most promising first."""

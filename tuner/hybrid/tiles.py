@@ -1,0 +1,95 @@
+"""Tiles of a matrix that the search may choose, as arrays: for each operator, which tile each entry lies in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts
+from numpy.typing import NDArray
+
+from autosparse.core.pattern import Pattern
+
+Array = NDArray[Any]  # int64, float64 or booleans
+
+BLOCK_SIDES: Final = (1, 2, 4)
+WINDOW_ROWS: Final = 4
+"""Rows whose tiles a withdrawal replaces together: a multiple of every block's height."""
+ELL_WIDTHS: Final = (2, 4, 8, 16, 32)
+
+
+def block_operators(sides: Sequence[int] = BLOCK_SIDES) -> tuple[Operator, ...]:
+    """Blocks of all sides."""
+    return tuple(Operator("block", r, c) for r in sides for c in sides)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiles:
+    """All tiles of one operator: `tile_of` numbers the tile of each entry (-1: none), `group_of` the run of `height`
+    rows that each tile lies in.
+    """
+
+    operator: Operator
+    tile_of: Array
+    group_of: Array
+    height: int
+
+    @property
+    def n_tiles(self) -> int:
+        """How many there are."""
+        return int(self.group_of.size)
+
+
+def row_of_entries(pattern: Pattern) -> Array:
+    """The row of each entry."""
+    return np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
+
+
+def blocks(pattern: Pattern, operator: Operator) -> Tiles:
+    """Aligned blocks that hold an entry: divide rows, divide columns."""
+    rows, columns = row_of_entries(pattern), pattern.indices[: pattern.nnz].astype(np.int64)
+    n_across = -(-pattern.n_cols // operator.c)
+    numbers, tile_of = np.unique(rows // operator.r * n_across + columns // operator.c, return_inverse=True)
+    return Tiles(operator, tile_of, numbers // n_across, operator.r)
+
+
+def csr_rows(pattern: Pattern, left: Array) -> Tiles:
+    """The entries that are left of each row: flatten. Cut anew at every level."""
+    rows, tile_of = row_of_entries(pattern), np.full(pattern.nnz, -1)
+    numbers, tile_of[left] = np.unique(rows[left], return_inverse=True)
+    return Tiles(CSR, tile_of, numbers, 1)
+
+
+def ell_rows(pattern: Pattern, operator: Operator, left: Array) -> Tiles:
+    """Runs of at most `c` of the entries that are left of a row, padded to `c`; half of it must be filled."""
+    rows, tile_of = row_of_entries(pattern), np.full(pattern.nnz, -1)
+    mine = rows[left]
+    if not mine.size:
+        return Tiles(operator, tile_of, np.empty(0, dtype=np.int64), 1)
+    begin = np.flatnonzero(np.concatenate([[True], mine[1:] != mine[:-1]]))
+    within = np.arange(mine.size) - np.repeat(begin, np.diff(np.append(begin, mine.size)))
+    runs = mine * (pattern.n_cols + 1) + within // operator.c
+    numbers, inverse, counts = np.unique(runs, return_inverse=True, return_counts=True)
+    kept = 2 * counts > operator.c
+    renumbered = np.where(kept, np.cumsum(kept) - 1, -1)
+    tile_of[left] = renumbered[inverse]
+    return Tiles(operator, tile_of, numbers[kept] // (pattern.n_cols + 1), 1)
+
+
+def single_cost(pattern: Pattern, operator: Operator, costs: PrimitiveCosts) -> float:
+    """Cost of the whole matrix by one operator."""
+    found = blocks(pattern, operator) if operator.family == "block" else csr_rows(pattern, np.ones(pattern.nnz, bool))
+    counts = np.bincount(found.tile_of, minlength=found.n_tiles)
+    tiles = sum(costs.tile(operator, int(count)) for count in counts)
+    touched = touched_rows(found, np.arange(found.n_tiles), pattern.n_rows)
+    return tiles + costs.first_row * int(touched.sum())
+
+
+def touched_rows(tiles: Tiles, chosen: Array, n_rows: int) -> Array:
+    """Which rows of C the chosen tiles write."""
+    touched = np.zeros(n_rows, dtype=bool)
+    rows = (tiles.group_of[chosen][:, None] * tiles.height + np.arange(tiles.height)).ravel()
+    touched[rows[rows < n_rows]] = True
+    return touched
