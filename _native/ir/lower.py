@@ -189,8 +189,7 @@ class _Lowering:
     def program_body(self) -> tuple[Node, ...]:
         """All loops; with the output zeroed first where they do not write all of it."""
         body = self._loops(0, _State())
-        zeroes = self.init == "load" and not self.adds
-        return (Zero(self.nest.expression.output), *body) if zeroes else body
+        return (Zero(self.nest.expression.output), *body) if self.init == "load" and not self.adds else body
 
     def _sums_inside(self, d: int) -> frozenset[str]:
         """Indices that loops from the d-th inwards, or the block, sum over."""
