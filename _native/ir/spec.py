@@ -45,7 +45,7 @@ def reason_cannot_add(schedule: SuperSchedule) -> str | None:
     """Why no kernel of `schedule` adds to what the output holds, or None."""
     if schedule.is_precompiled:
         return "the runtime's loops write results, they do not add to them"
-    if schedule.operation != "matmul":
+    if expression_of(schedule).sampled:
         return f"results of {schedule.operation} are written once"
     if schedule.format.is_sliced or is_private(schedule):
         return "slices, and loops that sum in parallel, write results and do not add to them"

@@ -11,32 +11,29 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 from autosparse._native import runtime_api
 from autosparse._native.c.parallel import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
-from autosparse._native.ir.spec import KernelSpec, is_private, reason_cannot_add
+from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
 from autosparse._native.kernels.kernel import BoundKernel, Kernel, reads_of_b
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
-from autosparse._native.storage.composite import PackedComposite, part_schedules
+from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
 from autosparse._native.storage.packing import PackedOperand
 
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
 from autosparse.core.schedule import SuperSchedule
 from autosparse.forking import computed_once
 
-OPERATIONS: Final = ("matmul", "sddmm")
-"""Operations whose operand can be stored in parts."""
-
 
 def composite_unsupported(operation: str, composite: Composite) -> str | None:
     """Why there are no kernels for `composite`, or None when there are."""
-    if operation not in OPERATIONS or composite.operation != operation:
+    if composite.operation != operation or len(expression_of(composite.schedules[0]).sparse.indices) != 2:
         return f"{operation} has no kernels for parts"
-    if composite.is_split and operation == "sddmm":
+    if composite.is_split and is_sampled(composite):
         return "sampled kernels take the entries of a row for neighbours in the result: parts must be of whole rows"
     for at in range(len(composite.parts)):
         if (reason := part_unsupported(composite, at)) is not None:
@@ -56,7 +53,7 @@ def part_unsupported(composite: Composite, at: int) -> str | None:
         return "values of parts are stored as they are, and of both triangles"
     if schedule.format.is_sliced and (first_shared or composite.window or at > first_shared):
         return "slices have an order of rows of their own, and write results"
-    if operation == "matmul" and at > first_shared and (found := reason_cannot_add(schedule)) is not None:
+    if not is_sampled(composite) and at > first_shared and (found := reason_cannot_add(schedule)) is not None:
         return found
     if composite.window and at >= first_shared:
         return _no_windows(composite.window, schedule)
@@ -92,7 +89,7 @@ class CompositeSpec:
             spec = KernelSpec(
                 self.operation, schedule, self.dtype, self.index_dtype, self.isa, self.deterministic, self.gathers
             )
-            is_shared = self.operation == "matmul" and at > composite.n_row_parts
+            is_shared = not is_sampled(composite) and at > composite.n_row_parts
             found.append(dataclasses.replace(spec, adds=True) if is_shared or zeroes(spec) else spec)
         return tuple(found)
 
@@ -106,7 +103,7 @@ class CompositeSpec:
 @functools.lru_cache(maxsize=256)
 def zeroes(spec: KernelSpec) -> bool:
     """Whether a kernel zeroes the whole output first: in a part it adds instead, to rows that are zeroed for it."""
-    if spec.schedule.is_precompiled or spec.operation != "matmul":
+    if spec.schedule.is_precompiled or expression_of(spec.schedule).sampled:
         return False
     return any(isinstance(node, Zero) for node in lower(spec).body)
 
@@ -129,7 +126,7 @@ class CompositeKernel:
             raise TypeError(f"kernels for {self.composite} got {packed.composite}")
         pairs = zip(self.kernels, packed.parts, strict=True)
         bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # Any: of one kind each
-        if self.composite.operation == "sddmm":
+        if is_sampled(self.composite):
             return BoundSampledComposite(packed, tuple(bounds))
         return BoundComposite.of(packed, bounds)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from autosparse._native.ir.spec import expression_of
 from autosparse._native.storage.packing import PackedOperand, pack, packed_bytes, reason_unfit
 from autosparse._native.storage.parts import Subset, subsets
 from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
@@ -23,12 +24,17 @@ LISTED: Final = "listed"
 """Order of rows of a format whose rows of C are not neighbours."""
 
 
+def is_sampled(composite: Composite) -> bool:
+    """Whether the result has the entries of the sparse operand, one each."""
+    return expression_of(composite.schedules[0]).sampled
+
+
 def part_schedules(composite: Composite) -> tuple[SuperSchedule, ...]:
     """The schedules of its parts as they are compiled: rows of a part that is no whole matrix are listed.
 
     Entries of parts of sampled operations are numbered one by one, which plain CSR has no place for: listed too.
     """
-    lists = composite.n_row_parts > 0 or composite.operation == "sddmm"
+    lists = composite.n_row_parts > 0 or is_sampled(composite)
     return tuple(
         dataclasses.replace(one, format=dataclasses.replace(one.format, rows=LISTED))
         if lists and not one.format.rows and not one.format.is_sliced
@@ -137,10 +143,10 @@ def subsets_of(pattern: Pattern, composite: Composite, *, transposed: bool) -> t
     return found
 
 
-def _bytes(subset: Subset, fmt: Format, value_bytes: int, operation: str) -> int:
+def _bytes(subset: Subset, fmt: Format, value_bytes: int, sampled: bool) -> int:
     item = subset.entries.itemsize
     rows = 0 if subset.rows is None else subset.rows.nbytes
-    if operation == "sddmm":
+    if sampled:
         return structure_bytes(subset.pattern, fmt) + rows
     own = packed_bytes(subset.pattern, fmt, value_bytes, transposed=False)
     if fmt.is_csr:  # a copy here
@@ -151,7 +157,7 @@ def _bytes(subset: Subset, fmt: Format, value_bytes: int, operation: str) -> int
 def composite_bytes(pattern: Pattern, composite: Composite, value_bytes: int, *, transposed: bool) -> int:
     """Bytes of `pack_composite`'s result, known before: an upper bound. O(nnz)."""
     found = zip(subsets_of(pattern, composite, transposed=transposed), part_schedules(composite), strict=True)
-    return sum(_bytes(subset, one.format, value_bytes, composite.operation) for subset, one in found)
+    return sum(_bytes(subset, one.format, value_bytes, is_sampled(composite)) for subset, one in found)
 
 
 def pack_composite(pattern: Pattern, values: Array, composite: Composite, *, transposed: bool) -> PackedComposite:
@@ -162,7 +168,7 @@ def pack_composite(pattern: Pattern, values: Array, composite: Composite, *, tra
     for schedule, subset in zip(
         part_schedules(composite), subsets_of(pattern, composite, transposed=transposed), strict=True
     ):
-        if composite.operation == "sddmm":
+        if is_sampled(composite):
             packed: PackedOperand | PackedStructure = pack_structure(subset.pattern, schedule.format)
         else:
             packed = pack(subset.pattern, values[subset.entries], schedule.format, transposed=False)

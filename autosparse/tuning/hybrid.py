@@ -27,6 +27,7 @@ from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
+from autosparse.ops import OPS
 from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.hybrid.costs import PrimitiveCosts
@@ -127,7 +128,7 @@ class HybridDivider:
             if schedule is None:
                 return None
             winners.append(Part(selection, schedule))
-        is_split = problem.operation == "matmul" and "blocks" in division.kinds
+        is_split = not OPS[problem.operation].is_sampled and "blocks" in division.kinds
         for window in (division.window if is_split else 0, 0):
             composite = Composite(parts=tuple(winners), window=window)
             if _native.composite_unsupported(problem.operation, composite) is None:
@@ -205,7 +206,7 @@ _supports: Final[dict[tuple[Any, ...], Supports]] = {}
 
 def _first(problem: Any, kind: str, selection: Selection, at: int) -> tuple[SuperSchedule, ...]:
     """What a part is tried with before any model is asked."""
-    is_added = kind == "rest" and at > 0 and problem.operation == "matmul"
+    is_added = kind == "rest" and at > 0 and not OPS[problem.operation].is_sampled
     return tuple(TRIED[problem.operation](kind, selection, problem.n_dense_cols)) + (
         tuple(TRIED[problem.operation]("adds", selection, problem.n_dense_cols)) if is_added else ()
     )

@@ -9,6 +9,8 @@ from autosparse.core.composite import Blocks, Selection
 from autosparse.core.formats import Format
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 
+MATMUL: Final = "matmul"
+SDDMM: Final = "sddmm"
 WIDE: Final = 64
 """Columns of a tile that fill the registers beside four rows."""
 
@@ -34,37 +36,37 @@ def _matmul(kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]
     if n_cols == 1:
         return _vector(kind, selection)
     t = tile_of(n_cols)
-    rows = [_made("matmul", "i1:U,k1:C", "i1 j1 k1 j0", t), _made("matmul", "i1:U,k1:C", "i1 j1 k1 j0", t, unroll=4)]
+    rows = [_made(MATMUL, "i1:U,k1:C", "i1 j1 k1 j0", t), _made(MATMUL, "i1:U,k1:C", "i1 j1 k1 j0", t, unroll=4)]
     if kind == "dense":
         wide = min(96, t) if n_cols < 96 else 96
         four, eight = ("k1:U,i1:U,k0:C,i0:U | i=4,k=256 | bits=16", "k1:U,i1:U,k0:C,i0:U | i=8,k=256 | bits=16")
         panels = [
-            _made("matmul", four, "k1 j1 i1 k0 i0 j0", wide),
-            _made("matmul", eight, "k1 j1 i1 k0 i0 j0", min(t, 48)),
+            _made(MATMUL, four, "k1 j1 i1 k0 i0 j0", wide),
+            _made(MATMUL, eight, "k1 j1 i1 k0 i0 j0", min(t, 48)),
         ]
-        return [runtime("matmul"), *panels]
+        return [runtime(MATMUL), *panels]
     if kind == "blocks":
-        return [_blocks("matmul", selection, "i1 j1 k1 i0 k0 j0", t)]
+        return [_blocks(MATMUL, selection, "i1 j1 k1 i0 k0 j0", t)]
     if kind == "adds":
         return rows
-    return [runtime("matmul"), runtime("matmul", "degree"), runtime("matmul", "first"), *rows[:1]]
+    return [runtime(MATMUL), runtime(MATMUL, "degree"), runtime(MATMUL, "first"), *rows[:1]]
 
 
 def _vector(kind: str, selection: Selection) -> list[SuperSchedule]:
-    rows = [_made("matmul", "i1:U,k1:C", "i1 k1", unroll=16), _made("matmul", "i1:U,k1:C", "i1 k1", unroll=4)]
+    rows = [_made(MATMUL, "i1:U,k1:C", "i1 k1", unroll=16), _made(MATMUL, "i1:U,k1:C", "i1 k1", unroll=4)]
     if kind == "blocks":
-        return [_blocks("matmul", selection, "i1 k1 i0 k0", 0)]
-    return rows if kind == "adds" else [runtime("matmul"), runtime("matmul", "degree"), *rows[:1]]
+        return [_blocks(MATMUL, selection, "i1 k1 i0 k0", 0)]
+    return rows if kind == "adds" else [runtime(MATMUL), runtime(MATMUL, "degree"), *rows[:1]]
 
 
 def _sddmm(kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
     if n_cols == 1:
-        return [runtime("sddmm")]
+        return [runtime(SDDMM)]
     t = tile_of(n_cols, 32)
-    rows = _made("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", t, unroll=4)
+    rows = _made(SDDMM, "i1:U,k1:C", "i1 k1 j1 j0", t, unroll=4)
     if kind == "blocks":
-        return [_blocks("sddmm", selection, "i1 k1 j1 i0 k0 j0", t), rows]
-    return [runtime("sddmm"), rows]
+        return [_blocks(SDDMM, selection, "i1 k1 j1 i0 k0 j0", t), rows]
+    return [runtime(SDDMM), rows]
 
 
 def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> SuperSchedule:
@@ -74,5 +76,5 @@ def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> Supe
     return _made(operation, f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}", loops, fits)
 
 
-TRIED: Final[Mapping[str, Callable[[str, Selection, int], list[SuperSchedule]]]] = {"matmul": _matmul, "sddmm": _sddmm}
+TRIED: Final[Mapping[str, Callable[[str, Selection, int], list[SuperSchedule]]]] = {MATMUL: _matmul, SDDMM: _sddmm}
 """Operation -> (kind of part, its rule, columns of the dense operands) -> schedules, most promising first."""
