@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 from autosparse import _native
@@ -327,7 +328,7 @@ class TuningSession:
         """What building kernels needs: imported once per process, and only when something is to be built."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=lambda: _native.supports)
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=partial(getattr, _native, "supports"))
 
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
         self._is_settled = True

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from autosparse.core.problem import Problem
 
 if TYPE_CHECKING:
-    from autosparse.core.schedule import SuperSchedule
+    from autosparse.core.composite import Schedule
     from autosparse.dispatch.protocols import Kernel
     from autosparse.operands.packed_copies import PackedCopyCache
     from autosparse.operands.unfolding import AnyOperand
@@ -39,16 +39,16 @@ class Workbench(Protocol):
     def n_threads(self) -> int:
         """Threads that a kernel may use now."""
 
-    def loaded(self, schedule: SuperSchedule) -> Kernel | None:
+    def loaded(self, schedule: Schedule) -> Kernel | None:
         """The kernel of `schedule` where this process has it mapped."""
 
-    def is_built(self, schedule: SuperSchedule) -> bool:
+    def is_built(self, schedule: Schedule) -> bool:
         """Whether the kernel of `schedule` needs no compiler."""
 
     def build(self, trials: Sequence[Any]) -> None:  # Any: KernelTrial, which imports this
         """Compile the kernels of several trials."""
 
-    def compare_price_s(self, schedule: SuperSchedule | None = None) -> float:
+    def compare_price_s(self, schedule: Schedule | None = None) -> float:
         """Expected seconds of comparing a kernel's result with the default one's."""
 
     def note_wrong(self, trial: Any, difference: str) -> None:  # Any: KernelTrial
