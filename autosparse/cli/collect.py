@@ -37,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--for-training", action="store_true", help="leave out what no training may see")
     parser.add_argument("--build", action="store_true", help="first compile the kernels that most patterns ask for")
     parser.add_argument("--merge", type=Path, metavar="DIR", help="collect nothing: merge what --out holds into DIR")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="measure on the workers of this Dask scheduler, a folder for each kind"
+    )
     add_common(parser)
 
 
@@ -64,6 +67,8 @@ def run(arguments: argparse.Namespace) -> int:
     folder_to_write("--out", arguments.out)
     if arguments.merge is not None:
         return _merge(arguments.out, arguments.merge, ops)
+    if arguments.scheduler is not None:
+        return _collect_on_cluster(arguments, [OPS[name] for name in ops])
     with chosen_options(arguments):
         return _collect(arguments, [OPS[name] for name in ops])
 
@@ -117,6 +122,37 @@ def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
             flush=True,
         )
     print(f"{n_times:,} new times in {arguments.out}")
+    return 0
+
+
+def _collect_on_cluster(arguments: argparse.Namespace, ops: list[Any]) -> int:
+    from functools import partial
+
+    from autosparse.dask.collecting import ClusterCollector
+    from autosparse.tuner.collect.recipes import recipes_in_turn
+
+    if arguments.build:
+        raise CommandError(
+            "--build makes kernels on this machine, which measures nothing with --scheduler", cure="leave it out"
+        )
+    from distributed import Client
+
+    stream = partial(
+        recipes_in_turn,
+        arguments.matrices,
+        {op.n_dims for op in ops},
+        seed=arguments.seed,
+        min_nnz=arguments.min_nnz,
+        families=_families(arguments),
+    )
+    n_files = 0
+    with Client(arguments.scheduler) as client:
+        for done in ClusterCollector(client, _order(arguments, ops), stream, arguments.threads).run():
+            n_files += len(done.paths)
+            names = ", ".join(path.parent.name for path in done.paths) or "nothing fits"
+            source = Path(done.recipe.source).stem[:28]
+            print(f"{done.machine:<15} {done.kind} {done.recipe.kind:<9} {source:<28} {names}", flush=True)
+    print(f"{n_files:,} new files in {arguments.out}")
     return 0
 
 

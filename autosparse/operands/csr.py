@@ -338,8 +338,9 @@ class Operand:
             return NativeRows(self.n_major, self.n_minor)
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
-            rows = self._known_rows = NativeRows(self.n_major, self.n_minor, self._arrays[DATA].dtype, codes)
+            rows = NativeRows(self.n_major, self.n_minor, self._arrays[DATA].dtype, codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
+            self._known_rows = rows  # not before it is whole: another thread would use it
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.
         if self._checked or is_back:
             self._checked = True

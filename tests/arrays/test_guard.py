@@ -6,6 +6,7 @@ import functools
 import os
 import threading
 import weakref
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -357,9 +358,22 @@ def test_eight_threads_multiply_by_one_matrix() -> None:
             results = {"v": A @ B[:, 0], "m": A @ B, "t": A.T @ B}
             wrong.extend(name for name in results if not np.allclose(results[name], expected[name]))
 
-    threads = [threading.Thread(target=work) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(8) as pool:
+        for done in [pool.submit(work) for _ in range(8)]:
+            done.result()
     assert not wrong
+
+
+def test_no_thread_meets_rows_that_are_still_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    met: list[object] = []
+    point = Operand._point
+
+    def looking(operand: Operand, field: int) -> object:
+        met.append(operand._known_rows)
+        return point(operand, field)
+
+    monkeypatch.setattr(Operand, "_point", looking)
+    A = autosparse.csr_array(sps.random(2000, 2000, 0.01, format="csr", random_state=np.random.RandomState(0)))
+    B = np.ones((2000, 4))
+    np.testing.assert_allclose(A @ B, A.base @ B)
+    assert met == [None, None, None]

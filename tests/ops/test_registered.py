@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -61,6 +62,7 @@ def matrix(n: int = 300, m: int = 200) -> sps.csr_array:
     return sps.random_array((n, m), density=0.05, format="csr", dtype=np.float32, rng=np.random.default_rng(3))
 
 
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
 def test_it_is_computed_tuned_and_explained() -> None:
     plain = matrix()
     A, F = asp.csr(plain, copy=True), np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
@@ -75,6 +77,7 @@ def test_it_is_computed_tuned_and_explained() -> None:
     assert AGGREGATE.formula in text
 
 
+@pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
 def test_a_generated_kernel_of_it_serves_and_is_what_the_interpreter_computes() -> None:
     plain = matrix()
     A, F = asp.csr(plain, copy=True), np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)

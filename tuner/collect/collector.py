@@ -42,6 +42,12 @@ OUTLINES: Final[Mapping[int, Sequence[tuple[int, ...]]]] = {
 """Shapes that between them have the schedules of nearly all: coordinates of 16 and of 32 bits, either mode longer."""
 
 
+def path_in(folder: Path, recipe: Recipe, op: Op) -> Path:
+    """Where a collection in `folder` keeps what was measured of `op` on the pattern of `recipe`."""
+    source = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(recipe.source).stem)[:40]
+    return folder / op.name / f"{recipe.kind}-{source}-{recipe.digest()}.npz"
+
+
 class MakeBench(Protocol):
     """Opens the workbench of one operation on one pattern; leaving the context frees what it holds."""
 
@@ -136,8 +142,7 @@ class Collector:
 
     def path_of(self, recipe: Recipe, op: Op) -> Path:
         """Where the measurements of `recipe` go."""
-        source = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(recipe.source).stem)[:40]
-        return self.order.out / op.name / f"{recipe.kind}-{source}-{recipe.digest()}.npz"
+        return path_in(self.order.out, recipe, op)
 
     def _is_done(self, recipe: Recipe, op: Op) -> bool:
         return self.path_of(recipe, op).exists()

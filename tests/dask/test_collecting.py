@@ -1,0 +1,142 @@
+"""Training data from a cluster: one measurement at a time per machine, a folder for each kind, nothing done twice."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import time
+from functools import partial
+
+import pytest
+from autosparse.tuner.collect import files
+from autosparse.tuner.collect.collector import Order, path_in
+from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.collect.recipes import Recipe
+
+from autosparse import cli
+
+pytest.importorskip("dask.array", reason="dask is not installed")
+distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+
+from autosparse.dask import collecting  # noqa: E402
+
+RECIPES = [Recipe(kind="generated", source="mesh", group=f"mesh:{seed}", nnz=3_000, seed=seed) for seed in (1, 2, 3, 4)]
+
+
+class Now:
+    """A future that has been computed where it was asked for."""
+
+    def __init__(self, value, status="finished"):
+        self.value, self.status = value, status
+
+    def result(self):
+        return self.value
+
+    def exception(self):
+        return self.value
+
+    def cancel(self):
+        pass
+
+
+class FakeClient:
+    """Workers that measure at once; `lost` are gone once they are given a pattern. Kinds are their first letters."""
+
+    def __init__(self, addresses, lost=()):
+        self.addresses, self.lost, self.jobs = list(addresses), set(lost), []
+        self.scheduler = self
+        self.address = "tcp://fake:1"
+
+    def nthreads(self):
+        return dict.fromkeys(self.addresses, 1)
+
+    def run(self, function, *args, workers, on_error):
+        return {one: one.rpartition("/")[2][0] for one in workers}
+
+    def submit(self, function, order, recipe, threads, *, workers, **_):
+        (worker,) = workers
+        self.jobs.append((worker, recipe, [op.name for op in order.ops]))
+        if worker in self.lost:
+            self.addresses.remove(worker)
+            return Now(OSError("lost"), "error")
+        return Now({op.name: (path_in(order.out, recipe, op).name, b"x") for op in order.ops})
+
+
+def collected(client, out, monkeypatch, recipes=RECIPES):
+    monkeypatch.setattr(collecting, "_finished", lambda futures: futures)
+    order = Order(out=out, ops=[OPS["spmv"], OPS["spmm32"]])
+    return list(collecting.ClusterCollector(client, order, lambda: recipes).run())
+
+
+def test_each_kind_measures_every_pattern_and_each_host_one_at_a_time(tmp_path, monkeypatch):
+    client = FakeClient(["tcp://a1:1", "tcp://a1:2", "tcp://a2:1", "tcp://b1:1"])
+    found = collected(client, tmp_path, monkeypatch)
+    assert sorted((one.kind, one.recipe.seed) for one in found) == list(itertools.product("ab", (1, 2, 3, 4)))
+    assert {worker for worker, *_ in client.jobs} == {"tcp://a1:1", "tcp://a2:1", "tcp://b1:1"}, "one worker per host"
+    assert len(list(tmp_path.glob("[ab]/spm*/*.npz"))) == 16
+    path_in(tmp_path / "a", RECIPES[0], OPS["spmv"]).unlink()
+    again = FakeClient(["tcp://a1:1", "tcp://b1:1"])
+    collected(again, tmp_path, monkeypatch)
+    assert again.jobs == [("tcp://a1:1", RECIPES[0], ["spmv"])], "what is done is not done again"
+
+
+def test_patterns_of_lost_workers_go_to_others_of_the_kind(tmp_path, monkeypatch):
+    client = FakeClient(["tcp://a1:1", "tcp://a2:1", "tcp://b1:1"], lost={"tcp://a1:1"})
+    found = collected(client, tmp_path, monkeypatch)
+    assert sorted((one.kind, one.recipe.seed) for one in found) == list(itertools.product("ab", (1, 2, 3, 4)))
+
+
+def test_a_pattern_at_which_three_workers_were_lost_is_left_out(tmp_path, monkeypatch):
+    workers = [f"tcp://a{n}:1" for n in range(1, 5)]
+    found = collected(FakeClient(workers, lost=workers[:3]), tmp_path, monkeypatch, RECIPES[:1])
+    assert found == []
+
+
+def test_a_cluster_without_workers_is_an_error(tmp_path, monkeypatch):
+    with pytest.raises(ConnectionError, match="tcp://fake:1 has no workers"):
+        collected(FakeClient([]), tmp_path, monkeypatch)
+
+
+def hold(ready):
+    with collecting.alone_on_this_machine():
+        ready.set()
+        time.sleep(60)
+
+
+def test_the_lock_of_a_machine_is_freed_by_the_dead():
+    context = multiprocessing.get_context("spawn")
+    ready = context.Event()
+    holder = context.Process(target=hold, args=(ready,), daemon=True)
+    holder.start()
+    assert ready.wait(60)
+    os.kill(holder.pid, signal.SIGKILL)
+    with collecting.alone_on_this_machine():
+        holder.join(10)
+        assert holder.exitcode == -signal.SIGKILL
+
+
+def test_command_collects_on_two_processes_and_resumes(tmp_path, capsys):
+    """Real kernels on a local cluster."""
+    cluster = distributed.LocalCluster(
+        n_workers=2,
+        threads_per_worker=1,
+        dashboard_address=None,
+        local_directory=tmp_path / "dask",
+        silence_logs=50,
+        env={"AUTOSPARSE_CACHE_DIR": str(tmp_path / "cache")},
+    )
+    out = tmp_path / "out"
+    words = f"collect --out {out} --scheduler {cluster.scheduler_address} --ops spmv --families mesh --patterns 2"
+    command = partial(cli.main, [*words.split(), "--schedules", "2", "--templates", "1", "--threads", "1"])
+    with cluster:
+        assert command() == 0
+        assert "2 new files" in capsys.readouterr().out
+        assert command() == 0
+        assert "0 new files" in capsys.readouterr().out
+    (kind,) = out.iterdir()
+    first, second = files.read_folder(kind, "spmv")
+    assert first.facts["threads"] == second.facts["threads"] == 1
+    assert first.facts["machine"] == second.facts["machine"]
+    assert first.recipe != second.recipe

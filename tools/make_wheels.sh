@@ -1,0 +1,26 @@
+#!/bin/sh
+# make_wheels.sh PYTHON FOLDER: the source distribution and, built from it, the wheel, into FOLDER.
+#
+# auditwheel puts the OpenMP library into the wheel and names the oldest glibc that it runs with: that of this machine or
+# an older one. A release's wheel is built by cibuildwheel (pyproject.toml), in an image with an older glibc.
+set -eu
+python=$1
+folder=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+machine=$("$python" -c 'import platform; print(platform.machine())')
+if [ "$machine" != x86_64 ]; then
+    echo "wheels are built for x86_64, this machine is $machine. Cure: pip install . compiles the portable kernels" >&2
+    exit 1
+fi
+"$python" -m build --sdist --outdir "$work/sdist" . >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
+sdist=$(ls "$work"/sdist/*.tar.gz)
+"$python" -m pip wheel --disable-pip-version-check --no-deps --wheel-dir "$work/built" "$sdist" >"$work/log" 2>&1 ||
+    { tail -n 20 "$work/log" >&2; exit 1; }
+"$python" -m auditwheel repair --wheel-dir "$work/repaired" "$work"/built/*.whl >"$work/log" 2>&1 ||
+    { tail -n 20 "$work/log" >&2; exit 1; }
+"$python" -m twine check --strict "$sdist" "$work"/repaired/*.whl
+mkdir -p "$folder"
+cp "$sdist" "$work"/repaired/*.whl "$folder"
+ls "$sdist" "$work"/repaired/*.whl | sed "s|.*/|$folder/|"
