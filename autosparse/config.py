@@ -56,6 +56,7 @@ class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond 
     output_pool_bytes: int | None = None
     dump_dir: Path | None = None
     models: Path | None = None
+    model: str = "boosted"
     compiler: str | None = None
     isa: str | None = None
 
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         output_pool_bytes: int | None
         dump_dir: str | os.PathLike[str] | None
         models: str | os.PathLike[str] | None
+        model: str
         compiler: str | None
         isa: Literal["baseline", "avx2", "avx512"] | None
 
@@ -235,6 +237,13 @@ SETTINGS: Final[Mapping[str, Setting]] = {
             _path,
             "a folder",
             "Learned cost models (default: those calibrated for this machine, else those that come with autosparse).",
+        ),
+        Setting(
+            "model",
+            "AUTOSPARSE_MODEL",
+            _one_of("boosted", "waconet", "statistics"),
+            "boosted, waconet or statistics",
+            "Cost model: boosted trees, WACO's network where one is shipped (else trees), or statistics alone.",
         ),
         Setting(
             "compiler",

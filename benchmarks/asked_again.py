@@ -118,7 +118,7 @@ def _case(found: Measurements, model: LearnedModel, pattern: Any) -> Case | None
         for one, ratio, status in zip(found.super_schedules(), found["ratio"], found["status"], strict=True)
         if status != REFUSED and np.isfinite(ratio) and ratio > 0
     }
-    named = model.predict(problem, model.scorer.features(pattern, found.target), timed)
+    named = model.predict(problem, model.scorer.features(pattern), timed)
     if len(named) < FEWEST:
         return None
     schedules: list[SuperSchedule] = [one.schedule for one in named]

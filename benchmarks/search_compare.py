@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, real_files
 from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.graph import best_first, exhaustive
@@ -33,7 +34,9 @@ from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
 
 from autosparse import _native
 from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import Target
 from autosparse.errors import ScheduleError
 from autosparse.tuning.learned import scorer_of
 
@@ -58,8 +61,8 @@ class Outcome:
 class Objective:
     """The predicted ratio of a schedule, with a count, a clock and a trace."""
 
-    def __init__(self, model: LearnedModel, features: np.ndarray) -> None:
-        self.model, self.features = model, features
+    def __init__(self, model: LearnedModel, problem: Problem, features: np.ndarray) -> None:
+        self.model, self.problem, self.features = model, problem, features
         self.n_trials, self.model_s, self.best = 0, 0.0, float("inf")
         self.trace: list[tuple[int, float, float]] = []
         self.start_s = time.perf_counter()
@@ -67,7 +70,7 @@ class Objective:
     def __call__(self, schedule: SuperSchedule) -> float:
         """Ask about one schedule."""
         start_s = time.perf_counter()
-        (ratio,) = self.model.ratios(self.features, [schedule])
+        (ratio,) = self.model.ratios(self.problem, self.features, [schedule])
         self.note(1, ratio, time.perf_counter() - start_s)
         return ratio
 
@@ -94,13 +97,13 @@ def _on_graph(walk: Callable[[Score, LearnedModel, int], object]) -> Strategy:
     def run(objective: Objective, n_trials: int) -> None:
         model = objective.model
         start_s = time.perf_counter()
-        costs_of = model.scorer.on(objective.features)
+        costs_of = model.scored(objective.problem, objective.features)
         objective.model_s += time.perf_counter() - start_s
 
         def score(ids: np.ndarray) -> np.ndarray:
             start_s = time.perf_counter()
-            costs = costs_of(model.programs, ids)
-            ratio = model.ratio_of_cost(objective.features, float(costs.min()))
+            costs = costs_of(ids)
+            ratio = model.ratio_of_cost(objective.problem, objective.features, float(costs.min()))
             objective.note(ids.size, ratio, time.perf_counter() - start_s)
             return costs
 
@@ -248,6 +251,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(given)
 
 
+def problem_of(op: str, pattern: Pattern) -> Problem:
+    """Products of `op` with `pattern` in float32 on this machine."""
+    row = OPS[op]
+    return Problem(
+        operation=row.operation, pattern=pattern, transposed=False, n_dense_cols=row.n_dense_cols, dtype="float32",
+        threads=Target.host().n_cores, deterministic=False, target=Target.host(),
+    )  # fmt: skip
+
+
 def main() -> None:
     """Compare, print, keep."""
     args = arguments()
@@ -261,7 +273,9 @@ def main() -> None:
         for strategy, (module, run) in STRATEGIES.items():
             if module is not None and importlib.util.find_spec(module) is None:
                 continue
-            objective = Objective(model, features)
+            if strategy == "graph" and model.graph is None:
+                continue
+            objective = Objective(model, problem_of(args.op, pattern), features)
             run(objective, args.trials)
             outcomes.append(objective.outcome(strategy, name))
         print(f"{name}: features in {features_s * 1e3:.1f} ms", flush=True)
@@ -269,7 +283,8 @@ def main() -> None:
     for strategy, (module, _) in STRATEGIES.items():
         mine = [one for one in outcomes if one.strategy == strategy]
         if not mine:
-            print(f"{strategy:<12} not run: {module} is not installed")
+            why = f"{module} is not installed" if module else "the model has a portfolio, no graph"
+            print(f"{strategy:<12} not run: {why}")
             continue
         seconds = statistics.median(one.seconds for one in mine)
         share = statistics.median(one.model_s / one.seconds for one in mine)

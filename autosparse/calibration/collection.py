@@ -17,7 +17,6 @@ from autosparse._version import __version__
 from autosparse.config import get_options, options
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SCHEDULE_VERSION, SuperSchedule
-from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
@@ -28,7 +27,7 @@ from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuner.space.families import space_signature
 from autosparse.tuning import statistics
-from autosparse.tuning.learned import LearnedProposer, proposer_of
+from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of
 from autosparse.tuning.memory.history import experience_of
 from autosparse.tuning.setup import target_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -160,13 +159,16 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
 
 def machine_facts() -> dict[str, Any]:
     """What a time depends on beside pattern and schedule: goes into every record."""
+    settings = get_options()
+    rates = known_rates(calibrated_folder(settings, target_of(settings)))
     return {
-        **asdict(Target.host()),
+        **asdict(target_of(settings)),
+        **({"rates": rates.to_data()} if rates is not None else {}),
         "library": __version__,
         "schedule_version": SCHEDULE_VERSION,
         "space": space_signature(),
         "code": code_digest("c"),
-        "compiler": _native.compiler_id(get_options().compiler),
+        "compiler": _native.compiler_id(settings.compiler),
     }
 
 

@@ -1,4 +1,4 @@
-"""From a trained model to files that tuning uses: fit the last layers to this machine, the scale, and the graph."""
+"""Calibration of the models that are in use to this machine: from measurements to a file that tuning finds."""
 
 from __future__ import annotations
 
@@ -8,173 +8,166 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import _native
+from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.errors import RecordError, ScheduleError
+from autosparse.errors import RecordError
+from autosparse.tuner.calibration.adjustments import Adjustment
+from autosparse.tuner.calibration.choice import FEWEST_GROUPS, Choice, choose
+from autosparse.tuner.calibration.examples import Example
+from autosparse.tuner.calibration.store import ModelStore
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements
-from autosparse.tuner.graph.build import build_graph
-from autosparse.tuner.learned.boosting import more_trees
+from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.features.setting import MachineRates, Setting
 from autosparse.tuner.learned.embeddings import code_rows
-from autosparse.tuner.learned.fine_tune import Example, fine_tuned
-from autosparse.tuner.learned.names import GRAPH_SUFFIX, MODEL_SUFFIX
-from autosparse.tuner.learned.predict import Scale
+from autosparse.tuner.learned.predict import PORTFOLIO, Scale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scale import fit_scale
-from autosparse.tuner.learned.scorers import BOOSTED, Scorer, costs_of
+from autosparse.tuner.learned.scorers import BOOSTED, Scorer, guess_column, inputs
 from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights
-from autosparse.tuner.space.template import TemplateSpace
-from autosparse.tuning.learned import scorer_of
+from autosparse.tuning.learned import guessed, scorer_of
 
-N_NODES: Final = 4096
-"""Programs of a graph."""
-MEASURED_SHARE: Final = 0.75
-"""Most of them that were measured; the others are samples of the spaces."""
-VALIDATION_OF: Final = 5
-MAX_REPEATS: Final = 400
-"""Samples in a row that bring nothing new: the spaces have no more."""
+N_PORTFOLIO: Final = 128
+"""Programs of a model that comes without any: of a network, say, fresh from training."""
+N_ADDED: Final = 64
+"""Programs that calibration adds to a portfolio at most: the fastest of each measured pattern."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, eq=False)
 class Calibration:
-    """A model and measurements of this machine. Embeddings of patterns are computed once: they are not refitted."""
+    """A model and measurements of this machine that training may use."""
 
     weights: LearnedWeights
-    found: Sequence[Measurements]  # not held out
-    folder: Path | None  # of the real matrices that they name
     scorer: Scorer
-    _patterns: dict[str, NDArray[np.float32]] = dataclasses.field(default_factory=dict)
+    found: Sequence[Measurements]
+    folder: Path | None  # of the real matrices that they name
+    rates: MachineRates | None = None
 
     @classmethod
-    def of(cls, weights: Path, found: Iterable[Measurements], folder: Path | None) -> Calibration:
+    def of(
+        cls, weights: Path, found: Iterable[Measurements], folder: Path | None, rates: MachineRates | None = None
+    ) -> Calibration:
         """RecordError when the file holds no model of these spaces, or no measurements may be used."""
         kept = [one for one in found if not one.is_held_out]
         if not kept:
             raise RecordError.broken("measurements", reason="none that training may use")
         model = LearnedWeights.read(weights)
-        return cls(model, kept, folder, scorer_of(model))
+        return cls(model, scorer_of(model), kept, folder, rates)
 
-    def fit(self, source: Path, target: Path, *, epochs: int) -> tuple[float, float]:
-        """Write `source` with the last layers and the scale of this machine to `target`.
+    def write(self, source: Path, target: Path) -> Choice | None:
+        """Write the model of `source` as it is best here to `target`; which adjustment that is, None of a network.
 
-        (pairs of unseen groups in order before, after); `epochs` 0 keeps the layers.
+        Of a network the scale is fitted: its costs only rank. A portfolio is widened by what was fastest here.
         """
         tensors, metadata = read_safetensors(source)
-        before = after = float("nan")
-        if epochs:
-            refine = more_trees if self.weights.extractor == BOOSTED else fine_tuned
-            tensors, before, after = refine(tensors, self._examples(), epochs=epochs)
-        self._use(dataclasses.replace(self.weights, tensors=tensors))
         about = json.loads(metadata.get("about", "{}"))
-        shown = Seen.of_measurements(one.facts for one in self.found)
-        about["seen"] = (Seen.of_model(self.weights.op, about) | shown).to_data()
-        is_log_ratio = self.weights.extractor == BOOSTED
-        about["scale"] = (Scale() if is_log_ratio else fit_scale(self.found, self._costs)).to_data()
+        choice = None
+        if self.weights.extractor == BOOSTED:
+            choice = choose([self._example(one, *kept) for one in self.found if len((kept := self._kept(one))[0]) > 1])
+            tensors |= self._adjusted(choice.adjustment).tensors()
+            about["scale"] = Scale().to_data()
+            about["calibrated"] = {"way": choice.way, "patterns": len(self.found)}
+            is_known = len({one.recipe.group for one in self.found}) >= FEWEST_GROUPS and choice.after.estimate <= 1.0
+        else:
+            about["scale"] = fit_scale(self.found, self._costs).to_data()
+            is_known = True
+        if is_known:  # of what is slower than the default kernel here, nothing is taken unmeasured
+            shown = Seen.of_measurements((one.facts for one in self.found), fewest=FEWEST_GROUPS)
+            about["seen"] = (Seen.of_model(self.weights.op, about) | shown).to_data()
+        tensors[PORTFOLIO] = self._portfolio()
         write_safetensors(target, tensors, {**metadata, "about": json.dumps(about, sort_keys=True)})
-        self._use(LearnedWeights.read(target))
-        return before, after
+        return choice
 
-    def _use(self, weights: LearnedWeights) -> None:
-        self.weights, self.scorer = weights, scorer_of(weights)
+    def _adjusted(self, adjustment: Adjustment) -> Trees:
+        trees = Trees.of(self.weights.tensors, self._n_inputs())
+        trees = trees.scaled(adjustment.slope) if adjustment.slope != 1.0 else trees
+        return trees if adjustment.more is None else trees.joined(adjustment.more)
 
-    def write_graph(self, target: Path, *, n_nodes: int = N_NODES, seed: int = 0) -> int:
-        """Build the graph for the weights as they are now; its number of programs."""
-        schedules = list(self._programs(n_nodes, seed))
-        rows = self._rows(schedules)
-        graph = build_graph(rows, self.scorer.embeddings(rows), model=self.weights.name, seed=seed)
-        if not self.scorer.reads_embeddings:
-            graph = dataclasses.replace(graph, embeddings=graph.embeddings[:, :0])
-        graph.save(target)
-        return len(graph)
+    def _n_inputs(self) -> int:
+        from autosparse.tuner.learned.scorers import n_inputs
 
-    def _programs(self, n_nodes: int, seed: int) -> Iterable[SuperSchedule]:
-        """Schedules measured (WACO builds its graph of those), then samples of the spaces in turn.
+        return n_inputs(self.weights.dimension)
 
-        Of many measured, those that came nearest to the best on some pattern.
-        """
-        loss: dict[str, float] = {}
-        for found in self.found:
-            ratios = np.where(found["status"] == REFUSED, np.inf, found["ratio"])
-            best = float(np.nanmin(ratios, initial=np.inf))
-            for text, ratio in zip(found.schedules, (ratios / best).tolist(), strict=True):
-                loss[text] = min(loss.get(text, np.inf), ratio if np.isfinite(ratio) else np.inf)
-        texts = sorted(loss, key=lambda text: (loss[text], text))
-        known = (one for text in texts if self._is_known(one := SuperSchedule.from_json(text)))
-        programs = dict.fromkeys(itertools.islice(known, int(MEASURED_SHARE * n_nodes)))
-        rng = np.random.default_rng(seed)
-        n_repeats = 0
-        while len(programs) < n_nodes and n_repeats < MAX_REPEATS:
-            made = _sample(self.weights.space.spaces[n_repeats % len(self.weights.space.spaces)], rng)
-            is_new = made is not None and made not in programs and self._is_known(made)
-            if is_new and made is not None:
-                programs[made] = None
-            n_repeats = 0 if is_new else n_repeats + 1
-        return programs
+    def _kept(self, one: Measurements) -> tuple[list[int], list[SuperSchedule]]:
+        """Rows of what ran and has a code, and their schedules."""
+        schedules = one.super_schedules()
+        ran = (one["status"] != REFUSED) & (np.nan_to_num(one["ratio"]) > 0)
+        rows = [at for at in np.flatnonzero(ran).tolist() if self._is_known(schedules[at])]
+        return rows, [schedules[at] for at in rows]
 
     def _is_known(self, one: SuperSchedule) -> bool:
-        try:
-            self.weights.space.encode(one)
-        except ScheduleError:
-            return False
-        return _native.supports(one.operation, one) is None
+        return self.weights.space.contains(one) and _native.supports(one.operation, one) is None
 
-    def _pattern(self, one: Measurements) -> NDArray[np.float32]:
-        key = f"{one.facts['sparsity_hash']}-{one.target.key()}"
-        if key not in self._patterns:
-            pattern = one.recipe.make(self.folder).to_structure()
-            self._patterns[key] = self.scorer.features(pattern, one.target)
-        return self._patterns[key]
+    def _example(self, one: Measurements, rows: list[int], schedules: list[SuperSchedule]) -> Example:
+        """What the model says of a measured pattern, and what was measured."""
+        op = OPS[one.facts["op"]]
+        structure = one.recipe.make(self.folder).to_structure()
+        setting = Setting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
+        if setting.rates is None:
+            setting = dataclasses.replace(setting, rates=self.rates)
+        problem = Problem(
+            operation=op.operation, pattern=structure, transposed=False, n_dense_cols=setting.n_dense_cols,
+            dtype=setting.dtype, threads=setting.threads, deterministic=False, target=setting.target,
+        )  # fmt: skip
+        features = self.scorer.features(structure)
+        programs = np.hstack([self._rows(schedules), guess_column(np.asarray(guessed(problem, schedules)))])
+        predicted = self.scorer.on(features, setting)(programs, None).astype(np.float64)
+        return Example(
+            one.recipe.group, inputs(features, setting), programs, predicted, one["ratio"][rows],
+            one["status"][rows] == CENSORED,
+        )  # fmt: skip
 
     def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:
-        """Predicted costs; nan for schedules of other spaces."""
+        """A network's costs; nan for schedules of other spaces."""
         known = [at for at, schedule in enumerate(schedules) if self._is_known(schedule)]
         costs = np.full(len(schedules), np.nan, np.float32)
         if known:
-            costs[known] = costs_of(self.scorer, self._pattern(one), self._rows([schedules[at] for at in known]))
+            op = OPS[one.facts["op"]]
+            features = self.scorer.features(one.recipe.make(self.folder).to_structure())
+            setting = Setting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
+            programs = self.scorer.programs(self._rows([schedules[at] for at in known]))
+            costs[known] = self.scorer.on(features, setting)(programs, None)
         return costs
 
     def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
         space = self.weights.space
         return code_rows([space.encode(one) for one in schedules], space.parameters)
 
-    def _examples(self) -> list[Example]:
-        """One in VALIDATION_OF patterns decides when to stop."""
-        examples = []
-        for at, one in enumerate(self.found):
-            schedules = one.super_schedules()
-            kept = [
-                row
-                for row, schedule in enumerate(schedules)
-                if one["status"][row] != REFUSED and self._is_known(schedule)
-            ]
-            if len(kept) > 1:
-                rows = self._rows([schedules[row] for row in kept])
-                programs = rows if self.weights.extractor == BOOSTED else self.scorer.embeddings(rows)
-                is_censored = one["status"][kept] == CENSORED
-                validates = at % VALIDATION_OF == 0
-                examples.append(Example(self._pattern(one), programs, one["ratio"][kept], is_censored, validates))
-        return examples
+    def _portfolio(self) -> NDArray[Any]:
+        """The model's own programs, then the fastest that were measured here."""
+        own = self.weights.tensors.get(PORTFOLIO)
+        ranked = [self._fastest(one) for one in self.found]
+        most = N_ADDED if own is not None else N_PORTFOLIO
+        depth = 1 if own is not None else most
+        turns = itertools.chain.from_iterable(zip(*(_padded(one, depth) for one in ranked), strict=True))
+        added = self._rows(list(itertools.islice(dict.fromkeys(one for one in turns if one is not None), most)))
+        rows = np.vstack([*([np.asarray(own, np.int16)] if own is not None else []), added])
+        _, first = np.unique(rows, axis=0, return_index=True)
+        return rows[np.sort(first)]
+
+    def _fastest(self, one: Measurements) -> list[SuperSchedule]:
+        rows, schedules = self._kept(one)
+        return [schedules[at] for at in np.argsort(one["ratio"][rows], kind="stable").tolist()]
 
 
-def _sample(space: TemplateSpace, rng: np.random.Generator) -> SuperSchedule | None:
-    try:
-        return space.sample(rng, _native.supports)
-    except ScheduleError:
-        return None
+def _padded(schedules: list[SuperSchedule], n: int) -> list[SuperSchedule | None]:
+    return [*schedules[:n], *[None] * (n - len(schedules))]
 
 
 def calibrate(
-    weights: Path, found: Iterable[Measurements], out: Path, *, folder: Path | None, epochs: int, n_nodes: int = N_NODES
-) -> tuple[Calibration, tuple[float, float], int]:
-    """Write ``<op>.safetensors`` and ``<op>.graph.safetensors`` to `out`: (calibration, pairs in order, programs)."""
-    calibration = Calibration.of(weights, found, folder)
-    op = calibration.weights.op
-    # The graph goes first out of the way: a graph of other weights is refused, a missing one is simply not used.
-    (out / f"{op}{GRAPH_SUFFIX}").unlink(missing_ok=True)
-    pairs = calibration.fit(weights, out / f"{op}{MODEL_SUFFIX}", epochs=epochs)
-    return calibration, pairs, calibration.write_graph(out / f"{op}{GRAPH_SUFFIX}", n_nodes=n_nodes)
+    weights: Path, found: Iterable[Measurements], store: ModelStore, name: str, *, folder: Path | None,
+    rates: MachineRates | None = None,
+) -> tuple[Calibration, Choice | None]:  # fmt: skip
+    """Put the calibrated model of `weights` in its place in `store`, whole: (what it was made of, what was chosen)."""
+    calibration = Calibration.of(weights, found, folder, rates)
+    choice = calibration.write(weights, store.staged(name))
+    LearnedWeights.read(store.staged(name))  # what cannot be read does not come into use
+    store.replace(name)
+    return calibration, choice

@@ -1,121 +1,206 @@
-"""`calibrate`: fit learned cost models to this machine, so that tuning uses them."""
+"""`calibrate`: fit learned cost models to this machine within five minutes, so that tuning uses them."""
 
 from __future__ import annotations
 
 import argparse
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from autosparse.cli import show
 from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
 from autosparse.errors import RecordError
 
+SECONDS: Final = 220.0
+"""Of measuring, all operations together: with rates, compilations and fits, five minutes."""
+PATTERNS: Final = 8
+HEADER: Final = ("model", "patterns", "taken", "speed", "pairs in order", "estimate over default")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `calibrate`."""
+    parser.add_argument("--ops", default="", metavar="OP,OP", help="default: every operation that has a model")
     parser.add_argument(
-        "--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="of these, sddmm32,sddmm256,mttkrp16"
+        "--weights", type=Path, metavar="FILE", help="begin with these (default: those that come with autosparse)"
     )
-    parser.add_argument("--weights", type=Path, metavar="FILE", help="begin with these (default: those in use)")
     parser.add_argument(
         "--data", type=Path, nargs="+", metavar="DIR", help="measurements of this machine (default: measure now)"
     )
-    parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that measurements name")
+    parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="measure on these real patterns too")
     parser.add_argument(
-        "--seconds", type=read_seconds, default=120.0, metavar="S", help="measuring time per operation (120)"
+        "--seconds", type=read_seconds, default=SECONDS, metavar="S", help=f"measuring time in all ({SECONDS:.0f})"
     )
     parser.add_argument(
-        "--epochs", type=at_least(0), default=60, metavar="N", help="of fine-tuning; 0: only scale and graph"
+        "--patterns", type=at_least(1), default=PATTERNS, metavar="N", help=f"patterns per operation ({PATTERNS})"
     )
-    parser.add_argument("--programs", type=at_least(1), default=4096, metavar="N", help="programs in the graph (4096)")
+    parser.add_argument("--undo", action="store_true", help="take the last calibration back, and do nothing else")
     parser.add_argument("--out", type=Path, metavar="DIR", help="default: where tuning finds them, beside the cache")
     add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check everything that was named, then one operation after the other."""
+    """Check everything that was named, say what is missing, measure, then fit one model after the other."""
     with chosen_options(arguments):
-        out, weights = _checked(arguments)
-        for op, path in weights.items():
-            _calibrate(arguments, op, path, out)
+        ops = _operations(arguments)
+        out = _folder(arguments)
+        if arguments.undo:
+            return _undo(out, ops)
+        weights = _weights(arguments, ops)
+        if not weights:
+            raise CommandError("there is no model to begin with", cure="--weights FILE, which `train` wrote")
+        _say_what_is_missing()
+        start_s = time.monotonic()
+        rates = _rates(out)
+        folders = arguments.data or [_measured(arguments, out, list(weights))]
+        given = {"out": out, "folders": folders, "rates": rates}
+        rows = [row for op, path in weights.items() if (row := _fit(arguments, op, path, **given))]
+        print(show.table(HEADER, rows))
+        print(f"{show.seconds(time.monotonic() - start_s)}; speed and pairs: before -> after, on patterns left out")
+        print(f"models in {out}; python -m autosparse calibrate --undo takes them back")
     return 0
 
 
-def _checked(arguments: argparse.Namespace) -> tuple[Path, dict[str, Path]]:
-    """(where the models go, operation -> the weights to begin with). CommandError for what cannot end well."""
-    from autosparse.config import get_options
-    from autosparse.tuner.collect.operations import OPS
-    from autosparse.tuning.learned import calibrated_folder, weights_in_use
-    from autosparse.tuning.setup import target_of
+def _operations(arguments: argparse.Namespace) -> list[str]:
+    from autosparse.tuner.collect.operations import MODELS
 
-    ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
-    unknown = [name for name in ops if name not in OPS]
-    if unknown or not ops:
-        raise CommandError(f"no such operation: {', '.join(unknown) or 'none named'}", cure=f"some of {', '.join(OPS)}")
+    ops = [name.strip() for name in arguments.ops.split(",") if name.strip()] or list(MODELS)
+    if unknown := [name for name in ops if name not in MODELS]:
+        raise CommandError(f"no such operation: {', '.join(unknown)}", cure=f"some of {', '.join(MODELS)}")
     for folder in (arguments.matrices, *(arguments.data or ())):
         folder_to_read("--matrices" if folder is arguments.matrices else "--data", folder)
+    return ops
+
+
+def _folder(arguments: argparse.Namespace) -> Path:
+    """Where the models go; CommandError where nothing can be kept."""
+    from autosparse.config import get_options
+    from autosparse.tuning.learned import calibrated_folder
+    from autosparse.tuning.setup import target_of
+
     settings = get_options()
-    target = target_of(settings)
-    weights = {}
-    for op in ops:
-        path = arguments.weights or weights_in_use(settings, target, op)
-        if path is None:
-            raise CommandError(f"there is no model of {op!r} to begin with", cure="--weights FILE, which `train` wrote")
-        _check_weights(path)
-        weights[op] = path
-    out = arguments.out or calibrated_folder(settings, target)
+    out: Path | None = arguments.out or calibrated_folder(settings, target_of(settings))
     if out is None:
         raise CommandError("nothing is kept on disk here", cure="--out DIR")
     folder_to_write("--out", out)
-    return out, weights
+    return out
 
 
-def _check_weights(path: Path) -> None:
-    """CommandError unless `path` holds weights of a cost model."""
+def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
+    """Operation -> the weights to begin with; those without any are left out. CommandError for what cannot end well."""
+    from autosparse.config import get_options
+    from autosparse.tuner.learned.names import MODEL_SUFFIX
     from autosparse.tuner.learned.weights import LearnedWeights
+    from autosparse.tuning.learned import shipped_folder
+    from autosparse.tuning.setup import target_of
 
-    try:
-        LearnedWeights.read(path)
-    except (RecordError, OSError) as error:
-        raise CommandError(f"--weights: {error}", cure="--weights FILE, which `train` wrote") from None
-
-
-def _calibrate(arguments: argparse.Namespace, op: str, weights: Path, out: Path) -> None:
-    from autosparse.calibration.models import calibrate
-    from autosparse.tuner.collect.files import read_folder
-
-    folders = arguments.data or [_measured(out, arguments, op)]
-    found = [one for folder in folders for one in read_folder(folder, op)]
-    made, (before, after), n_programs = calibrate(
-        weights, found, out, folder=arguments.matrices, epochs=arguments.epochs, n_nodes=arguments.programs
-    )
-    fitted = f", unseen pairs in order {before:.3f} -> {after:.3f}" if arguments.epochs else ""
-    print(f"{op}: {len(made.found)} patterns{fitted}, {n_programs:,} programs in {out}")
+    if arguments.weights is not None and len(ops) != 1:
+        raise CommandError("--weights are of one operation", cure="--ops OP")
+    shipped = shipped_folder(target_of(get_options()))
+    paths = {op: arguments.weights or shipped / f"{op}{MODEL_SUFFIX}" for op in ops}
+    found = {op: path for op, path in paths.items() if arguments.weights is not None or path.exists()}
+    for path in found.values():
+        try:
+            LearnedWeights.read(path)
+        except (RecordError, OSError) as error:
+            raise CommandError(f"--weights: {error}", cure="--weights FILE, which `train` wrote") from None
+    return found
 
 
-def _measured(out: Path, arguments: argparse.Namespace, op: str) -> Path:
-    """Measure now, beside the models: the next calibration goes on from there."""
+def _say_what_is_missing() -> None:
+    """Before anything is measured."""
+    from autosparse.tuner.calibration.adjustments import missing
+
+    for way, module in missing().items():
+        print(f"without {module} (pip install 'autosparse[train]') {way!r} does not compete; the other ways do")
+
+
+def _undo(out: Path, ops: list[str]) -> int:
+    from autosparse.tuner.calibration.store import ModelStore
+
+    taken_back = ModelStore(out).undo(ops)
+    for op, now in taken_back.items():
+        print(f"{op}: {now} is in use again")
+    if not taken_back:
+        print(f"nothing to take back in {out}")
+    return 0
+
+
+def _rates(out: Path) -> Any:  # Any: MachineRates, which is imported when it is used
+    """Rates of this machine: measured once, kept beside the models."""
+    from autosparse._native import runtime_api
+    from autosparse.calibration.probing import keep_rates, measured_rates
+    from autosparse.config import get_options
+    from autosparse.tuning.learned import RATES, known_rates
+    from autosparse.tuning.setup import target_of
+
+    known = known_rates(out)
+    if known is None:
+        settings = get_options()
+        known = measured_rates(target_of(settings), settings.threads or runtime_api.max_threads())
+        keep_rates(known, out / RATES)
+    told = ", ".join(f"{name} {rate / 1e9:.3g}" for name, rate in known.to_data().items())
+    print(f"rates of this machine, 10^9 per second: {told}", flush=True)
+    return known
+
+
+def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
+    """Measure all operations, pattern by pattern, beside the models: a run that was cut off goes on from there."""
     from autosparse._native import supports
     from autosparse.calibration.collection import lab_for, machine_facts, statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
     from autosparse.tuner.collect.operations import OPS
-    from autosparse.tuner.collect.recipes import recipes
+    from autosparse.tuner.collect.recipes import recipes_in_turn
 
+    dims = {OPS[op].n_dims for op in ops}
     order = Order(
         out=out / "measured",
-        ops=[OPS[op]],
+        ops=[OPS[op] for op in ops],
         dtype=arguments.dtype or "float32",
         folder=arguments.matrices,
         seconds=arguments.seconds,
+        n_patterns=arguments.patterns * len(dims),
+        pair_s=4.0,
         n_schedules=24,
         n_proposed=8,  # what it would choose here is what it must know best
-        n_template_kernels=64,
+        n_template_kernels=16,
+        for_training=True,
     )
 
     def make_bench(pattern: Any, op: Any) -> Any:
         return lab_for(pattern, op, order.dtype)
 
     collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
-    for step in collector.run(recipes(arguments.matrices, n_dims=OPS[op].n_dims, seed=1)):
-        print(f"{step.op.name}: pattern {step.n_pairs}, {step.n_times} times, {step.left_s:.0f} s left", flush=True)
+    for step in collector.run(recipes_in_turn(arguments.matrices, dims, seed=1)):
+        print(f"{step.op.name}: {step.n_times} times of {step.recipe.source}, {step.left_s:.0f} s left", flush=True)
     return order.out
+
+
+def _fit(
+    arguments: argparse.Namespace, op: str, weights: Path, *, out: Path, folders: list[Path], rates: Any
+) -> tuple[str, ...] | None:
+    """A row of the table; None where nothing was measured of `op`."""
+    from autosparse.calibration.models import calibrate
+    from autosparse.tuner.calibration.store import ModelStore
+    from autosparse.tuner.collect.files import read_folder
+    from autosparse.tuner.collect.operations import taught_by
+
+    found = [one for folder in folders for name in taught_by(op) for one in read_folder(folder, name)]
+    if not found:
+        print(f"{op}: nothing was measured, its model stays")
+        return None
+    store = ModelStore(out)
+    store.clear_staged()
+    made, choice = calibrate(weights, found, store, op, folder=arguments.matrices, rates=rates)
+    return op, str(len(made.found)), *(_gains(choice) if choice is not None else ("scale of a network", "", "", ""))
+
+
+def _gains(choice: Any) -> tuple[str, ...]:
+    before, after = choice.before, choice.after
+    lost = f" (without {', '.join(choice.left_out)})" if choice.left_out else ""
+    return (
+        f"{choice.way}{lost}",
+        f"{before.top1:.3f} -> {after.top1:.3f}",
+        f"{before.pairs:.3f} -> {after.pairs:.3f}",
+        f"{before.estimate:.3f} -> {after.estimate:.3f}",
+    )

@@ -21,6 +21,7 @@ class Collected:
     algorithm: str  # of `waco_space` and `own_space`
     n_dense_cols: int
     n_dims: int = 2
+    model: str = ""  # of another operation, which learns from this one's measurements too; "": its own
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

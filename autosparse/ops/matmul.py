@@ -46,6 +46,10 @@ MATMUL: Final = Operation(
         Collected(name="spmv", algorithm="spmv", n_dense_cols=1),
         Collected(name="spmm32", algorithm="spmm", n_dense_cols=32),
         Collected(name="spmm256", algorithm="spmm", n_dense_cols=256),
+        Collected(name="spmm4", algorithm="spmm", n_dense_cols=4, model="spmm32"),
+        Collected(name="spmm8", algorithm="spmm", n_dense_cols=8, model="spmm32"),
+        Collected(name="spmm64", algorithm="spmm", n_dense_cols=64, model="spmm32"),
+        Collected(name="spmm128", algorithm="spmm", n_dense_cols=128, model="spmm256"),
     ),
     words=Words(
         title="{A} @ B, B {width}",

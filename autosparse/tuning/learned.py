@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
 from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import RecordError
@@ -25,11 +27,11 @@ from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
 from autosparse.tuner.learned.seen import STATISTICS, Seen
-from autosparse.tuner.search.acceptance import WIDE
 from autosparse.tuning.statistics import COUNTER
 from autosparse.tuning.trials.lab import KernelLab
 
 if TYPE_CHECKING:
+    from autosparse.tuner.features.setting import MachineRates
     from autosparse.tuner.learned.predict import LearnedModel
     from autosparse.tuner.learned.scorers import Scorer
     from autosparse.tuner.learned.weights import LearnedWeights, Weights
@@ -40,7 +42,12 @@ N_MORE: Final = 100
 """Favourites of a model among which its errors so far may change the order."""
 MOST_DIMS: Final = 3
 """Models are of matrices and of tensors of order 3."""
-MODELS: Final = "models-v1"
+TREES: Final = "boosted"
+STATISTICS_ONLY: Final = "statistics"
+"""Values of the option `model`; others name extractors of networks."""
+RATES: Final = "rates.json"
+"""Rates of the machine, beside its calibrated models."""
+MODELS: Final = "models-v2"
 """Folder of calibrated models, beside the cache."""
 
 
@@ -67,34 +74,61 @@ def shipped_folder(target: Target) -> Path:
 
 def weights_in_use(options: Options, target: Target, op: str) -> Path | None:
     """The file of the model of `op` that comes first; None when there is none."""
-    paths = (folder / f"{op}{MODEL_SUFFIX}" for folder in model_folders(options, target))
+    folders = model_folders(options, target)
+    paths = (folder / f"{name}{MODEL_SUFFIX}" for name in names_of(options, op) for folder in folders)
     return next((path for path in paths if path.exists()), None)
+
+
+def names_of(options: Options, op: str) -> list[str]:
+    """Files of models of `op`, without suffix, in order: of the tier that was chosen, else boosted trees."""
+    if options.model == STATISTICS_ONLY:
+        return []
+    return [op] if options.model == TREES else [f"{op}.{options.model}", op]
 
 
 def find_model(options: Options, target: Target, op: str) -> LearnedModel | None:
     """The model of `op`, read once per process and file; None when there is none that can be used."""
-    for folder in model_folders(options, target):
-        path = folder / f"{op}{MODEL_SUFFIX}"
+    own = calibrated_folder(options, target)
+    for name, folder in itertools.product(names_of(options, op), model_folders(options, target)):
         try:
-            changed = path.stat().st_mtime_ns
+            changed = (folder / f"{name}{MODEL_SUFFIX}").stat().st_mtime_ns
         except OSError:
             continue
-        found = _read(folder, op, changed)
+        found = _read(folder, name, changed, own)
         if found is not None:
             return found
     return None
 
 
 @functools.lru_cache(maxsize=16)
-def _read(folder: Path, op: str, changed: int) -> LearnedModel | None:
-    """`changed`: when the file was written; another version is another entry."""
+def _read(folder: Path, name: str, changed: int, own: Path | None) -> LearnedModel | None:
+    """`changed`: when the file was written, another version is another entry; `own`: where rates of the machine are."""
     from autosparse.tuner.learned.predict import LearnedModel
 
     try:
-        return LearnedModel.read(folder, op, make_scorer=scorer_of)
+        return LearnedModel.read(folder, name, make_scorer=scorer_of, guess=guessed, rates=known_rates(own))
     except (RecordError, OSError) as error:
-        event("fallback", f"a learned model is not used: {error}", op=op)
+        event("fallback", f"a learned model is not used: {error}", op=name)
         return None
+
+
+def known_rates(folder: Path | None) -> MachineRates | None:
+    """Rates of this machine as `calibrate` measured them; None where it has not."""
+    from autosparse.tuner.features.setting import MachineRates
+
+    try:
+        text = (folder / RATES).read_text(encoding="utf-8") if folder is not None else "null"
+        said = json.loads(text)
+        return MachineRates.of_data(said) if said is not None else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def guessed(problem: Problem, schedules: Sequence[SuperSchedule]) -> list[float]:
+    """The statistics model's predicted times of `schedules` over the default kernel's."""
+    from autosparse.tuner.analytic.models import predicted_ratios
+
+    return predicted_ratios(problem, schedules, COUNTER)
 
 
 def scorer_of(weights: LearnedWeights) -> Scorer:
@@ -171,8 +205,7 @@ class LearnedProposer:
     def _key(self) -> str:
         problem = self.lab.problem
         rows = f"-{problem.mode}" if problem.mode else ""
-        # Sketches also say on which machine: a cache may be shared by several.
-        return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}-{problem.target.key()}{rows}"
+        return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}{rows}"
 
     def _load(self) -> Floats | None:
         record = self.lab.store.load("features", self._key)
@@ -231,21 +264,18 @@ def _seen_of(path: Path, op: str, changed: int) -> Seen:
 def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
     """Who to ask about the lab's problem; None when no model is for it.
 
-    Tuning that nobody asked for (`live`) reads no model, and pays for no features, before products have paid for it,
-    and only for products of many columns: of others the statistics cost a quarter and find nearly as much; there it
-    takes features that are there, where a model was read. Transposed products are left to the statistics: the model has
-    seen rows of the operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there
-    are models of tensors of order 3.
+    Tuning that nobody asked for (`live`) reads no model, and pays for no features, before products have paid for it:
+    both are part of the price of asking. Transposed products are left to the statistics: the model has seen rows of the
+    operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there are models of
+    tensors of order 3.
     """
     problem = lab.problem
     if problem.transposed or problem.dtype not in ("float32", "float64"):
         return None
-    is_wide = problem.n_dense_cols >= WIDE
     if live and "autosparse.tuner.learned.predict" not in sys.modules:
-        has_model = is_wide and weights_in_use(lab.options, problem.target, op_of(problem)) is not None
+        has_model = weights_in_use(lab.options, problem.target, op_of(problem)) is not None
         return LazyProposer(lab) if has_model and len(problem.pattern.shape) <= MOST_DIMS else None
     model = find_model(lab.options, problem.target, op_of(problem))
     if model is None or model.weights.dimension != len(problem.pattern.shape):
         return None
-    proposer = LearnedProposer(lab, model)
-    return proposer if not live or is_wide or proposer.is_known() else None
+    return LearnedProposer(lab, model)

@@ -22,9 +22,9 @@ from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.tuner import Progress, Search, tune
-from autosparse.tuner.analytic.matmul import CostModel
 from autosparse.tuner.search.race import timed_s
-from autosparse.tuner.search.search import BLOCKING, LIVE, Steps
+from autosparse.tuner.search.search import Steps
+from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.search.trial import Trial, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed, given_up, watch
@@ -200,17 +200,14 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
 
 
 def _search(lab: KernelLab, *, effort: Effort, live: bool, start: object = None) -> Search:
-    def model() -> CostModel:
-        return statistics_model(lab.problem)
-
     return Search(
         problem=lab.problem,
         effort=effort,
         make_trial=lab,
-        model=model,
+        model=lambda: statistics_model(lab.problem),
         supports=lab.supports,
         prices=lab.experience.prices,
-        style=LIVE if live else BLOCKING,
+        style=live_style(lab.problem) if live else BLOCKING,
         propose=proposer_of(lab, live=live),
         is_built=lab.is_built,
         doubt=lambda is_learned: seen_by(lab, is_learned=is_learned).doubt(lab.problem),

@@ -84,12 +84,15 @@ def _matching(folder: Path, min_nnz: int, only: tuple[str, ...]) -> Iterator[Mat
 
 
 def held_out(files: Sequence[MatrixFile], folder: Path) -> list[MatrixFile]:
-    """Those of the groups of the folder's index.csv that no training sees; all of them where `folder` is one file."""
-    from autosparse.tuner.collect.recipes import is_held_out, real_files
+    """Those of the groups of the folder's index.csv that no training sees and that are not sealed.
+
+    All of them where `folder` is one file.
+    """
+    from autosparse.tuner.collect.recipes import is_held_out, is_sealed, real_files
 
     if not folder.is_dir():
         return list(files)
-    names = {one.name for one in real_files(folder) if is_held_out(one.group)}
+    names = {one.name for one in real_files(folder) if is_held_out(one.group) and not is_sealed(one.group)}
     return [file for file in files if file.path.name in names]
 
 

@@ -26,7 +26,7 @@ MACHINE = Target(
 COLUMNS = {"spmv": 1, "spmm32": 32, "spmm256": 256, "sddmm32": 32, "sddmm256": 256}
 FAMILIES = ("rmat", "banded")
 N_NODES = 12
-"""Of each kind of schedule, evenly spread over the graph."""
+"""Of each kind of schedule, evenly spread over the portfolio."""
 
 
 def problem_of(op: str, family: str) -> Problem:
@@ -42,16 +42,16 @@ def is_runtimes(schedule: Any) -> bool:
 
 
 def learned(op: str, family: str) -> dict[str, list[float]]:
-    """Ratios of some generated schedules of the model's graph, and of some of the runtime's."""
+    """Ratios of some generated schedules of the model's portfolio, and of some of the runtime's."""
     model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
     problem = problem_of(op, family)
     features = model.features(problem.pattern)
-    known = [model.schedule(node) for node in range(0, len(model.graph.codes), 7)]
+    known = [model.schedule(node) for node in range(0, len(model.codes), 7)]
     found = {}
     for kind in (False, True):
         some = [one for one in known if one is not None and is_runtimes(one) == kind]
         some = some[:: max(1, len(some) // N_NODES)][:N_NODES]
-        found["runtime" if kind else "generated"] = model.ratios(features, some) if some else []
+        found["runtime" if kind else "generated"] = model.ratios(problem, features, some) if some else []
     return found
 
 

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
-from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.collect.operations import MODELS, OPS
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.predict import LearnedModel
 
@@ -22,9 +22,7 @@ from autosparse.tuning import learned
 from autosparse.tuning.learned import find_model, scorer_of, shipped_folder
 from autosparse.tuning.setup import target_of
 
-SHIPPED = sorted(
-    path.name.removesuffix(".graph.safetensors") for path in shipped_folder(Target.host()).glob("*.graph.*")
-)
+SHIPPED = sorted(op for op in MODELS if (shipped_folder(Target.host()) / f"{op}.safetensors").exists())
 
 pytestmark = [
     pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built"),
@@ -65,6 +63,26 @@ def test_what_a_shipped_model_was_made_of_is_said(op):
     assert not any("/" in str(value) for value in (about["op"], about["data"]))
 
 
+@pytest.mark.parametrize(("model", "extractor"), [("boosted", "boosted"), ("waconet", "waconet"), ("statistics", None)])
+def test_the_cost_model_can_be_chosen(model, extractor, tmp_path):
+    """WACO's network runs for who asks for it; where none is shipped, trees do."""
+    with options(model=model, cache_dir=str(tmp_path)):
+        target = target_of(get_options())
+        found = find_model(get_options(), target, "spmm32")
+        assert (found.weights.extractor if found is not None else None) == extractor
+        other = find_model(get_options(), target, "spmv")
+        assert (other.weights.extractor if other is not None else None) == ("boosted" if extractor else None)
+        if found is not None:
+            pattern = generate("mesh", nnz=20_000, seed=11).to_pattern()
+            problem = Problem(
+                operation="matmul", pattern=pattern, transposed=False, n_dense_cols=32, dtype="float32", threads=2,
+                deterministic=False, target=target,
+            )  # fmt: skip
+            proposals = found.propose(problem, found.features(pattern), _native.supports)
+            assert len(proposals) == 10
+            assert all(0.01 < one.ratio < 30 for one in proposals)
+
+
 @pytest.mark.parametrize("columns", [1, 32])
 def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
     found = generate("banded", nnz=40_000, seed=3).to_pattern()
@@ -79,7 +97,7 @@ def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
 
 @pytest.mark.parametrize(
     ("columns", "dtype", "asks"),
-    [(256, "float32", True), (32, "float32", False), (1, "float32", False), (256, "complex64", False)],
+    [(256, "float32", True), (32, "float32", True), (1, "float32", True), (256, "complex64", False)],
 )
 def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypatch, columns, dtype, asks):
     """Reading the first model takes as long as a thousand products of a vector."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from autosparse.tuner.analytic.matmul import CostModel, TrafficModel
 from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
@@ -11,6 +11,7 @@ from autosparse.tuner.features.counts import NUMPY, Counter
 from autosparse.tuner.features.statistics import Locality, pattern_facts
 
 from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
 
@@ -36,3 +37,9 @@ def statistics_model(problem: Problem, counter: Counter = NUMPY) -> CostModel:
     """The model of the problem's operation, from a sample of its pattern that `counter` counts in."""
     make: Callable[[Problem, Counter], CostModel] = globals()[OPS[problem.operation].model]
     return make(problem, counter)
+
+
+def predicted_ratios(problem: Problem, schedules: Sequence[SuperSchedule], counter: Counter = NUMPY) -> list[float]:
+    """Its predicted times of `schedules` over the default kernel's."""
+    *times_s, default_s = statistics_model(problem, counter).rank(problem, (*schedules, None))
+    return [time_s / default_s for time_s in times_s]

@@ -23,6 +23,7 @@ class Op:
     operation: str
     n_dense_cols: int
     n_dims: int = 2
+    model: str = ""  # of another operation, which learns from this one's measurements too; "": its own
 
     def fits(self, shape: Sequence[int], dtype: str) -> bool:
         """Whether the dense operands of a pattern of this shape stay within MAX_DENSE_BYTES."""
@@ -30,7 +31,14 @@ class Op:
 
 
 OPS: Final[Mapping[str, Op]] = {
-    one.name: Op(one.name, one.algorithm, row.name, one.n_dense_cols, one.n_dims)
+    one.name: Op(one.name, one.algorithm, row.name, one.n_dense_cols, one.n_dims, one.model)
     for row in OPERATIONS.values()
     for one in row.collected
 }
+MODELS: Final = tuple(row.name for row in OPS.values() if not row.model)
+"""Operations with a model of their own."""
+
+
+def taught_by(op: str) -> tuple[str, ...]:
+    """Operations whose measurements the model of `op` learns from."""
+    return tuple(row.name for row in OPS.values() if op in (row.name, row.model))

@@ -4,8 +4,7 @@ Matrices: extents, spread of the row lengths, longest row, what `statistics` sam
 fills, cells of slices), how soon columns come back, whether rows in turn share their columns: O(rows), about a
 millisecond. For wide products also how soon they would come back with rows by their first column, O(nonzeros), less
 than a product, and with rows as breadth-first walks meet them, a sample. Tensors of order 3: `pattern_vector`,
-O(nonzeros). Of the machine: its caches, as far as the same schedule is faster or slower over the default kernel for
-them.
+O(nonzeros). What is said of the machine and of the product comes from `setting`.
 """
 
 from __future__ import annotations
@@ -20,9 +19,8 @@ from autosparse.tuner.features.statistics import Locality, pattern_facts, shares
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern, TensorPattern
-from autosparse.core.target import Target
 
-SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 77, 3: 45}
+SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 75, 3: 43}
 """Numbers in a sketch, by dimension."""
 MOST_ROWS: Final = 1 << 14
 """Rows, about, whose lengths are sorted."""
@@ -33,18 +31,15 @@ REUSED_WITHIN: Final = (256, 1024, 8192)
 def sketch(
     pattern: Pattern | TensorPattern,
     counter: Counter = NUMPY,
-    target: Target | None = None,
     *,
     is_wide: bool = True,
 ) -> NDArray[np.float32]:
     """The sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],).
 
-    `target`: the machine that products run on; None: this one. `is_wide`: for products of many columns, which may take
-    rows in another order; of others what that would do is 0.
+    `is_wide`: for products of many columns, which may take rows in another order; of others what that would do is 0.
     """
-    machine = machine_numbers(target or Target.host())
     if isinstance(pattern, TensorPattern):
-        return np.concatenate([tensor_vector(pattern.shape, list(pattern.coords)), machine]).astype(np.float32)
+        return tensor_vector(pattern.shape, list(pattern.coords)).astype(np.float32)
     facts, locality = pattern_facts(pattern, counter=counter), Locality(pattern, counter)
     step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
@@ -61,15 +56,9 @@ def sketch(
         *shares,
         *ordered,
         float(pattern.has_twins),
-        *machine,
     ]
     return np.array(numbers, np.float32)
 
 
 def _small(share: float) -> float:
     return float(np.log2(max(1e-4, share)) / 4)
-
-
-def machine_numbers(target: Target) -> list[float]:
-    """The core's own cache (log2 of MiB), and whether the last one takes what the cores' own ones throw out."""
-    return [float(np.log2(max(1, target.l2_bytes) / 2**20)), float(target.fills_last_cache_late)]

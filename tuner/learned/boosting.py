@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.learned.fine_tune import Example
-from autosparse.tuner.learned.ranking import pooled_pairs
 from autosparse.tuner.learned.trees import Trees, trees_of
 from numpy.typing import NDArray
 
@@ -103,47 +101,6 @@ def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> ND
 def features_of(pattern: Floats, programs: NDArray[Any]) -> Floats:
     """Rows of features: the sketch (f,) beside each code (n, columns)."""
     return np.hstack([np.repeat(pattern[None], len(programs), axis=0), programs.astype(np.float32)])
-
-
-def more_trees(
-    tensors: Mapping[str, NDArray[Any]], examples: Sequence[Example], *, epochs: int, seed: int = 0
-) -> tuple[dict[str, NDArray[Any]], float, float]:
-    """(tensors with at most `epochs` trees more, share of unseen pairs in order before, after).
-
-    New trees learn what the old ones leave over on this machine; as many are kept as order most unseen pairs, perhaps
-    none. `examples` hold sketches and codes.
-    """
-    old = Trees.of(tensors, examples[0].pattern.size)
-    unseen = [one for one in examples if one.validates] or list(examples)
-    seen = [one for one in examples if not one.validates] or list(examples)
-    x = np.vstack([features_of(one.pattern, one.programs) for one in seen])
-    left_over = np.concatenate([targets(one.ratios) - _on(old, one) for one in seen])
-    settings = BoostSettings(n_trees=epochs, leaves=15, fewest=20, seed=seed)
-    fitted = fit(x, left_over, n_sketch=old.n_sketch, settings=settings)
-    base = [_on(old, one) for one in unseen]
-    before = best = _pairs_in_order(base, unseen)
-    n_kept = 0
-    stages = [fitted.staged(features_of(one.pattern, one.programs), every=1) for one in unseen]
-    for stage in zip(*stages, strict=True):
-        now = _pairs_in_order([costs + more for costs, (_, more) in zip(base, stage, strict=True)], unseen)
-        if now > best:
-            best, n_kept = now, stage[0][0]
-    if n_kept:
-        old = old.joined(_first(fitted.trees, n_kept))
-    return {**tensors, **old.tensors()}, before, best
-
-
-def _first(trees: Trees, n: int) -> Trees:
-    end = int(trees.roots[n]) if n < trees.roots.size else len(trees.nodes)
-    return Trees(trees.nodes[:end], trees.roots[:n], trees.base, trees.n_sketch)
-
-
-def _on(trees: Trees, one: Example) -> NDArray[np.float64]:
-    return trees.on(one.pattern).predict(one.programs).astype(np.float64)
-
-
-def _pairs_in_order(costs: Sequence[NDArray[np.floating[Any]]], examples: Sequence[Example]) -> float:
-    return pooled_pairs((mine, one.ratios, one.censored) for mine, one in zip(costs, examples, strict=True))
 
 
 def _regressor() -> Any:  # Any: the optional class

@@ -1,8 +1,11 @@
-"""The learned tier: features of a pattern, best-first search among programs, predicted ratios to the default kernel.
+"""The learned tier: features of a pattern, the best of a portfolio of programs, predicted ratios to the default kernel.
 
 A network ranks; its costs are no seconds and their zero differs from pattern to pattern (WACO §4.1.3). A *scale* fitted
 on measurements makes ratios of them: relative to an *anchor*, a schedule close to the default kernel whose ratio is
 known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees are log ratios.
+
+A model comes with a *portfolio*, a hundred programs that are between them nearly as fast as the best of thousands, and
+scores all of it. Where a file holds none, a graph of programs beside it is searched best-first (WACO §4.2.2).
 """
 
 from __future__ import annotations
@@ -10,15 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
+from autosparse.tuner.analytic.models import predicted_ratios
+from autosparse.tuner.features.setting import MachineRates, Setting
 from autosparse.tuner.features.statistics import seems_symmetric
-from autosparse.tuner.graph import ProgramGraph, best_first
 from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import GRAPH_SUFFIX, MODEL_SUFFIX
-from autosparse.tuner.learned.scorers import Programs, Scorer, costs_of, programs_of
+from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
 from numpy.typing import NDArray
@@ -28,8 +32,16 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.forking import computed_once
 
-Floats = NDArray[np.float32]
+if TYPE_CHECKING:
+    from autosparse.tuner.graph import ProgramGraph
 
+Floats = NDArray[np.float32]
+Ids = NDArray[np.int32]
+Guess = Callable[[Problem, Sequence[SuperSchedule]], Sequence[float]]
+"""The statistics model's predicted times of schedules over the default kernel's."""
+
+PORTFOLIO: Final = "portfolio"
+"""Tensor of codes (n, columns) in a file of weights: what the model proposes from."""
 N_PROPOSED: Final = 10
 """WACO measures the ten best predicted (§5.1)."""
 PER_FORMAT: Final = 4
@@ -66,24 +78,33 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class LearnedModel:
-    """One operation's cost model with its graph of programs, ready to be asked."""
+    """One operation's cost model with the programs it proposes from, ready to be asked."""
 
     weights: LearnedWeights
-    graph: ProgramGraph
+    codes: Codes = field(repr=False)  # (n, columns): the portfolio, or the nodes of the graph
     scale: Scale
     scorer: Scorer = field(repr=False)
+    guess: Guess = field(repr=False)
+    graph: ProgramGraph | None = None  # searched where there is no portfolio
+    rates: MachineRates | None = None  # measured of this machine
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def read(cls, folder: Path, op: str, *, make_scorer: Callable[[LearnedWeights], Scorer]) -> LearnedModel:
-        """The model of `op` in `folder`; FileNotFoundError, or RecordError when files are broken or do not fit."""
-        weights = LearnedWeights.read(folder / f"{op}{MODEL_SUFFIX}")
-        graph = ProgramGraph.load(folder / f"{op}{GRAPH_SUFFIX}")
-        if graph.model != weights.name:
-            raise RecordError.broken(
-                f"{op}{GRAPH_SUFFIX}", reason=f"belongs to model {graph.model}, not {weights.name}"
-            )
-        return cls(weights, graph, Scale.from_data(weights.about.get("scale", {})), make_scorer(weights))
+    def read(
+        cls,
+        folder: Path,
+        name: str,
+        *,
+        make_scorer: Callable[[LearnedWeights], Scorer],
+        guess: Guess = predicted_ratios,
+        rates: MachineRates | None = None,
+    ) -> LearnedModel:
+        """The model ``<name>.safetensors`` in `folder`; FileNotFoundError, or RecordError when files are broken."""
+        weights = LearnedWeights.read(folder / f"{name}{MODEL_SUFFIX}")
+        graph = None if PORTFOLIO in weights.tensors else _graph_of(folder / f"{name}{GRAPH_SUFFIX}", weights)
+        codes = graph.codes if graph is not None else np.asarray(weights.tensors[PORTFOLIO], np.int16)
+        scale = Scale.from_data(weights.about.get("scale", {}))
+        return cls(weights, codes, scale, make_scorer(weights), guess, graph, rates)
 
     def features(self, pattern: Structure) -> Floats:
         """What the model keeps of `pattern`, (scorer.n_features,): the part that costs time.
@@ -94,30 +115,43 @@ class LearnedModel:
 
     @computed_once
     def programs(self) -> Programs:
-        """What the scorer reads of each node."""
-        return programs_of(self.scorer, self.graph)
+        """What the scorer reads of each program, guesses left out."""
+        return self.scorer.programs(self.codes, self.graph.embeddings if self.graph is not None else None)
+
+    def _costs(self, problem: Problem, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
+        return self.scorer.on(features, Setting.of(problem, self.rates))
+
+    def _with_guesses(self, problem: Problem, programs: Programs, schedules: Sequence[SuperSchedule]) -> Programs:
+        """`programs` as the scorer reads them on this problem."""
+        if not self.scorer.reads_guesses:
+            return programs
+        return np.hstack([programs, guess_column(np.asarray(self.guess(problem, schedules)))])
 
     @computed_once
     def _anchor(self) -> Programs | None:
         """The schedule whose ratio is known; None where costs need none."""
         return self.scorer.programs(self._rows([self.scale.anchor])) if self.scale.anchor is not None else None
 
-    def _anchor_cost(self, costs: Callable[[Programs, NDArray[np.int32] | None], Floats]) -> float:
+    def _anchor_cost(self, costs: Callable[[Programs, Ids | None], Floats]) -> float:
         """The anchor's cost by the function that `scorer.on` gave for a pattern."""
         return float(costs(self._anchor, None)[0]) if self._anchor is not None else 0.0
 
-    def _rows(self, schedules: Sequence[SuperSchedule]) -> NDArray[np.int16]:
+    def _rows(self, schedules: Sequence[SuperSchedule]) -> Codes:
         space = self.weights.space
         return code_rows([space.encode(one) for one in schedules], space.parameters)
 
-    def ratios(self, features: Floats, schedules: Sequence[SuperSchedule]) -> list[float]:
+    def ratios(self, problem: Problem, features: Floats, schedules: Sequence[SuperSchedule]) -> list[float]:
         """Predicted ratios of any schedules of the space; ScheduleError for others."""
-        costs = costs_of(self.scorer, features, self._rows(schedules))
-        return [self.ratio_of_cost(features, float(cost)) for cost in costs]
+        if not schedules:
+            return []
+        programs = self._with_guesses(problem, self.scorer.programs(self._rows(schedules)), schedules)
+        costs = self._costs(problem, features)
+        anchor = self._anchor_cost(costs)
+        return [self._ratio(float(cost), anchor) for cost in costs(programs, None)]
 
-    def ratio_of_cost(self, features: Floats, cost: float) -> float:
+    def ratio_of_cost(self, problem: Problem, features: Floats, cost: float) -> float:
         """Predicted time over the default kernel's, of a schedule with this predicted cost."""
-        return self._ratio(cost, self._anchor_cost(self.scorer.on(features)))
+        return self._ratio(cost, self._anchor_cost(self._costs(problem, features)))
 
     def _ratio(self, cost: float, anchor: float) -> float:
         log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
@@ -136,17 +170,11 @@ class LearnedModel:
 
         At most `per_format` of one format, and half of them with rows in DEAR_ORDER.
         """
-        costs = self.scorer.on(features)
-        anchor, behind = self._anchor_cost(costs), self._behind(problem)
-
-        def score(ids: NDArray[np.int32]) -> Floats:
-            return costs(self.programs, ids)
-
-        found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=16 * n, beam=16 * n)
+        anchor, behind = self._anchor_cost(self._costs(problem, features)), self._behind(problem)
         chosen: list[Proposal] = []
         of_format: dict[object, int] = {}
         n_dear = 0
-        for node, cost in zip(found.ids.tolist(), found.costs.tolist(), strict=True):
+        for node, cost in self._by_cost(problem, features, 16 * n):
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
@@ -159,11 +187,35 @@ class LearnedModel:
                 chosen.append(Proposal(schedule, behind * self._ratio(cost, anchor)))
         return chosen
 
+    def scored(self, problem: Problem, features: Floats) -> Callable[[Ids | None], Floats]:
+        """Predicted costs on a problem of the model's programs with some numbers, or of all."""
+        costs = self._costs(problem, features)
+        programs: Programs = self.programs
+        if self.scorer.reads_guesses:
+            known = {at: one for at in range(len(self.codes)) if (one := self.schedule(at)) is not None}
+            guesses = np.zeros((len(self.codes), 1), np.int16)
+            if known:
+                guesses[list(known)] = guess_column(np.asarray(self.guess(problem, list(known.values()))))
+            programs = np.hstack([programs, guesses])
+        return lambda ids: costs(programs, ids)
+
+    def _by_cost(self, problem: Problem, features: Floats, n_best: int) -> Iterable[tuple[int, float]]:
+        """(number, predicted cost) of programs, best first: of the whole portfolio, or of `n_best` of the graph."""
+        score = self.scored(problem, features)
+        if self.graph is None:
+            scored = score(None)
+            order = np.argsort(scored, kind="stable")
+            return zip(order.tolist(), scored[order].tolist(), strict=True)
+        from autosparse.tuner.graph import best_first
+
+        found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=n_best, beam=n_best)
+        return zip(found.ids.tolist(), found.costs.tolist(), strict=True)
+
     def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
         """Predictions of those schedules that the model has a code for."""
         space = self.weights.space
         known = [one for one in schedules if space.contains(one)]
-        ratios = self.ratios(features, known) if known else []
+        ratios = self.ratios(problem, features, known)
         return [Proposal(one, self._behind(problem) * ratio) for one, ratio in zip(known, ratios, strict=True)]
 
     def _behind(self, problem: Problem) -> float:
@@ -175,14 +227,24 @@ class LearnedModel:
         return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 
     def schedule(self, node: int) -> SuperSchedule | None:
-        """The schedule of a node, always the same object; None when its code means nothing to this version."""
+        """The schedule of a program, always the same object; None when its code means nothing to this version."""
         if node not in self._decoded:
             space = self.weights.space
             try:
-                self._decoded[node] = space.decode(code_of(self.graph.codes[node], space.parameters))
+                self._decoded[node] = space.decode(code_of(self.codes[node], space.parameters))
             except ScheduleError:
                 self._decoded[node] = None
         return self._decoded[node]
+
+
+def _graph_of(path: Path, weights: LearnedWeights) -> ProgramGraph:
+    """The graph of programs of a model without a portfolio."""
+    from autosparse.tuner.graph import ProgramGraph
+
+    graph = ProgramGraph.load(path)
+    if graph.model != weights.name:
+        raise RecordError.broken(path.name, reason=f"belongs to model {graph.model}, not {weights.name}")
+    return graph
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:

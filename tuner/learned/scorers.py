@@ -6,20 +6,19 @@ over statistics. Both need NumPy and functions of the runtime, which come in fro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
 from autosparse.tuner.features.counts import NUMPY, Counter
+from autosparse.tuner.features.setting import N_SETTING, Setting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
-from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.learned.embeddings import Convolve, Structure, embed_pattern, embed_programs
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights, Weights
 from numpy.typing import NDArray
 
-from autosparse.core.target import Target
 from autosparse.errors import RecordError
 
 Floats = NDArray[np.float32]
@@ -29,8 +28,10 @@ Programs = NDArray[np.float32] | NDArray[np.int16]
 
 BOOSTED: Final = "boosted"
 """Name of trees among the extractors."""
-REFERENCES: Final = "references"
-"""Tensor of sketches, (m, width): programs that cost alike on these patterns are neighbours."""
+GUESS_STEPS: Final = 256.0
+"""Steps of the statistics model's guess, as trees read it, in a factor e."""
+MOST_GUESS: Final = 2000
+"""Steps beyond which a guess is cut."""
 
 
 class Scorer(Protocol):
@@ -41,14 +42,11 @@ class Scorer(Protocol):
         """Length of `features`."""
 
     @property
-    def reads_embeddings(self) -> bool:
-        """Whether `programs` is quicker with embeddings: then a graph keeps them."""
+    def reads_guesses(self) -> bool:
+        """Whether the last column of `programs` is the statistics model's guess (`guess_column`)."""
 
-    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
-        """What the model keeps of a pattern (n_features,): the part that costs time, the same for one structure.
-
-        `target`: the machine that products run on; None: this one.
-        """
+    def features(self, pattern: Structure) -> Floats:
+        """What the model keeps of a pattern (n_features,): the part that costs time, the same for one structure."""
 
     def embeddings(self, rows: Codes) -> Floats:
         """Programs as points, (n, width), near each other where the model finds them alike."""
@@ -56,7 +54,7 @@ class Scorer(Protocol):
     def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Programs:
         """What `on` reads of programs, computed once; from their embeddings where those are known."""
 
-    def on(self, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
+    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
         """Costs on one pattern of all programs, or of those with some numbers."""
 
 
@@ -84,10 +82,10 @@ class NetworkScorer:
     convolve: Convolve = field(repr=False)
     predictor: Predictor = field(repr=False)
     n_features: int = 128
-    reads_embeddings: bool = True
+    reads_guesses: bool = False
 
-    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
-        """The pattern's embedding, whatever the machine."""
+    def features(self, pattern: Structure) -> Floats:
+        """The pattern's embedding."""
         return embed_pattern(pattern, self.weights, self.convolve)
 
     def embeddings(self, rows: Codes) -> Floats:
@@ -100,8 +98,8 @@ class NetworkScorer:
             embeddings = self.embeddings(rows)
         return self.predictor.share_of_programs(np.asarray(embeddings, np.float32))
 
-    def on(self, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
-        """The predictor with this pattern."""
+    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
+        """The predictor with this pattern, whatever the setting."""
 
         def costs(programs: Programs, ids: Ids | None = None) -> Floats:
             return self.predictor.predict(features, np.asarray(programs, np.float32), ids)
@@ -114,13 +112,12 @@ class TreesScorer:
     """Boosted trees: costs are logarithms of ratios to the default kernel."""
 
     trees: Trees
-    references: Floats = field(repr=False)
     dimension: int
     walk: Walk = field(repr=False)
     counter: Counter = field(default=NUMPY, repr=False)
     decide: Decide = field(default=Trees.on, repr=False)
     is_wide: bool = True
-    reads_embeddings: bool = False
+    reads_guesses: bool = True
 
     @classmethod
     def of(
@@ -133,41 +130,52 @@ class TreesScorer:
         *,
         is_wide: bool = True,
     ) -> TreesScorer:
-        """From a model's tensors; ValueError or KeyError when they hold no trees over sketches."""
-        width = SKETCH_WIDTHS[dimension]
-        references = np.asarray(tensors[REFERENCES], np.float32)
-        if references.ndim != 2 or references.shape[1] != width:
-            raise ValueError(f"reference patterns of shape {references.shape}, sketches have {width} numbers")
-        return cls(Trees.of(tensors, width), references, dimension, walk, counter, decide, is_wide)
+        """From a model's tensors; ValueError or KeyError when they hold no trees."""
+        return cls(Trees.of(tensors, n_inputs(dimension)), dimension, walk, counter, decide, is_wide)
 
     @property
     def n_features(self) -> int:
         """Numbers in a sketch."""
         return SKETCH_WIDTHS[self.dimension]
 
-    def features(self, pattern: Structure, target: Target | None = None) -> Floats:
+    def features(self, pattern: Structure) -> Floats:
         """The pattern's sketch."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
-        return sketch(pattern, self.counter, target, is_wide=self.is_wide)
+        return sketch(pattern, self.counter, is_wide=self.is_wide)
 
     def embeddings(self, rows: Codes) -> Floats:
-        """Costs on the reference patterns."""
-        columns = [self.on(one)(rows, None) for one in self.references]
-        return np.stack(columns, axis=1) if columns else np.zeros((len(rows), 1), np.float32)
+        """Codes themselves: trees know no points."""
+        return rows.astype(np.float32)
 
     def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Codes:
         """Their codes."""
         return np.ascontiguousarray(rows, np.int16)
 
-    def on(self, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
-        """What is left of the trees for this pattern."""
-        trees = self.decide(self.trees, np.asarray(features, np.float32))
+    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
+        """What is left of the trees for this pattern in this setting."""
+        trees = self.decide(self.trees, inputs(features, setting))
 
         def costs(programs: Programs, ids: Ids | None = None) -> Floats:
             return self.walk(trees, np.asarray(programs, np.int16), ids)
 
         return costs
+
+
+def n_inputs(dimension: int) -> int:
+    """Numbers of a pattern and its setting that trees read before a program's code."""
+    return SKETCH_WIDTHS[dimension] + N_SETTING
+
+
+def inputs(features: Floats, setting: Setting) -> Floats:
+    """Those numbers, (n_inputs(dimension),)."""
+    return np.concatenate([np.asarray(features, np.float32), setting.numbers()])
+
+
+def guess_column(ratios: NDArray[np.floating]) -> Codes:
+    """The statistics model's predicted times over the default kernel's, (n,), as a column of codes, (n, 1)."""
+    steps = np.round(GUESS_STEPS * np.log(np.asarray(ratios, np.float64)))
+    return np.clip(steps, -MOST_GUESS, MOST_GUESS).astype(np.int16)[:, None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,21 +197,3 @@ class ScorerFactory:
             return NetworkScorer(weights, self.convolve, self.make_predictor(weights.tensors))
         except (ValueError, KeyError, TypeError) as error:
             raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error
-
-
-def programs_of(scorer: Scorer, graph: ProgramGraph) -> Programs:
-    """What `scorer` reads of the programs of a graph."""
-    return scorer.programs(graph.codes, graph.embeddings)
-
-
-def costs_of(scorer: Scorer, features: Floats, rows: Codes) -> Floats:
-    """Costs of programs that may be in no graph."""
-    return scorer.on(features)(scorer.programs(rows), None)
-
-
-def pick_references(sketches: Sequence[Floats], most: int) -> Floats:
-    """At most `most` of the sketches, evenly spread in the given order."""
-    if not len(sketches):
-        raise ValueError("no sketch to refer to: 0 given, at least 1 needed")
-    picked = np.unique(np.linspace(0, len(sketches) - 1, min(most, len(sketches))).astype(np.int64))
-    return np.stack([sketches[at] for at in picked.tolist()]).astype(np.float32)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from autosparse.core.problem import Problem, columns_bucket
 
+FEWEST: Final = 30
+"""Patterns that must have been measured in float64, say, before estimates in float64 are believed."""
 COLLECTED: Final = "float32"
 """Of measurements whose model does not say: what `collect` measures."""
 
@@ -46,15 +49,19 @@ class Seen:
         return {one.name: sorted(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
-    def of_measurements(cls, facts: Iterable[Mapping[str, Any]]) -> Seen:
-        """What a model is shown that is trained on measurements with these facts, as far as they say."""
+    def of_measurements(cls, facts: Iterable[Mapping[str, Any]], *, fewest: int = FEWEST) -> Seen:
+        """What a model is shown that is trained on measurements with these facts, as far as they say.
+
+        A value that fewer than `fewest` patterns were measured with is not known yet.
+        """
         rows = [
             (one["dtype"], one["machine"]["isa"], int(one["n_dense_cols"]), int(one["threads"]))
             for one in facts
             if {"dtype", "machine", "n_dense_cols", "threads"} <= one.keys() and "isa" in one["machine"]
         ]
         columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-        dtypes, isas, widths, threads = map(frozenset, columns)
+        counted = (Counter(column) for column in columns)
+        dtypes, isas, widths, threads = (frozenset(value for value, n in one.items() if n >= fewest) for one in counted)
         return cls(dtypes=dtypes, isas=isas, columns=widths, threads=threads)
 
     @classmethod

@@ -72,6 +72,12 @@ class Trees:
         roots = np.concatenate([self.roots, other.roots + len(self.nodes)]).astype(np.int32)
         return Trees(np.concatenate([self.nodes, shifted]), roots, self.base + other.base, self.n_sketch)
 
+    def scaled(self, slope: float) -> Trees:
+        """`slope` times the sum."""
+        nodes = self.nodes.copy()
+        nodes["at"][nodes["feature"] < 0] *= np.float32(slope)
+        return Trees(nodes, self.roots, self.base * slope, self.n_sketch)
+
     def on(self, sketch: Floats) -> Trees:
         """The same sum for one pattern, as trees over codes alone (`n_sketch` 0)."""
         nodes = self.nodes

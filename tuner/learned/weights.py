@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from autosparse.errors import RecordError
 
 FORMAT: Final = "autosparse-cost-model"
-FORMAT_VERSION: Final = "1"
+FORMAT_VERSION: Final = "2"
+"""2: trees read a setting and guesses beside the sketch, and come with a portfolio."""
 Weights = Mapping[str, NDArray[np.float32]]
 
 

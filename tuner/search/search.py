@@ -97,7 +97,8 @@ class Search:
         """Everything to be done, cheapest and most promising first; may be closed at any yield."""
         price_s = self.prices.price_s("rank")
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
-        yield from self._ask_learned()
+        if not self.style.asks_late:
+            yield from self._ask_learned()
         if self.is_built is not None:
             hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
             self.queue.prefer_built(self.is_built, hopeless=hopeless)
@@ -107,6 +108,8 @@ class Search:
             yield from self._run_composites()  # first: the heats take whatever a budget leaves
             for heat in self._heats():
                 yield from self._run_heat(heat)
+            if self.style.asks_late:
+                yield from self._second_opinion()
         self.finished = True
 
     def _run_composites(self) -> Steps:
@@ -135,13 +138,27 @@ class Search:
     def _rank(self) -> None:
         self.queue.rank(self.problem, self.model(), self.supports, start=self.start)
 
-    def _ask_learned(self) -> Steps:
-        """Proposals of the learned model, before those of the statistics; skipped when they cost too much."""
+    def _ask_learned(self, *, path_s: float = 0.0) -> Steps:
+        """Proposals of the learned model, before those of the statistics; skipped when they cost too much.
+
+        `path_s`: what is needed beside them until a product can profit.
+        """
         if (propose := self.propose) is not None:
             yield Work(
-                kind="features", price_s=propose.price_s, path_price_s=propose.price_s,
+                kind="features", price_s=propose.price_s, path_price_s=propose.price_s + path_s,
                 do=lambda: self.queue.take_proposals(propose()), is_optional=True,
             )  # fmt: skip
+
+    def _second_opinion(self) -> Steps:
+        """Proposals of the learned model that it expects to beat the champion, once products have paid for asking."""
+        if self.propose is None:
+            return
+        yield from self._ask_learned(path_s=self.first_price_s)
+        title = self.measured_s.get(id(self.champion), self.default_s or 0.0) / (self.default_s or 1.0)
+        named = [one for one in self.queue if self.queue.is_proposed(one) and not self.tried(one)]
+        better = [one for one in named if (self.predicted_ratio(one) or 1.0) < min(title, self.style.hopeless)]
+        for heat in self._groups(iter(better[: self.style.n_late])):
+            yield from self._run_heat(heat)
 
     def predicted_ratio(self, schedule: Schedule | None) -> float | None:
         """Predicted time over the default kernel's; None when the model was not asked."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from autosparse.tuner.search.acceptance import WIDE
 from autosparse.tuner.search.race import RaceRule
+
+from autosparse.core.problem import Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +25,8 @@ class SearchStyle:
     n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
     n_rematches: int = 5  # of the fastest with the champion, at last
     takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
+    asks_late: bool = False  # a learned model: after the candidates of the statistics, when what they save pays for it
+    n_late: int = 4  # of its proposals, those that it expects to beat the champion
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
     rule: RaceRule = field(default_factory=RaceRule)
 
@@ -37,6 +43,13 @@ LIVE: Final = SearchStyle(
     warm_up=True,
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
+LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
+"""Of few columns: reading a model and sketching the pattern take as long as hundreds of products (ADR 44)."""
+
+
+def live_style(problem: Problem) -> SearchStyle:
+    """Of unasked tuning. Of many columns a model is asked before anything else: the statistics gain nothing there."""
+    return LIVE if problem.n_dense_cols >= WIDE else LIVE_NARROW
 
 
 def diverse(order: Sequence[int], format_of: Sequence[int], *, n_per_format: int) -> list[int]:

@@ -13,33 +13,36 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.features.counts import NUMPY
 from autosparse.tuner.features.counts import Counter as PatternCounter
-from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
+from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
+from autosparse.tuner.learned.predict import PORTFOLIO
 from autosparse.tuner.learned.ranking import Ranking
-from autosparse.tuner.learned.scorers import BOOSTED, REFERENCES, pick_references
+from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
 from autosparse.tuner.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
 from autosparse.tuner.training.data import UNSEEN, Case, DataSet
 from autosparse.tuner.training.meaning import Meaning, write_model
+from autosparse.tuner.training.portfolio import Pool
 from numpy.typing import NDArray
 
+from autosparse.core.pattern import Pattern, TensorPattern
+from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 
 Floats = NDArray[np.float32]
-Sketches = dict[tuple[Recipe, Target], Floats]
 
 EVERY: Final = 20
 """Trees between two points of the curve."""
-N_REFERENCES: Final = 48
 MOST_WEIGHT: Final = 3.0
 """Of a pattern measured on a machine that few were measured on."""
 
 
 def machine_weights(cases: Sequence[Case]) -> dict[Target, float]:
     """How much the patterns of each machine count: machines alike, but none of its patterns more than MOST_WEIGHT."""
-    counts = Counter(case.target for case in cases)
+    counts = Counter(case.setting.target for case in cases)
     most = max(counts.values(), default=1)
     return {target: min(MOST_WEIGHT, most / n) for target, n in counts.items()}
 
@@ -56,16 +59,16 @@ class BoostedRun:
     def run(self, out: Path, progress: Callable[[float, str], object]) -> tuple[list[Epoch], dict[str, Ranking]]:
         """Write weights, curve and ranking to `out`; (curve, rankings of the unseen splits)."""
         start_s = time.perf_counter()
-        sketches = self._sketches(progress)
         train = self.data.of("train")
-        x, y = self._table(train, sketches)
+        pool = Pool.of(self.data, train)
+        seen = self._seen(pool, progress)
+        x, y = _table(train, seen)
         settings = dataclasses.replace(self.settings, fewest=max(1, min(self.settings.fewest, len(y) // 50)))
         machines = machine_weights(train)
-        weights = np.concatenate([machines[case.target] * weights_of(case.ratios, settings) for case in train])
-        n_sketch = SKETCH_WIDTHS[self.data.dimension]
-        fitted = fit(x, y, n_sketch=n_sketch, settings=settings, weights=weights)
-        curve = self._curve(fitted, (x, y), sketches, start_s)
-        ranked = {split: self._rank(fitted, self.data.of(split), sketches) for split in UNSEEN}
+        weights = np.concatenate([machines[case.setting.target] * weights_of(case.ratios, settings) for case in train])
+        fitted = fit(x, y, n_sketch=n_inputs(self.data.dimension), settings=settings, weights=weights)
+        curve = self._curve(fitted, (x, y), seen, start_s)
+        ranked = {split: _rank(fitted, self.data.of(split), seen) for split in UNSEEN}
         known = {split: ranking for split, ranking in ranked.items() if ranking is not None}
         identity = {"extractor": BOOSTED, **asdict(self.settings), "op": self.data.op, "data": self.data.digest}
         about = {
@@ -82,49 +85,44 @@ class BoostedRun:
             parameters=self.data.space.parameters,
             about=about,
         )
-        references = pick_references([sketches[case.recipe, case.target] for case in train], N_REFERENCES)
         out.mkdir(parents=True, exist_ok=True)
-        write_model(out / WEIGHTS, {**fitted.trees.tensors(), REFERENCES: references}, meaning)
+        portfolio = pool.chosen(fitted.trees)
+        write_model(out / WEIGHTS, {**fitted.trees.tensors(), PORTFOLIO: portfolio}, meaning)
         write_curve(out / CURVE, curve)
         facts = {split: asdict(ranking) if ranking else None for split, ranking in ranked.items()}
         text = json.dumps({"run": identity, "epoch": self.settings.n_trees, **facts}, indent=1)
         (out / RANKING).write_text(text, encoding="utf-8")
         return curve, known
 
-    def _sketches(self, progress: Callable[[float, str], object]) -> Sketches:
-        """Every pattern is made once, however many machines measured it."""
-        targets: dict[Recipe, dict[Target, None]] = {}
+    def _seen(self, pool: Pool, progress: Callable[[float, str], object]) -> Seen:
+        """What trees read of every case; a pattern is made once, however often it was measured."""
+        by_recipe: dict[Recipe, list[Case]] = {}
         for case in self.data.cases:
-            targets.setdefault(case.recipe, {})[case.target] = None
-        found: Sketches = {}
-        for at, (recipe, machines) in enumerate(targets.items()):
-            progress(at / len(targets), f"pattern {at} of {len(targets)}")
+            by_recipe.setdefault(case.recipe, []).append(case)
+        found: Seen = {}
+        for at, (recipe, cases) in enumerate(by_recipe.items()):
+            progress(at / len(by_recipe), f"pattern {at} of {len(by_recipe)}")
             structure = recipe.make(self.matrices).to_structure()
-            is_wide = self.data.op != "spmv"
-            found |= {(recipe, target): sketch(structure, self.counter, target, is_wide=is_wide) for target in machines}
+            numbers = sketch(structure, self.counter, is_wide=self.data.op != "spmv")
+            for case in cases:
+                problem = _problem(case, structure)
+                guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules, self.counter)))
+                pattern = inputs(numbers, case.setting)
+                found[id(case)] = pattern, np.hstack([case.codes, guesses])
+                if case.split == "train":
+                    pool.look_at(pattern, problem, self.counter)
         return found
 
-    def _table(self, cases: Sequence[Case], sketches: Sketches) -> tuple[Floats, NDArray[np.float64]]:
-        x = np.vstack([features_of(sketches[case.recipe, case.target], case.codes) for case in cases])
-        return x, np.concatenate([targets(case.ratios) for case in cases])
-
-    def _rank(self, fitted: Boosted, cases: Sequence[Case], sketches: Sketches) -> Ranking | None:
-        scored = [
-            (fitted.trees.on(sketches[case.recipe, case.target]).predict(case.codes), case.ratios, case.censored)
-            for case in cases
-        ]
-        return Ranking.of(scored) if scored else None
-
     def _curve(
-        self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], sketches: Sketches, start_s: float
+        self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], seen: Seen, start_s: float
     ) -> list[Epoch]:
         """A row per EVERY trees; losses are mean squared errors of log ratios."""
         cases = self.data.of("validation")
-        x, y = self._table(cases, sketches) if cases else (train[0][:1], train[1][:1])
+        x, y = _table(cases, seen) if cases else (train[0][:1], train[1][:1])
         ends = np.cumsum([len(case.codes) for case in cases])[:-1]
         rows = []
-        seen = (float(np.mean((stage - train[1]) ** 2)) for _, stage in fitted.staged(train[0], every=EVERY))
-        for (n, stage), train_loss in zip(fitted.staged(x, every=EVERY), seen, strict=True):
+        losses = (float(np.mean((stage - train[1]) ** 2)) for _, stage in fitted.staged(train[0], every=EVERY))
+        for (n, stage), train_loss in zip(fitted.staged(x, every=EVERY), losses, strict=True):
             parts = zip(np.split(stage, ends), cases, strict=True) if cases else ()
             scored = [(costs, case.ratios, case.censored) for costs, case in parts]
             ranking = Ranking.of(scored) if scored else None
@@ -139,3 +137,29 @@ class BoostedRun:
                 )
             )
         return rows
+
+
+Seen = dict[int, tuple[Floats, NDArray[np.int16]]]
+"""id(case) -> (numbers of its pattern and setting, codes and guesses of its schedules)."""
+
+
+def _problem(case: Case, structure: Pattern | TensorPattern) -> Problem:
+    setting = case.setting
+    return Problem(
+        operation=case.operation, pattern=structure, transposed=False, n_dense_cols=setting.n_dense_cols,
+        dtype=setting.dtype, threads=setting.threads, deterministic=False, target=setting.target,
+    )  # fmt: skip
+
+
+def _table(cases: Sequence[Case], seen: Seen) -> tuple[Floats, NDArray[np.float64]]:
+    x = np.vstack([features_of(*seen[id(case)]) for case in cases])
+    return x, np.concatenate([targets(case.ratios) for case in cases])
+
+
+def _rank(fitted: Boosted, cases: Sequence[Case], seen: Seen) -> Ranking | None:
+    scored = [
+        (fitted.trees.on(pattern).predict(programs), case.ratios, case.censored)
+        for case in cases
+        for pattern, programs in (seen[id(case)],)
+    ]
+    return Ranking.of(scored) if scored else None

@@ -12,7 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements, read_folder
-from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.collect.operations import OPS, taught_by
+from autosparse.tuner.collect.recipes import Recipe, is_sealed
+from autosparse.tuner.features.setting import Setting
 from autosparse.tuner.learned.embeddings import code_rows
 from autosparse.tuner.learned.seen import Seen
 from autosparse.tuner.space.joint import JointSpace
@@ -36,6 +38,9 @@ UNSEEN: Final = ("validation", "held_out", "held_out_large")
 """What rankings are reported of; "held_out_large": the real held-out patterns of LARGE_NNZ nonzeros or more."""
 
 
+ON_HOST: Final = Setting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
+
+
 @dataclass(frozen=True, eq=False)
 class Case:
     """One pattern: rows of `codes` are its schedules, `ratios` their times over the default kernel's."""
@@ -46,7 +51,9 @@ class Case:
     censored: NDArray[np.bool_] = field(repr=False)  # at least so long
     default_s: float
     nnz: int = 0
-    target: Target = field(default_factory=Target.host, repr=False)
+    setting: Setting = field(default_factory=lambda: ON_HOST, repr=False)
+    operation: str = "matmul"
+    schedules: Sequence[SuperSchedule] = field(default=(), repr=False)
 
     @property
     def is_large(self) -> bool:
@@ -55,9 +62,9 @@ class Case:
 
     @property
     def split(self) -> str:
-        """One of "train", "validation" and "held_out": the groups that no training may see."""
+        """One of "train", "validation", "held_out" and "sealed": the groups that no training may see."""
         if self.recipe.is_held_out:
-            return "held_out"
+            return "sealed" if is_sealed(self.recipe.group) else "held_out"
         return "validation" if is_validation(self.recipe.group) else "train"
 
 
@@ -97,7 +104,8 @@ class DataSet:
 def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") -> DataSet:
     """The measurements of `op` below one or several folders, a machine each perhaps; InputError when there are none."""
     folders = [folders] if isinstance(folders, Path) else list(folders)
-    measured = itertools.chain.from_iterable(read_folder(folder, op) for folder in folders)
+    names = taught_by(op) or (op,)
+    measured = itertools.chain.from_iterable(read_folder(folder, name) for folder in folders for name in names)
     found = [one for one in measured if np.count_nonzero(one["status"] != REFUSED) >= FEWEST]
     if not found:
         raise InputError.refused(
@@ -109,7 +117,7 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
     schedules = {text: SuperSchedule.from_json(text) for text in texts}
     joint = joint_space(op, schedules.values(), spaces=spaces)
     codes = _codes(joint, schedules)
-    cases = [case for one in found if (case := _case(one, codes)) is not None]
+    cases = [case for one in found if (case := _case(one, codes, schedules)) is not None]
     machines = list({str(one.facts["machine"]): one.facts["machine"] for one in found}.values())
     seen = Seen.of_measurements(one.facts for one in found)
     return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes), seen)
@@ -145,7 +153,9 @@ def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[st
     return dict(zip(found, rows, strict=True))
 
 
-def _case(one: Measurements, codes: Mapping[str, NDArray[np.int16]]) -> Case | None:
+def _case(
+    one: Measurements, codes: Mapping[str, NDArray[np.int16]], schedules: Mapping[str, SuperSchedule]
+) -> Case | None:
     status, ratios = one["status"], one["ratio"]
     kept = [
         at
@@ -157,4 +167,9 @@ def _case(one: Measurements, codes: Mapping[str, NDArray[np.int16]]) -> Case | N
     rows = np.stack([codes[one.schedules[at]] for at in kept])
     default_s = float(np.nanmedian(one.heats["default_s"]))
     is_censored = status[kept] == CENSORED
-    return Case(one.recipe, rows, ratios[kept], is_censored, default_s, int(one.facts["nnz"]), one.target)
+    row = OPS[one.facts["op"]]
+    return Case(
+        one.recipe, rows, ratios[kept], is_censored, default_s, int(one.facts["nnz"]),
+        Setting.of_measurements(one.facts, one.target, n_dense_cols=row.n_dense_cols), row.operation,
+        [schedules[one.schedules[at]] for at in kept],
+    )  # fmt: skip

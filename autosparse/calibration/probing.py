@@ -1,0 +1,121 @@
+"""Rates of this machine, measured in a few seconds: bandwidth of each cache level, gathers, multiply-adds."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.calibration.collection import lab_for
+from autosparse.config import options
+from autosparse.core.target import Target
+from autosparse.errors import BuildError
+from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.features.setting import MachineRates
+
+SAMPLE_S: Final = 0.02
+N_SAMPLES: Final = 7
+MOST_BYTES: Final = 1 << 28
+"""Of the operands of a copy that goes to memory."""
+ROWS: Final = 8192
+PER_ROW: Final = 32
+BAND: Final = 64
+WIDE: Final = 256
+
+
+def measured_rates(target: Target, threads: int) -> MachineRates:
+    """Measure with `threads` threads, about three seconds; the fastest of N_SAMPLES samples each.
+
+    The first two caches are each core's own: one thread is measured, and counts as often as there are threads.
+    """
+    l3_bytes = min(MOST_BYTES, max(4 * target.l2_bytes * threads, target.l3_bytes // 2))
+    with options(effort="off", threads=threads):
+        return MachineRates(
+            l1=threads * _copied(target.l1_bytes // 4, 1),
+            l2=threads * _copied(target.l2_bytes // 4, 1),
+            l3=_copied(l3_bytes // 4 // threads, threads),
+            memory=_copied(MOST_BYTES // 2 // threads, threads),
+            gathers=_gathered(),
+            flops=_multiplied(),
+        )
+
+
+def _copied(n_bytes: int, threads: int) -> float:
+    """Bytes read and written per second by threads that copy `n_bytes` each to as many others of their own."""
+    pairs = [(np.ones(n_bytes, np.uint8), np.ones(n_bytes, np.uint8)) for _ in range(threads)]
+    if threads == 1:
+        (source, target), (nothing, other) = pairs[0], (pairs[0][0][:0], pairs[0][1][:0])
+        call_s = _seconds_each(lambda rounds: _copy(nothing, other, rounds))
+        copy_s = _seconds_each(lambda rounds: _copy(source, target, rounds))
+        return 2.0 * n_bytes / max(copy_s - call_s, 0.1 * copy_s)
+    with ThreadPoolExecutor(threads) as pool:
+
+        def all_copy(rounds: int) -> None:
+            for done in [pool.submit(_copy, source, target, rounds) for source, target in pairs]:
+                done.result()
+
+        return 2.0 * n_bytes * threads / _seconds_each(all_copy)
+
+
+def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], rounds: int) -> None:
+    for _ in range(rounds):
+        np.copyto(target, source)
+
+
+def _gathered() -> float:
+    """Entries per second of the default product with a vector: random columns, everything in second caches."""
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(ROWS), PER_ROW)
+    pattern = Coordinates.of((ROWS, ROWS), (rows, rng.integers(0, ROWS, rows.size)))
+    return pattern.nnz / _product_s(pattern, 1)
+
+
+def _multiplied() -> float:
+    """Operations per second of the default product with WIDE columns of a band: rows of B stay in a first cache."""
+    rows = np.repeat(np.arange(ROWS // 8), BAND)
+    pattern = Coordinates.of((ROWS // 8, ROWS), (rows, rows + np.tile(np.arange(BAND), ROWS // 8)))
+    return 2.0 * pattern.nnz * WIDE / _product_s(pattern, WIDE)
+
+
+def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
+    """Seconds of a product by the default kernel."""
+    with lab_for(pattern, Op("probe", "spmm", "matmul", n_dense_cols)) as bench:
+        run = bench.runner(bench(None))
+        if run is None:
+            raise BuildError("the default kernel does not run")
+
+        def repeat(rounds: int) -> None:
+            for _ in range(rounds):
+                run()
+
+        return _seconds_each(repeat)
+
+
+def _seconds_each(call: Callable[[int], None]) -> float:
+    """Seconds of one round, in the fastest sample."""
+    rounds = 1
+    while (took_s := _timed_s(call, rounds)) < SAMPLE_S:
+        rounds = max(2 * rounds, int(rounds * SAMPLE_S / max(1e-9, took_s)) + 1)
+    return min(_timed_s(call, rounds) for _ in range(N_SAMPLES)) / rounds
+
+
+def _timed_s(call: Callable[[int], None], rounds: int) -> float:
+    start_s = time.perf_counter()
+    call(rounds)
+    return time.perf_counter() - start_s
+
+
+def keep_rates(rates: MachineRates, path: Path) -> None:
+    """Write `rates`; the file appears whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    staged = path.with_name(f".{path.name}.{os.getpid()}")
+    staged.write_text(json.dumps(rates.to_data()), encoding="utf-8")
+    staged.replace(path)

@@ -1,0 +1,198 @@
+"""How far each tier of tuning is from a search that takes much longer, and from the default kernel alone.
+
+    python benchmarks/oracle.py --matrices DIR --ops spmv,spmm32 --json FILE           # long, resumable
+    python benchmarks/oracle.py --matrices DIR --step race --json FILE                 # races alone, on a quiet machine
+    python benchmarks/oracle.py --report --json FILE
+
+For each matrix and operation two steps are taken, each written as one JSON line, so that a killed run goes on:
+
+* *search*: `estimate` and `measure` decide as they do for users; then a full search runs for at least --seconds, and
+  again twice as long until it has timed MORE_CANDIDATES times as many schedules as `measure`;
+* *race*: the default kernel, what each tier chose and the N_FINALISTS fastest of the long search, interleaved in one
+  process, N_RACES times with fresh packed copies. A time is the median over the races.
+
+The *oracle* is the fastest of all that raced. Of several near each other the luckiest wins, so that shares of it are
+rather too low than too high. What the search is free of, other work of the machine, belongs to the figures of the race:
+`race` may run alone when the machine is quiet.
+
+Without --sealed only groups are measured that are held out from training and not sealed (benchmarks/sealed.py).
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from autosparse.tuner.collect.operations import OPS, Op
+from autosparse.tuner.collect.recipes import RealFile, is_held_out, is_sealed, read_coordinates, real_files
+from peerlib.environment import matrices_folder, start_again
+from peerlib.oracle_report import report
+from peerlib.records import ResultFile
+
+from autosparse import cache
+from autosparse.calibration.collection import CollectingLab, lab_for
+from autosparse.config import Effort, get_options, options, set_options
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
+from autosparse.tuning import planner
+
+MORE_CANDIDATES: Final = 3
+N_FINALISTS: Final = 5
+N_RACES: Final = 3
+MOST_S: Final = 480.0
+"""Of one long search, however few schedules it has timed."""
+TIERS: Final[Mapping[str, float]] = {"estimate": 10.0, "measure": 10.0}
+"""Tier -> most seconds of it, as in the default options."""
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices and tensors with its index.csv")
+    add("--min-nnz", type=int, default=100_000)
+    add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
+    add("--per-group", type=int, default=2, metavar="N", help="at most so many matrices of a group (2)")
+    add("--ops", default="spmv,spmm8,spmm32,spmm256,sddmm32,sddmm256,mttkrp16")
+    add("--threads", type=int, default=2)
+    add("--dtype", choices=("float32", "float64"), default="float32")
+    add("--seconds", type=float, default=60.0, help="least seconds of a long search (60)")
+    add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
+    add("--step", choices=("search", "race", "all"), default="all")
+    add("--sealed", action="store_true", help=argparse.SUPPRESS)  # set by sealed.py, which keeps the book
+    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
+    add("--report", action="store_true", help="only the tables of what --json holds")
+    parsed = parser.parse_args(given)
+    if parsed.matrices is None and not parsed.report:
+        parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+    return parsed
+
+
+def files_of(args: argparse.Namespace) -> list[RealFile]:
+    """Held-out files of the sealed groups, or of the others; small groups are not drowned by large ones."""
+    found: dict[str, list[RealFile]] = {}
+    for one in real_files(args.matrices):
+        is_wanted = one.nnz >= args.min_nnz and (not args.only or one.name.removesuffix(".npz") in args.only)
+        if is_wanted and is_held_out(one.group) and is_sealed(one.group) == args.sealed:
+            found.setdefault(one.group, []).append(one)
+    by_turns = [one for group in found.values() for one in sorted(group, key=lambda one: one.nnz)[: args.per_group]]
+    return sorted(by_turns, key=lambda one: one.nnz)
+
+
+# -- the two steps ----------------------------------------------------------------------------------------------------
+
+
+def decided(lab: CollectingLab, effort: Effort, budget_s: float, start: Plan | None = None) -> dict[str, Any]:
+    """What tuning with `effort` decides, knowing nothing but kernels that are compiled."""
+    if start is None:
+        cache.open_store(get_options()).forget(("plan", "features"))
+    start_s = time.perf_counter()
+    decision = planner.plan(lab.lab, runs=None, effort=effort, budget_s=budget_s)
+    if decision.trial is not None:
+        decision.trial.drop()
+    plan = decision.plan
+    timed = sorted((one for one in plan.candidates if one.measured_s), key=lambda one: one.measured_s or 0.0)
+    ratio = plan.measured_s / plan.default_s if plan.measured_s and plan.default_s else plan.predicted_ratio
+    return {
+        "schedule": plan.schedule.to_json() if plan.schedule is not None else None,
+        "claimed": 1.0 if plan.schedule is None else ratio,
+        "n_timed": len(timed),
+        "fastest": [one.schedule.to_json() for one in timed[:N_FINALISTS] if one.schedule is not None],
+        "seconds": time.perf_counter() - start_s,
+    }
+
+
+def searched(lab: CollectingLab, least_s: float) -> dict[str, Any]:
+    """What the tiers decide, and the fastest of a search that is long enough."""
+    tiers = {name: decided(lab, Effort(name), budget_s) for name, budget_s in TIERS.items()}
+    budget_s, spent_s = least_s, 0.0
+    while True:
+        found = decided(lab, Effort.FULL, budget_s)
+        spent_s += found["seconds"]
+        is_enough = found["n_timed"] >= MORE_CANDIDATES * tiers["measure"]["n_timed"]
+        is_whole = found["seconds"] < 0.9 * budget_s  # nothing was left to be tried
+        if is_enough or is_whole or 2 * budget_s > MOST_S:
+            return {"tiers": tiers, "long": found, "long_s": spent_s, "is_long": is_enough or is_whole}
+        budget_s *= 2
+
+
+def raced(lab: CollectingLab, search: Mapping[str, Any]) -> dict[str, Any]:
+    """Median seconds of every entrant, and of each race."""
+    from ablation import race
+
+    chosen = [one["schedule"] for one in search["tiers"].values()]
+    texts = [search["long"]["schedule"], *search["long"]["fastest"], *chosen]
+    entrants: dict[str, SuperSchedule | None] = {"default": None}
+    entrants |= {text: SuperSchedule.from_json(text) for text in texts if text is not None}
+    races: list[dict[str, float]] = []
+    left_out: dict[str, str] = {}
+    for _ in range(N_RACES):
+        times, left_out = race(lab, entrants)
+        races.append({name: one["median_s"] for name, one in times.items()})
+    names = [name for name in entrants if all(name in one for one in races)]
+    ratios = {name: statistics.median(one[name] / one["default"] for one in races) for name in names}
+    return {"ratios": ratios, "default_s": statistics.median(one["default"] for one in races), "left_out": left_out}
+
+
+# -- the run ----------------------------------------------------------------------------------------------------------
+
+
+def cells(args: argparse.Namespace) -> Iterator[tuple[RealFile, Op, str]]:
+    """(file, operation, key) of everything that is wanted."""
+    files = files_of(args)
+    for op in (OPS[name] for name in args.ops.split(",")):
+        for file in files:
+            if file.n_dims == op.n_dims:
+                yield file, op, "|".join((file.name.removesuffix(".npz"), op.name, args.dtype, str(args.threads)))
+
+
+def run(args: argparse.Namespace, results: ResultFile) -> None:
+    """Take the steps that `results` does not hold yet."""
+    from peerlib.machine import machine_facts
+
+    begun_s = time.perf_counter()
+    steps = [step for step in ("search", "race") if args.step in (step, "all")]
+    results.append({"kind": "run", "arguments": sys.argv[1:], **machine_facts()})
+    with tempfile.TemporaryDirectory(prefix="autosparse-oracle-cache-") as folder:
+        set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=folder)
+        for (file, op, key), step in itertools.product(cells(args), steps):
+            done = {one["key"]: one for one in results.cases()}
+            is_possible = step == "search" or f"{key}|search" in done
+            if f"{key}|{step}" in done or not is_possible:
+                continue
+            if time.perf_counter() - begun_s > args.at_most:
+                return
+            results.append(_step(args, file, op, key=key, step=step, done=done))
+            print(f"{step:6} {key}", flush=True)
+
+
+def _step(
+    args: argparse.Namespace, file: RealFile, op: Op, *, key: str, step: str, done: Mapping[str, Any]
+) -> dict[str, Any]:
+    pattern = read_coordinates(args.matrices / file.name)
+    with options(threads=args.threads), lab_for(pattern, op, args.dtype) as lab:
+        found = searched(lab, args.seconds) if step == "search" else raced(lab, done[f"{key}|search"])
+    facts = {"matrix": file.name.removesuffix(".npz"), "group": file.group, "operation": op.name, "nnz": pattern.nnz}
+    return {"kind": "case", "key": f"{key}|{step}", "case": key, "step": step, **facts, **found}
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Measure, then report."""
+    args = arguments(given)
+    results = ResultFile(args.json)
+    if not args.report:
+        start_again(args.threads)
+        run(args, results)
+    print(report(results.cases()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

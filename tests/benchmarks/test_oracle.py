@@ -1,0 +1,77 @@
+"""The oracle's report says what raced, and the sealed groups are opened once for each release."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import sealed
+from autosparse.tuner.collect.recipes import Recipe, is_held_out, is_sealed
+from autosparse.tuner.training.data import ON_HOST, Case
+from peerlib.oracle_report import by_group, interval, outcomes, report
+
+GROUPS = [f"group {n}" for n in range(900)]
+
+
+def records(name="m", group="g", estimate=0.8, best=0.5):
+    search = {
+        "case": name, "step": "search", "matrix": name, "group": group, "operation": "spmv", "is_long": True,
+        "tiers": {
+            "estimate": {"schedule": "a", "claimed": 0.6},
+            "measure": {"schedule": None, "claimed": 1.0},
+        },
+        "long": {"schedule": "b", "claimed": 0.5},
+    }  # fmt: skip
+    race = {"case": name, "step": "race", "ratios": {"default": 1.0, "a": estimate, "b": best + 0.1, "c": best}}
+    return [search, race]
+
+
+def test_tiers_are_compared_with_the_best_of_all_that_raced():
+    (one,) = outcomes(records())
+    assert one.oracle == 0.5
+    assert one.ratios == {"default": 1.0, "estimate": 0.8, "measure": 1.0, "long": 0.6}
+    assert one.claimed == {"estimate": 0.6, "long": 0.5}  # the default kernel claims nothing
+    text = report(records())
+    assert "| spmv | 1 | 1 | estimate | 0.625 |" in text
+    assert "| spmv | estimate | 1 | 1.67 | 1.25 | 0.750 | 0.750 |" in text
+
+
+def test_a_case_without_its_race_is_not_reported():
+    assert outcomes(records()[:1]) == []
+    assert "no case" in report(records()[:1])
+
+
+def test_groups_count_alike_however_many_matrices_they_have():
+    cases = outcomes([*records("a", "x", 0.5), *records("b", "x", 0.5), *records("c", "y", 1.0)])
+    assert by_group(cases, lambda one: one.ratios["estimate"]) == pytest.approx([0.5, 1.0])
+    low, high = interval([0.5, 1.0])
+    assert low == pytest.approx(0.5)
+    assert high == pytest.approx(1.0)
+    assert math.isclose(low, interval([0.5, 1.0])[0])
+
+
+def test_sealed_groups_are_held_out_from_everything():
+    share = sum(map(is_sealed, GROUPS)) / sum(map(is_held_out, GROUPS))
+    assert 0.4 < share < 0.6
+    for group in GROUPS:
+        if is_sealed(group):
+            recipe = Recipe(kind="real", source="x", group=group)
+            case = Case(recipe, *[None] * 3, 1.0, setting=ON_HOST)
+            assert case.split == "sealed"
+
+
+def test_a_release_is_opened_once(tmp_path):
+    ledger = tmp_path / "ledger.jsonl"
+    assert sealed.opened("1.0", "abc", ledger)
+    assert not sealed.opened("1.0", "abc", ledger)  # the same code goes on
+    known = sealed.openings(ledger)
+    assert sealed.objection("1.0", "abc", known) is None
+    assert "once is the rule" in sealed.objection("1.0", "def", known)
+    assert sealed.objection("1.1", "def", known) is None
+    assert sealed.broken_rules(known) == []
+    sealed.opened("1.0", "def", ledger)
+    assert sealed.broken_rules(sealed.openings(ledger)) == ["release 1.0 was opened on 2 commits"]
+
+
+def test_the_rule_was_kept():
+    assert sealed.broken_rules(sealed.openings()) == []

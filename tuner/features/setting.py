@@ -1,0 +1,115 @@
+"""What a cost model is told beside the pattern: the machine, its measured rates, dtype, width and number of threads."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+
+KNOWN: Final = Path(__file__).with_name("machines.json")
+"""Machines that measurements in the repository are from, with their rates."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineRates:
+    """Measured rates of a machine with all threads: bytes, gathered values and operations per second."""
+
+    l1: float  # bytes read per second with operands in each core's first cache
+    l2: float
+    l3: float
+    memory: float
+    gathers: float  # float32 values per second read by index from half of a core's second cache
+    flops: float  # float32 operations per second of a product of many columns, a multiply-add counted twice
+
+    def to_data(self) -> dict[str, float]:
+        """JSON-ready; `of_data` inverts it."""
+        return asdict(self)
+
+    @classmethod
+    def of_data(cls, data: Mapping[str, Any]) -> MachineRates:
+        """Read `to_data`; ValueError, TypeError or KeyError when it is something else."""
+        found = cls(**{one.name: float(data[one.name]) for one in fields(cls)})
+        if not all(math.isfinite(rate) and rate > 0 for rate in asdict(found).values()):
+            raise ValueError(f"rates must be positive: {asdict(found)}")
+        return found
+
+    @classmethod
+    def typical(cls, target: Target) -> MachineRates:
+        """Of the known machine that is most like `target`: where nothing was measured."""
+        return min(_known(), key=lambda row: _distance(row[0], target))[1]
+
+
+@lru_cache(maxsize=1)
+def _known() -> list[tuple[Mapping[str, Any], MachineRates]]:
+    return [(row["target"], MachineRates.of_data(row["rates"])) for row in json.loads(KNOWN.read_text("utf-8"))]
+
+
+def _distance(row: Mapping[str, Any], target: Target) -> float:
+    names = ("l1_bytes", "l2_bytes", "l3_bytes")
+    caches = (abs(math.log2(row[name] / max(1, getattr(target, name)))) for name in names)
+    return sum(caches) + 4.0 * (row["fills_last_cache_late"] != target.fills_last_cache_late)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Where and how products run. `rates` None: those of the known machine that is most like the target."""
+
+    target: Target
+    dtype: str
+    n_dense_cols: int
+    threads: int
+    rates: MachineRates | None = None
+
+    @classmethod
+    def of(cls, problem: Problem, rates: MachineRates | None = None) -> Setting:
+        """The setting of a problem."""
+        return cls(
+            target=problem.target, dtype=problem.dtype, n_dense_cols=problem.n_dense_cols, threads=problem.threads,
+            rates=rates,
+        )  # fmt: skip
+
+    @classmethod
+    def of_measurements(cls, facts: Mapping[str, Any], target: Target, *, n_dense_cols: int) -> Setting:
+        """What measurements say of themselves; `n_dense_cols` and float32 on all cores where they do not."""
+        rates = facts["machine"].get("rates")
+        return cls(
+            target=target, dtype=str(facts.get("dtype", "float32")), threads=int(facts.get("threads", target.n_cores)),
+            n_dense_cols=int(facts.get("n_dense_cols", n_dense_cols)),
+            rates=MachineRates.of_data(rates) if rates else None,
+        )  # fmt: skip
+
+    def numbers(self) -> NDArray[np.float32]:
+        """N_SETTING numbers near 0, logarithms to base 2 all but one."""
+        target, itemsize = self.target, np.dtype(self.dtype).itemsize
+        rates = self.rates or MachineRates.typical(target)
+        return np.array(
+            [
+                math.log2(max(1, target.l1_bytes) / 2**15),
+                math.log2(max(1, target.l2_bytes) / 2**20),
+                math.log2(max(1, target.l3_bytes) / 2**25),
+                float(target.fills_last_cache_late),
+                math.log2(max(1, target.vector_bytes // itemsize)),
+                math.log2(itemsize / 4),
+                math.log2(max(1, self.threads)),
+                math.log2(max(1, self.n_dense_cols)),
+                math.log2(rates.l2 / rates.memory),
+                math.log2(rates.l3 / rates.memory),
+                math.log2(rates.gathers * 4 / rates.l2),
+                math.log2(rates.flops / rates.memory),
+            ],
+            np.float32,
+        )
+
+
+N_SETTING: Final = 12
+"""Length of `Setting.numbers`."""

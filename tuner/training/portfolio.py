@@ -1,0 +1,91 @@
+"""Which programs a model proposes from: a hundred that are between them nearly as fast as the best of thousands.
+
+Greedy: the next program is the one that lowers the predicted time of the best usable program most, in the mean over
+training patterns. Scoring a hundred programs is cheaper than searching a graph of thousands, and loses some tenths of a
+percent of the best predicted time (docs/adr/0044).
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+from autosparse.tuner.analytic.models import predicted_ratios
+from autosparse.tuner.features.counts import Counter
+from autosparse.tuner.learned.predict import suits
+from autosparse.tuner.learned.scorers import guess_column
+from autosparse.tuner.learned.trees import Trees
+from autosparse.tuner.training.data import Case, DataSet
+from numpy.typing import NDArray
+
+from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+
+N_PORTFOLIO: Final = 128
+N_POOL: Final = 2048
+"""Programs that are chosen from: those that came nearest to the best measured on some pattern."""
+N_PATTERNS: Final = 240
+"""Training patterns, evenly spread, on which programs are compared."""
+WORST: Final = 3.0
+"""Logarithm of the ratio of a program that cannot be used on a pattern."""
+
+Codes = NDArray[np.int16]
+Floats = NDArray[np.float32]
+
+
+@dataclass(slots=True)
+class Pool:
+    """Programs to choose from, and the patterns that they are compared on."""
+
+    schedules: Sequence[SuperSchedule]
+    codes: Codes
+    every: int  # patterns looked at: each so many-th
+    _n_met: int = 0
+    _patterns: list[tuple[Floats, Codes, NDArray[np.bool_]]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, data: DataSet, cases: Sequence[Case], n_pool: int = N_POOL) -> Pool:
+        """The schedules of `cases` that came nearest to the best of their pattern, by their codes."""
+        loss: dict[SuperSchedule, float] = {}
+        codes: dict[SuperSchedule, NDArray[np.int16]] = {}
+        for case in cases:
+            for one, code, ratio in zip(case.schedules, case.codes, case.ratios / case.ratios.min(), strict=True):
+                loss[one] = min(loss.get(one, np.inf), float(ratio))
+                codes[one] = code
+        nearest = sorted(loss, key=lambda one: (loss[one], one.to_json()))
+        kept = list(itertools.islice(nearest, n_pool))
+        return cls(kept, np.stack([codes[one] for one in kept]), max(1, len(cases) // N_PATTERNS))
+
+    def look_at(self, pattern: Floats, problem: Problem, counter: Counter) -> None:
+        """Perhaps compare programs on this training pattern."""
+        self._n_met += 1
+        if self._n_met % self.every:
+            return
+        guesses = guess_column(np.asarray(predicted_ratios(problem, self.schedules, counter)))
+        usable = np.array([suits(problem, one) for one in self.schedules])
+        self._patterns.append((pattern, guesses, usable))
+
+    def chosen(self, trees: Trees, n: int = N_PORTFOLIO) -> Codes:
+        """Codes of at most `n` programs, (n, columns)."""
+        logs = np.full((len(self._patterns), len(self.schedules)), WORST)
+        for row, (pattern, guesses, usable) in zip(logs, self._patterns, strict=True):
+            row[usable] = trees.on(pattern).predict(np.hstack([self.codes, guesses])[usable])
+        return self.codes[greedy(logs, n)]
+
+
+def greedy(logs: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    """Columns of `logs` (patterns, programs), at most `n`, that lower the mean over rows of the least chosen most."""
+    if not logs.size:
+        return np.arange(min(n, logs.shape[1]), dtype=np.int64)
+    best = np.full(len(logs), WORST)
+    chosen: list[int] = []
+    for _ in range(min(n, logs.shape[1])):
+        means = np.minimum(logs, best[:, None]).mean(axis=0)
+        means[chosen] = np.inf
+        at = int(np.argmin(means))
+        chosen.append(at)
+        best = np.minimum(best, logs[:, at])
+    return np.array(chosen, np.int64)
