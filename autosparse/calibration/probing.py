@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -17,7 +18,7 @@ from autosparse.calibration.collection import lab_for
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
-from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.features.setting import MachineRates
 
@@ -87,7 +88,8 @@ def _multiplied() -> float:
 
 def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
     """Seconds of a product by the default kernel."""
-    with lab_for(pattern, Op("probe", "spmm", "matmul", n_dense_cols)) as bench:
+    product = next(op for op in OPS.values() if op.n_dims == len(pattern.shape))  # of a matrix and a dense operand
+    with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         run = bench.runner(bench(None))
         if run is None:
             raise BuildError("the default kernel does not run")

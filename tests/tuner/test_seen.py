@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from autosparse.tuner import tune
-from autosparse.tuner.learned.seen import STATISTICS, Seen
+from autosparse.tuner.learned.seen import FEWEST, STATISTICS, Seen
 
 from autosparse.config import Effort
 from autosparse.core.problem import Problem
@@ -37,7 +37,7 @@ def problem(**changed: object) -> Problem:
     ],
 )
 def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: dict[str, object], what: str) -> None:
-    seen = Seen.of_measurements([TRAINED])
+    seen = Seen.of_measurements([TRAINED] * FEWEST)
     asked = problem(**changed)
     doubt = seen.doubt(asked)
     assert (doubt is None) == (what is None)
@@ -54,13 +54,16 @@ def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: di
 
 
 def test_what_was_seen_is_kept_with_a_model() -> None:
-    seen = Seen.of_measurements([TRAINED, {**TRAINED, "dtype": "float64", "threads": 8}])
+    others = [{**TRAINED, "dtype": "float64", "threads": 8}]
+    assert Seen.of_measurements([*[TRAINED] * FEWEST, *others]) == Seen.of_measurements([TRAINED] * FEWEST), "too few"
+    seen = Seen.of_measurements([TRAINED, *others], fewest=1)
+    assert seen.dtypes == {"float32", "float64"}
     assert Seen.of_model("spmm32", {"seen": seen.to_data()}) == seen
     assert Seen.of_measurements([{"dtype": "float32", "machine": {}}]) == Seen(), "no more than is said"
     assert (seen | STATISTICS).columns == {1, 16, 32, 256}
     # Models of before say on which machines: 32 columns of float32, as `collect` measures, and all cores.
     before = Seen.of_model("spmm32", {"machines": [{"isa": "avx512", "n_cores": 2}]})
-    assert before == Seen.of_measurements([TRAINED])
+    assert before == Seen.of_measurements([TRAINED], fewest=1)
     assert Seen.of_model("spmv", {"machines": []}).columns == {1}
 
 

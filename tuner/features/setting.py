@@ -57,7 +57,8 @@ def _known() -> list[tuple[Mapping[str, Any], MachineRates]]:
 def _distance(row: Mapping[str, Any], target: Target) -> float:
     names = ("l1_bytes", "l2_bytes", "l3_bytes")
     caches = (abs(math.log2(row[name] / max(1, getattr(target, name)))) for name in names)
-    return sum(caches) + 4.0 * (row["fills_last_cache_late"] != target.fills_last_cache_late)
+    differs = bool(row["fills_last_cache_late"] != target.fills_last_cache_late)
+    return float(sum(caches)) + 4.0 * differs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

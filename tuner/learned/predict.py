@@ -125,7 +125,7 @@ class LearnedModel:
         """`programs` as the scorer reads them on this problem."""
         if not self.scorer.reads_guesses:
             return programs
-        return np.hstack([programs, guess_column(np.asarray(self.guess(problem, schedules)))])
+        return np.hstack([np.asarray(programs, np.int16), guess_column(np.asarray(self.guess(problem, schedules)))])
 
     @computed_once
     def _anchor(self) -> Programs | None:
@@ -196,7 +196,7 @@ class LearnedModel:
             guesses = np.zeros((len(self.codes), 1), np.int16)
             if known:
                 guesses[list(known)] = guess_column(np.asarray(self.guess(problem, list(known.values()))))
-            programs = np.hstack([programs, guesses])
+            programs = np.hstack([np.asarray(programs, np.int16), guesses])
         return lambda ids: costs(programs, ids)
 
     def _by_cost(self, problem: Problem, features: Floats, n_best: int) -> Iterable[tuple[int, float]]:

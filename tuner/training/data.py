@@ -52,7 +52,7 @@ class Case:
     default_s: float
     nnz: int = 0
     setting: Setting = field(default_factory=lambda: ON_HOST, repr=False)
-    operation: str = "matmul"
+    operation: str = ""  # of `Problem`
     schedules: Sequence[SuperSchedule] = field(default=(), repr=False)
 
     @property
