@@ -11,7 +11,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
 from autosparse.tuner.search.acceptance import believable_ratio, is_believed
@@ -22,7 +22,7 @@ from autosparse.tuner.search.prices import Prices
 from autosparse.tuner.search.race import Race
 from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
-from autosparse.tuner.search.trial import Sample, Trial, TrialFactory, Work
+from autosparse.tuner.search.trial import Divider, Sample, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
@@ -46,17 +46,6 @@ CLOSE: Final = 1.05
 """Times the champion's time: who is not slower may have been unlucky."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
-
-
-class Divider(Protocol):
-    """Where composites come from."""
-
-    @property
-    def price_s(self) -> float:
-        """Seconds without which a call is of no use."""
-
-    def __call__(self) -> Sequence[Schedule]:
-        """Composites with the best schedule found for each part, and single formats that they must beat."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -206,7 +195,8 @@ class Search:
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
         waiting = iter(hopeful[: MOST_TRIED * n_taken])
-        while fresh := list(itertools.islice(waiting, n_taken - self._n_able())):  # again for those that had to pass
+        # Again for those that had to pass: formats that did not hold the operand, kernels that were not made.
+        while fresh := list(itertools.islice(waiting, n_taken - sum(one.failed is None for one in self.trials))):
             yield from self._groups(iter(fresh))
         corrected = self._corrected()
         yield from self._groups(iter(corrected))
@@ -245,10 +235,6 @@ class Search:
         others = [one for one in self.trials if one is not self.champion and one.failed is None]
         near = [one for one in others if self.measured_s.get(id(one), math.inf) <= CLOSE * title_s]
         return sorted(near, key=lambda one: self.measured_s[id(one)])[: self.style.n_rematches]
-
-    def _n_able(self) -> int:
-        """Candidates entered whose formats hold the operand and whose kernels were made, as far as is known."""
-        return sum(trial.failed is None for trial in self.trials)
 
     def _around_champion(self) -> list[SuperSchedule]:
         schedule = self.champion.schedule
@@ -293,7 +279,7 @@ class Search:
             if self.champion.schedule is not None and not self.champion.ready:
                 for trial in heat:
                     trial.drop()
-                yield self._work("pack", self.champion.pack_price_s(), self.champion.pack, what=_name(self.champion))
+                yield self._work("pack", self.champion.pack_price_s(), self.champion.pack, what=name_of(self.champion))
         finally:  # also when the driver closes us in the middle: nothing but the champion keeps memory
             for trial in heat:
                 if trial is not self.champion:
@@ -318,7 +304,7 @@ class Search:
         if wanted:  # alone, or what there is does not pay for all of them: then for these
             self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in heat}]
             for trial in heat:
-                what = _name(trial)
+                what = name_of(trial)
                 price_s = build_s[id(trial)]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
                 on_credit = is_cheap and self._is_first(trial)
@@ -326,11 +312,11 @@ class Search:
         for trial in heat:
             if trial.failed is None:
                 price_s, on_credit = trial.pack_price_s(), self._is_first(trial)
-                yield self._work("pack", price_s, trial.pack, what=_name(trial), on_credit=on_credit)
+                yield self._work("pack", price_s, trial.pack, what=name_of(trial), on_credit=on_credit)
             if trial.crowded and self.champion.packed_bytes:
                 # Its time is known: it can make room, and is packed again if it stays champion.
                 self.champion.drop()
-                yield self._work("pack", trial.pack_price_s(), trial.pack, what=_name(trial))
+                yield self._work("pack", trial.pack_price_s(), trial.pack, what=name_of(trial))
 
     def _is_first(self, trial: Trial) -> bool:
         return self.trials[:1] == [trial]
@@ -410,7 +396,3 @@ class Search:
     def plan(self, *, tune_s: float) -> Plan:
         """What is known now, finished or not."""
         return plan_of(self, tune_s=tune_s)
-
-
-def _name(trial: Trial) -> str:
-    return str(trial.schedule.format) if trial.schedule else "default kernel"

@@ -6,7 +6,7 @@ arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -97,3 +97,19 @@ class Pause:
     """Nothing to do until this many more products were run; only drivers that watch products meet it."""
 
     n_calls: int
+
+
+class Divider(Protocol):
+    """Where composites come from."""
+
+    @property
+    def price_s(self) -> float:
+        """Seconds without which a call is of no use."""
+
+    def __call__(self) -> Sequence[Schedule]:
+        """Composites with the best schedule found for each part, and single formats that they must beat."""
+
+
+def name_of(trial: Trial) -> str:
+    """The format of its schedule, in words."""
+    return str(trial.schedule.format) if trial.schedule else "default kernel"
