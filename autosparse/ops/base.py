@@ -58,6 +58,7 @@ class Operation:
     runtime_loops: str = ""  # C function that gives the precompiled loops a search may choose
     space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
     model: str = ""  # function of `tuner.analytic.models` that makes its cost model
+    parts: str = ""  # row of `tuner.hybrid.schedules.MAKERS` for matrices in parts; "": they are never divided
     gain_prior: Mapping[int, float] = field(default_factory=dict)  # by measuring candidates
     estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured

@@ -33,6 +33,7 @@ MATMUL: Final = Operation(
     synonyms=("spmv", "spmm"),
     runtime_loops="asp_ready_kernel",
     model="matrix_product",
+    parts="products",
     # Before anything was measured here: vector products gain from rows as vector lanes, smaller indices and blocks,
     # wide ones from blocks, shared rows of B and column tiles.
     gain_prior={1: 0.31, 2: 0.10, 16: 0.08, 128: 0.06},

@@ -98,6 +98,7 @@ SDDMM: Final = Operation(
     runtime_loops="asp_ready_sampled",
     space="autosparse.tuner.space.sddmm",
     model="sampled_product",
+    parts="sampled",
     gain_prior={1: 0.03, 16: 0.03, 128: 0.05},
     estimate_prior={1: 0.0, 16: 0.02, 128: 0.06},
     learned_margin=0.08,

@@ -22,6 +22,7 @@ from autosparse.config import Effort
 from autosparse.core.composite import Composite, Part, Schedule, Selection
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
@@ -32,7 +33,7 @@ from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.hybrid.costs import PrimitiveCosts
 from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, LEAST_COLUMNS, LEAST_NNZ, Division, divisions
-from autosparse.tuner.hybrid.schedules import TRIED, runtime
+from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
@@ -93,7 +94,7 @@ class HybridDivider:
         composites: list[Schedule] = [] if self.seed is None else [self.seed]
         try:
             view = _view(self.lab)
-            self.found = self._divisions(view)
+            self.found = self.divisions(view)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
                 limit_s = (end_s - self.clock()) / n_left
                 if limit_s <= 0.0:
@@ -105,7 +106,9 @@ class HybridDivider:
         rival: list[Schedule] = [runtime(self.lab.problem.operation, "degree")]
         return [*rival, *composites] if composites else []
 
-    def _divisions(self, view: Pattern) -> list[Division]:
+    def divisions(self, view: Pattern | None = None) -> list[Division]:
+        """The divisions of op(A) that are looked into, most promising first."""
+        view = _view(self.lab) if view is None else view
         start_s = self.clock()
 
         def fill_of(r: int, c: int, every: int) -> Array:
@@ -124,7 +127,9 @@ class HybridDivider:
         for at, (selection, kind, subset) in enumerate(zip(division.selections, division.kinds, parts, strict=True)):
             share_s = limit_s * sizes[at] / sum(sizes)
             place = _Place(division, at)
-            schedule = self._best(subset.pattern, subset.entries, place, _first(problem, kind, selection, at), share_s)
+            schedule = self._best(
+                subset.pattern, subset.entries, place, first_schedules(problem, kind, selection, at), share_s
+            )
             if schedule is None:
                 return None
             winners.append(Part(selection, schedule))
@@ -204,11 +209,11 @@ _supports: Final[dict[tuple[Any, ...], Supports]] = {}
 """Spaces are remembered by the function that filters them: one function for each place."""
 
 
-def _first(problem: Any, kind: str, selection: Selection, at: int) -> tuple[SuperSchedule, ...]:
+def first_schedules(problem: Problem, kind: str, selection: Selection, at: int) -> tuple[SuperSchedule, ...]:
     """What a part is tried with before any model is asked."""
     is_added = kind == "rest" and at > 0 and not OPS[problem.operation].is_sampled
-    return tuple(TRIED[problem.operation](kind, selection, problem.n_dense_cols)) + (
-        tuple(TRIED[problem.operation]("adds", selection, problem.n_dense_cols)) if is_added else ()
+    return tuple(tried(problem.operation)(kind, selection, problem.n_dense_cols)) + (
+        tuple(tried(problem.operation)("adds", selection, problem.n_dense_cols)) if is_added else ()
     )
 
 
@@ -235,7 +240,7 @@ def divider_of(
     Without being asked (``hybrid=True``) only full searches look for composites, of matrices and widths that can gain.
     """
     problem, wish = lab.problem, lab.options.hybrid
-    if wish is False or problem.operation not in TRIED or problem.storage or problem.dtype not in _native.VALUE_BYTES:
+    if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
         return None
     is_large = problem.pattern.nnz > LEAST_NNZ and problem.n_dense_cols >= LEAST_COLUMNS
     if wish is None and not (effort is Effort.FULL and is_large):

@@ -22,7 +22,7 @@ ALLOWED = {
     "calibration": 0,
     "explain": 0,
     "core": 1,  # the default of SuperSchedule.operation
-    "tuner": 45,  # schedule spaces and training name their algorithms
+    "tuner": 43,  # schedule spaces and training name their algorithms
     "arrays": 13,  # signatures and messages of the public functions
     "torch": 3,
     "cli": 5,

@@ -1,16 +1,16 @@
-"""Schedules that each kind of part is tried with first, whatever models say: a row of `TRIED` for each operation."""
+"""Schedules that each kind of part is tried with first, whatever models say."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from autosparse.core.composite import Blocks, Selection
 from autosparse.core.formats import Format
 from autosparse.core.schedule import RUNTIME, SuperSchedule
+from autosparse.ops import OPS
 
-MATMUL: Final = "matmul"
-SDDMM: Final = "sddmm"
 WIDE: Final = 64
 """Columns of a tile that fill the registers beside four rows."""
 
@@ -32,41 +32,41 @@ def runtime(operation: str, order: str = "") -> SuperSchedule:
     return _made(operation, f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C", "i1 k1", implementation=RUNTIME)
 
 
-def _matmul(kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+def _products(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
     if n_cols == 1:
-        return _vector(kind, selection)
+        return _vector(operation, kind, selection)
     t = tile_of(n_cols)
-    rows = [_made(MATMUL, "i1:U,k1:C", "i1 j1 k1 j0", t), _made(MATMUL, "i1:U,k1:C", "i1 j1 k1 j0", t, unroll=4)]
+    rows = [_made(operation, "i1:U,k1:C", "i1 j1 k1 j0", t), _made(operation, "i1:U,k1:C", "i1 j1 k1 j0", t, unroll=4)]
     if kind == "dense":
         wide = min(96, t) if n_cols < 96 else 96
         four, eight = ("k1:U,i1:U,k0:C,i0:U | i=4,k=256 | bits=16", "k1:U,i1:U,k0:C,i0:U | i=8,k=256 | bits=16")
         panels = [
-            _made(MATMUL, four, "k1 j1 i1 k0 i0 j0", wide),
-            _made(MATMUL, eight, "k1 j1 i1 k0 i0 j0", min(t, 48)),
+            _made(operation, four, "k1 j1 i1 k0 i0 j0", wide),
+            _made(operation, eight, "k1 j1 i1 k0 i0 j0", min(t, 48)),
         ]
-        return [runtime(MATMUL), *panels]
+        return [runtime(operation), *panels]
     if kind == "blocks":
-        return [_blocks(MATMUL, selection, "i1 j1 k1 i0 k0 j0", t)]
+        return [_blocks(operation, selection, "i1 j1 k1 i0 k0 j0", t)]
     if kind == "adds":
         return rows
-    return [runtime(MATMUL), runtime(MATMUL, "degree"), runtime(MATMUL, "first"), *rows[:1]]
+    return [runtime(operation), runtime(operation, "degree"), runtime(operation, "first"), *rows[:1]]
 
 
-def _vector(kind: str, selection: Selection) -> list[SuperSchedule]:
-    rows = [_made(MATMUL, "i1:U,k1:C", "i1 k1", unroll=16), _made(MATMUL, "i1:U,k1:C", "i1 k1", unroll=4)]
+def _vector(operation: str, kind: str, selection: Selection) -> list[SuperSchedule]:
+    rows = [_made(operation, "i1:U,k1:C", "i1 k1", unroll=16), _made(operation, "i1:U,k1:C", "i1 k1", unroll=4)]
     if kind == "blocks":
-        return [_blocks(MATMUL, selection, "i1 k1 i0 k0", 0)]
-    return rows if kind == "adds" else [runtime(MATMUL), runtime(MATMUL, "degree"), *rows[:1]]
+        return [_blocks(operation, selection, "i1 k1 i0 k0", 0)]
+    return rows if kind == "adds" else [runtime(operation), runtime(operation, "degree"), *rows[:1]]
 
 
-def _sddmm(kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+def _sampled(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
     if n_cols == 1:
-        return [runtime(SDDMM)]
+        return [runtime(operation)]
     t = tile_of(n_cols, 32)
-    rows = _made(SDDMM, "i1:U,k1:C", "i1 k1 j1 j0", t, unroll=4)
+    rows = _made(operation, "i1:U,k1:C", "i1 k1 j1 j0", t, unroll=4)
     if kind == "blocks":
-        return [_blocks(SDDMM, selection, "i1 k1 j1 i0 k0 j0", t), rows]
-    return [runtime(SDDMM), rows]
+        return [_blocks(operation, selection, "i1 k1 j1 i0 k0 j0", t), rows]
+    return [runtime(operation), rows]
 
 
 def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> SuperSchedule:
@@ -76,5 +76,11 @@ def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> Supe
     return _made(operation, f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}", loops, fits)
 
 
-TRIED: Final[Mapping[str, Callable[[str, Selection, int], list[SuperSchedule]]]] = {MATMUL: _matmul, SDDMM: _sddmm}
-"""Operation -> (kind of part, its rule, columns of the dense operands) -> schedules, most promising first."""
+Maker = Callable[[str, str, Selection, int], list[SuperSchedule]]
+MAKERS: Final[Mapping[str, Maker]] = {"products": _products, "sampled": _sampled}
+"""`Operation.parts` -> what makes the schedules of its parts."""
+
+
+def tried(operation: str) -> Callable[[str, Selection, int], list[SuperSchedule]]:
+    """(kind of part, its rule, columns of the dense operands) -> schedules of `operation`, most promising first."""
+    return partial(MAKERS[OPS[operation].parts], operation)
