@@ -117,7 +117,7 @@ def fixed_composites(lab: Any) -> list[Any]:
     found: list[Any] = []
     for division in divider.divisions() if divider is not None else ():
         tried = [
-            first_schedules(lab.problem, kind, selection, at)[:3]
+            first_schedules(lab.problem, kind, selection, at)
             for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True))
         ]
         for chosen in itertools.product(*tried):
@@ -126,6 +126,11 @@ def fixed_composites(lab: Any) -> list[Any]:
             if composite_unsupported(lab.problem.operation, composite) is None:
                 found.append(composite)
     return found[:N_FIXED]
+
+
+def name_of(schedule: Any) -> str:
+    """Names a contender whole; "default" for the runtime's own kernel."""
+    return "default" if schedule is None else schedule.to_json()
 
 
 def runners(lab: Any, schedules: Sequence[Any]) -> tuple[dict[str, Callable[[], object]], list[Any]]:
@@ -138,7 +143,7 @@ def runners(lab: Any, schedules: Sequence[Any]) -> tuple[dict[str, Callable[[], 
             trial.pack()
         run = lab.runner(trial)
         if run is not None:
-            runs[str(trial.schedule)] = run
+            runs[name_of(trial.schedule)] = run
     return runs, trials
 
 
@@ -168,7 +173,7 @@ def measure(case: HybridCase, budget_s: float, protocol: Protocol) -> dict[str, 
         for trial in trials:
             trial.drop()
     group_s = {
-        kind: min(((times[str(one)].median_s, str(one)) for one in group if str(one) in times), default=None)
+        kind: min(((times[name].median_s, name) for one in group if (name := name_of(one)) in times), default=None)
         for kind, group in contenders.items()
     }
     return {
@@ -214,7 +219,7 @@ def main() -> int:
         for case in missing:
             line = measure(case, args.budget_s, Protocol(rounds=args.rounds, most_s=6.0))
             results.append(line)
-            print(case.key, line["fastest"], flush=True)
+            print(case.key, *((kind, one and one[0]) for kind, one in line["fastest"].items()), flush=True)
     text = report(results.cases())
     print(text)
     if args.table:

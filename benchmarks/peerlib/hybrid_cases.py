@@ -61,7 +61,7 @@ def power_law(n: int = 40_000, mean: float = 8.0, exponent: float = 1.6, seed: i
 
 
 def log_sparse(n: int = 4096) -> Matrix:
-    """LogSparse attention: row i has i and i +- 2^j while inside (94,210 entries for n = 4,096; the paper counts 90,115)."""
+    """LogSparse attention: row i has i and i +- 2^j while inside (94,210 entries for n = 4,096; the paper: 90,115)."""
     offsets = [0, *(sign * 2**j for j in range(n.bit_length()) for sign in (1, -1))]
     return _offsets(n, [(offset, 0) for offset in offsets])
 

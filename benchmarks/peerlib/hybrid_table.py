@@ -45,8 +45,8 @@ def _cell(value: float | None) -> str:
 def rows(lines: Sequence[Line]) -> list[list[str]]:
     """Header and one row for each case."""
     found = [[
-        "matrix", "entries", "product", "best single", "searched composite", "fixed composite", "chosen", "is composite",
-        "paper",
+        "matrix", "entries", "product", "best single", "searched composite", "fixed composite", "chosen",
+        "is composite", "paper",
     ]]  # fmt: skip
     for line in lines:
         single = line["fastest"]["single"]
@@ -88,11 +88,8 @@ def report(lines: Sequence[Line]) -> str:
     ]
     if chosen := [value for line in lines if (value := ratio(line, "chosen")) is not None]:
         found = Distribution.of(chosen)
-        text += [
-            "",
-            f"What the hybrid search chose over the best single format: {found.n} cases, geomean {found.geomean:.3f}, "
-            f"5th percentile {found.p5:.3f}, least {found.least:.3f}.",
-        ]
+        spread = f"geomean {found.geomean:.3f}, 5th percentile {found.p5:.3f}, least {found.least:.3f}"
+        text += ["", f"What the hybrid search chose over the best single format: {found.n} cases, {spread}."]
     text += [
         "",
         "The ablations of the paper's Table 6, and of its graphs all but the three smallest, were not repeated.",
