@@ -37,8 +37,16 @@ def _extend(
         return mapping
     tensor, args = todo[at]
     for image in by_tensor.get(tensor, ()):
-        extended = dict(mapping)
-        if all(extended.setdefault(variable, value) == value for variable, value in zip(args, image, strict=True)):
+        extended = mapping
+        for variable, value in zip(args, image, strict=True):
+            known = extended.get(variable)
+            if known is None:
+                if extended is mapping:
+                    extended = dict(mapping)
+                extended[variable] = value
+            elif known != value:
+                break
+        else:
             found = _extend(todo, at + 1, by_tensor, extended)
             if found is not None:
                 return found
@@ -48,6 +56,8 @@ def _extend(
 def minimised(atoms: Iterable[Atom], n_free: int) -> frozenset[Atom]:
     """The core: the fewest atoms that say the same, free variables 0 … n_free-1 kept as they are."""
     kept = frozenset(atoms)
+    if len({tensor for tensor, _ in kept}) == len(kept):
+        return kept
     fixed = {variable: variable for variable in range(n_free)}
     while True:
         for atom in sorted(kept):
@@ -78,6 +88,8 @@ def _groups(atoms: list[Atom], n_free: int) -> list[list[int]]:
     """Existential variables that occurrences do not tell apart, groups in an order that isomorphism keeps."""
     colours: dict[int, int] = {v: 0 for _, args in atoms for v in args if v >= n_free}
     for _ in range(3):
+        if len(set(colours.values())) == len(colours):
+            break
         seen: dict[int, list[object]] = {variable: [] for variable in colours}
         for tensor, args in atoms:
             shown = tuple(v if v < n_free else -1 - colours[v] for v in args)
