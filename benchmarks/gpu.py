@@ -1,8 +1,8 @@
-"""autosparse against torch's own sparse products on one GPU: `python benchmarks/gpu.py`, at most nine minutes.
+"""autosparse on one GPU against torch.sparse, torch BSR, CuPy, DGL, PyG and dense products, at most nine minutes.
 
-Every case is one JSON line in `--out`; a case that stands there is not run again (`--fresh`: all are). Each result is
-compared with float64 before it is timed. `--dry` runs the same cases on tiny inputs in Triton's interpreter, on a
-machine without a GPU: its times mean nothing. The table at the end is the geometric mean by part.
+`python benchmarks/gpu.py`: every case is one JSON line in `--out`; a case that stands there is not run again
+(`--fresh`: all are). Each result is held against float64 first; a wrong one is told as wrong and never timed. `--dry`
+runs all parts on tiny inputs in Triton's interpreter, on a machine without a GPU: its times mean nothing.
 """
 
 from __future__ import annotations
@@ -12,168 +12,111 @@ import json
 import math
 import os
 import sys
+import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-PARTS = ("spmv", "spmm", "spmm_half", "sddmm", "hybrid")
+from peerlib.environment import matrices_folder
+
+PARTS = ("spmv", "spmm", "spmm_half", "sddmm", "networks")
+NETWORKS = ("GCN", "GraphSAGE", "GAT")
 LIMIT_S = 540.0
-ROUNDS = 30
+RESERVE_S = 25.0
+"""Before the limit no case is begun any more: what is left is for the one that runs."""
+Record = dict[str, Any]
 
 
-def arguments() -> argparse.Namespace:
+def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("gpu.jsonl"))
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=["spmv", "spmm", "spmm_half", "sddmm"])
-    parser.add_argument("--hybrid", action="store_true", help="also the block-pruned weights of STile, Table 4")
-    parser.add_argument("--matrices", type=Path, default=None, help="folder of real matrices (.npz of scipy.sparse)")
+    parser.add_argument("--out", type=Path, default=None, help="default: gpu.jsonl, with --dry gpu-dry.jsonl")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of NAME.npz and index.csv")
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--dry", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args(given)
+    options.out = options.out or Path("gpu-dry.jsonl" if options.dry else "gpu.jsonl")
+    return options
 
 
-@dataclass(frozen=True)
-class Case:
-    """One product of one matrix."""
+def cases(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[Any], Record]]]:
+    """(name, what measures it on a clock), the parts in turn so that each has some when the time is over."""
+    from gpulib import inputs, measure, networks
 
-    part: str
-    matrix: str
-    columns: int
-    dtype: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.part} {self.matrix} {self.columns} {self.dtype}"
-
-
-def log_sparse(n: int) -> object:
-    """Attention mask: each position sees itself and those a power of 2 before it."""
-    import numpy as np
-    import scipy.sparse as sps
-
-    rows, cols = [np.arange(n)], [np.arange(n)]
-    for distance in (2**k for k in range(int(math.log2(n)) + 1)):
-        rows.append(np.arange(distance, n))
-        cols.append(np.arange(n - distance))
-    return sps.csr_array((np.ones(sum(map(len, rows))), (np.concatenate(rows), np.concatenate(cols))), shape=(n, n))
+    widths = (16,) if options.dry else (128, 32, 64, 256, 512)
+    given = list(inputs.matrices(options.matrices, dry=options.dry))
+    for width in widths:
+        for name, A in given:
+            for part in options.parts:
+                if part == "networks" and width == widths[0] and A.shape[0] == A.shape[1]:
+                    for model in NETWORKS:
+                        yield (
+                            f"networks {model} {name}",
+                            lambda clock, model=model, name=name, A=A: networks.train(model, name, A, clock),
+                        )
+                elif part != "networks" and (part != "spmv" or width == widths[0]):
+                    dtype = "float16" if part == "spmm_half" else "float32"
+                    case = measure.Case(part, name, 1 if part == "spmv" else width, dtype)
+                    yield case.name, lambda clock, case=case, A=A: measure.measure(case, A, clock)
 
 
-def strided(n: int) -> object:
-    """Attention mask: a band of sqrt(n) positions, and every sqrt(n)-th one."""
-    import numpy as np
-    import scipy.sparse as sps
+def run(options: argparse.Namespace) -> list[Record]:
+    """The records of all cases that the time allows, with those that stood in the file."""
+    from gpulib.measure import Clock
 
-    step = math.isqrt(n)
-    i = np.arange(n)[:, None]
-    j = np.arange(n)[None, :]
-    return sps.csr_array(((i >= j) & ((i - j < step) | ((i - j) % step == 0))).astype(float))
-
-
-def pruned(n: int, block: int, density: float) -> object:
-    """Weights with whole blocks pruned at random (STile, Table 4)."""
-    import numpy as np
-    import scipy.sparse as sps
-
-    kept = np.random.default_rng(0).random((n // block, n // block)) < density
-    return sps.csr_array(np.kron(kept, np.ones((block, block))))
-
-
-def matrices(options: argparse.Namespace) -> Iterator[tuple[str, object]]:
-    import scipy.sparse as sps
-
-    n = 64 if options.dry else 4096
-    yield "LogSparse", log_sparse(n)
-    yield "Strided", strided(n)
-    if options.hybrid or "hybrid" in options.parts:
-        for block in (16, 32):
-            yield f"pruned {block}", pruned(n, block, 0.1)
-    if options.matrices and not options.dry:
-        yield from ((path.stem, sps.csr_array(sps.load_npz(path))) for path in sorted(options.matrices.rglob("*.npz")))
-
-
-def cases(options: argparse.Namespace, matrix: str) -> Iterator[Case]:
-    parts = [*options.parts, *(["hybrid"] if options.hybrid and "hybrid" not in options.parts else [])]
-    widths = (16,) if options.dry else (32, 64, 128, 256, 512)
-    for part in parts:
-        if part == "spmv":
-            yield Case(part, matrix, 1, "float32")
-        elif part == "hybrid" and not matrix.startswith("pruned"):
+    if options.fresh:
+        options.out.unlink(missing_ok=True)
+    lines = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
+    done, start_s = {line["case"] for line in lines}, time.perf_counter()
+    clock = Clock("cpu" if options.dry else "cuda")
+    for name, measured in cases(options):
+        if name in done:
             continue
-        else:
-            dtype = "float16" if part in ("spmm_half", "hybrid") and not options.dry else "float32"
-            yield from (Case(part, matrix, width, dtype) for width in widths)
+        if time.perf_counter() - start_s > LIMIT_S - RESERVE_S:
+            print("the time is over: run it again to go on", file=sys.stderr)
+            break
+        lines.append(measured(clock))
+        with options.out.open("a") as file:
+            file.write(json.dumps(lines[-1]) + "\n")
+    return lines
 
 
-def measure(case: Case, given: object, dry: bool) -> dict[str, object]:
-    """Time of torch's product and of ours after planning, and how far ours is from float64."""
-    import torch
-
-    import autosparse as asp
-    from autosparse.cuda import matrix, products
-    from autosparse.cuda.device import serving
-
-    place = "cpu" if dry else "cuda"
-    dtype = getattr(torch, case.dtype)
-    arrays = [torch.from_numpy(one.astype("int32")).to(place) for one in (given.indptr, given.indices)]
-    values = torch.randn(given.nnz, device=place).to(dtype)
-    A = matrix.csr(torch.sparse_csr_tensor(*arrays, values, given.shape, check_invariants=False))
-    n, m = A.shape
-    sampled = case.part == "sddmm"
-    B = torch.randn(m, *(() if case.part == "spmv" else (case.columns,)), device=place).to(dtype)
-    X = torch.randn(n, case.columns, device=place).to(dtype)
-    ours: Callable[[int], torch.Tensor]
-    if sampled:
-        ours = lambda number: products.sampled(A.structure, X, B)  # noqa: E731
-        vendor = lambda number: products.torch_sampled(A.structure, X, B)  # noqa: E731
-    else:
-        ours = lambda number: A @ B  # noqa: E731
-        vendor = lambda number: products.torch_matmul(A.structure, A.values, B, transposed=False)  # noqa: E731
-    start_s = time.perf_counter()
-    with asp.options(runs=10**9):
-        ours(0)
-    plan_s = time.perf_counter() - start_s
-    device = serving(B)
-    assert device is not None
-    times: dict[str, list[float]] = defaultdict(list)
-    for _ in range(1 if dry else 5):  # in turns, so that a change of the clock meets both
-        times["torch"].append(device.seconds(vendor, rounds=ROUNDS))
-        times["autosparse"].append(device.seconds(ours, rounds=ROUNDS))
-    rows = torch.repeat_interleave(torch.arange(n, device=place), arrays[0].long().diff())
-    cols = arrays[1].long()
-    if sampled:
-        wanted = (X.double()[rows] * B.double()[cols]).sum(1)
-    else:
-        exact = torch.sparse_csr_tensor(*arrays, A.values.double(), given.shape, check_invariants=False)
-        wanted = exact @ B.double()
-    error = ((ours(0).double() - wanted).abs().max() / wanted.abs().max().clamp(min=1)).item()
-    (made,) = A.structure.choices.values()
-    best = {name: sorted(found)[len(found) // 2] for name, found in times.items()}
-    return {
-        "case": case.name, "part": case.part, "nnz": int(given.nnz), "error": error, "plan_s": plan_s, "why": made.why,
-        "schedule": None if made.schedule is None else str(made.schedule), "seconds": best,
-        "candidates_s": made.measured_s, "device": device.name(B), "torch": torch.__version__,
-    }  # fmt: skip
-
-
-def table(lines: list[dict[str, object]]) -> str:
-    """Geometric mean and worst of torch's time over ours, by part."""
-    ratios: dict[str, list[float]] = defaultdict(list)
+def table(lines: Sequence[Record]) -> str:
+    """Geometric mean and worst of each contender's time over ours, by part; who was wrong, and where."""
+    ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
     for line in lines:
         seconds = line["seconds"]
-        ratios[str(line["part"])].append(seconds["torch"] / seconds["autosparse"])
-    rows = [f"{'part':<12} {'cases':>5} {'geomean':>8} {'worst':>8}"]
-    for part, found in ratios.items():
+        for rival in seconds.keys() - {"autosparse"} if "autosparse" in seconds else ():
+            ratios[line["part"], rival].append(seconds[rival] / seconds["autosparse"])
+    rows = [f"{'part':<10} {'rival':<10} {'cases':>5} {'geomean':>8} {'worst':>8}"]
+    for (part, rival), found in sorted(ratios.items()):
         mean = math.exp(sum(map(math.log, found)) / len(found))
-        rows.append(f"{part:<12} {len(found):>5} {mean:>8.2f} {min(found):>8.2f}")
+        rows.append(f"{part:<10} {rival:<10} {len(found):>5} {mean:>8.2f} {min(found):>8.2f}")
+    products = [line for line in lines if line["part"] != "networks"]
+    served = sum(line["schedule"] is not None for line in products)
+    rows.append(f"a kernel of ours served {served} of {len(products)} products; in the others torch's path did")
+    rows += [f"WRONG {line['case']}: {', '.join(line['wrong'])}" for line in lines if line["wrong"]]
+    rows += [f"REJECTED {line['case']}: {', '.join(line['rejected'])}" for line in lines if line["rejected"]]
+    rows += [f"FAILED {line['case']}: {name}: {why}" for line in lines for name, why in line["failed"].items()]
+    if any(line["is_dry"] for line in lines):
+        rows.append("dry: Triton's interpreter on tiny inputs; no time above means anything")
     return "\n".join(rows)
 
 
-def main() -> int:
-    options = arguments()
+def is_bad(line: Record) -> bool:
+    """Whether something of ours was wrong, or failed where torch, which serves first, did not."""
+    ours = {"autosparse", "kernel"}
+    failed = "kernel" in line["failed"] or ("autosparse" in line["failed"] and "torch" not in line["failed"])
+    return failed or bool(ours.intersection(line["wrong"])) or bool(line["rejected"])
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    options = arguments(given)
     if options.dry:
         os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
+    os.environ["AUTOSPARSE_CACHE_DIR"] = tempfile.mkdtemp(prefix="autosparse-gpu-")  # plans are made, not remembered
     import torch
 
     if not options.dry and not torch.cuda.is_available():
@@ -183,22 +126,9 @@ def main() -> int:
         from autosparse.cuda import device
 
         device.DEVICES["cpu"] = device.HostDevice()
-    if options.fresh:
-        options.out.unlink(missing_ok=True)
-    lines = [json.loads(line) for line in options.out.read_text().splitlines()] if options.out.exists() else []
-    done, start_s = {line["case"] for line in lines}, time.perf_counter()
-    for name, given in matrices(options):
-        for case in cases(options, name):
-            if case.name in done:
-                continue
-            if time.perf_counter() - start_s > LIMIT_S:
-                print("the time is over: run it again to go on", file=sys.stderr)
-                break
-            lines.append(measure(case, given, options.dry))
-            with options.out.open("a") as file:
-                file.write(json.dumps(lines[-1]) + "\n")
+    lines = run(options)
     print(table(lines))
-    return 0
+    return 1 if any(map(is_bad, lines)) else 0
 
 
 if __name__ == "__main__":

@@ -62,6 +62,7 @@ class Choice:
     why: str = "torch's own path: too little was run so far"
     is_settled: bool = False
     measured_s: dict[str, float] = field(default_factory=dict)
+    rejected: list[str] = field(default_factory=list)  # candidates whose result differed from torch's
 
 
 Run = Callable[[Launch, int], torch.Tensor]
@@ -127,7 +128,7 @@ def _measure(
     for name, schedule in candidates(structure, choice.kind, target, deterministic)[: MOST_TRIED[effort]]:
         launch = launch_of(structure, choice.kind, schedule)
         if not _agrees(run(launch, 0).double(), wanted, choice.kind.dtype):
-            choice.why = f"{name} differs from torch's result"
+            choice.rejected.append(f"{name}, tile {schedule.tile}, {schedule.warps} warps")
             continue
         took_s = device.seconds(lambda number, launch=launch: run(launch, number), rounds=ROUNDS)  # type: ignore[misc]
         choice.measured_s[f"{name}, tile {schedule.tile}, {schedule.warps} warps"] = took_s
@@ -136,6 +137,8 @@ def _measure(
             choice.why = f"{name}: measured {took_s:.3g} s, torch's own path {vendor_s:.3g} s"
     if choice.launch is None:
         choice.why = f"torch's own path was fastest: {vendor_s:.3g} s"
+    if choice.rejected:
+        choice.why += f"; results differ from torch's: {'; '.join(choice.rejected)}"
 
 
 def candidates(

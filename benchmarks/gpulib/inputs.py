@@ -1,0 +1,64 @@
+"""Matrices of the comparison on a GPU: real ones, attention masks and block-pruned weights."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sps
+
+Matrix = Any  # scipy.sparse.csr_array, which is not generic at run time
+MOST_PER_KIND = 2
+"""Real matrices of one kind, the largest first, of different groups."""
+
+
+def log_sparse(n: int) -> Matrix:
+    """Attention mask: each position sees itself and those a power of 2 before it."""
+    rows, cols = [np.arange(n)], [np.arange(n)]
+    for distance in (2**k for k in range(int(math.log2(n)) + 1)):
+        rows.append(np.arange(distance, n))
+        cols.append(np.arange(n - distance))
+    return sps.csr_array((np.ones(sum(map(len, rows))), (np.concatenate(rows), np.concatenate(cols))), shape=(n, n))
+
+
+def strided(n: int) -> Matrix:
+    """Attention mask: a band of sqrt(n) positions, and every sqrt(n)-th one."""
+    step = math.isqrt(n)
+    i, j = np.arange(n)[:, None], np.arange(n)[None, :]
+    return sps.csr_array(((i >= j) & ((i - j < step) | ((i - j) % step == 0))).astype(float))
+
+
+def pruned(n: int, block: int, density: float) -> Matrix:
+    """Weights with whole blocks pruned at random (STile, Table 4)."""
+    kept = np.random.default_rng(0).random((n // block, n // block)) < density
+    return sps.csr_array(np.kron(kept, np.ones((block, block))))
+
+
+def real(folder: Path) -> Iterator[tuple[str, Matrix]]:
+    """The largest matrices of graphs, FEM and block kinds, as the folder's `index.csv` tells them; each group once."""
+    with (folder / "index.csv").open(encoding="utf-8", newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["is_tensor"] == "0"]
+    groups: set[str] = set()
+    for word in ("FEM", "graph", "block", "mask"):
+        taken = 0
+        for row in sorted(rows, key=lambda row: -int(row["nnz"])):
+            path = folder / f"{row['name']}.npz"
+            if word in row["kind"] and row["group"] not in groups and path.exists() and taken < MOST_PER_KIND:
+                groups.add(row["group"])
+                taken += 1
+                yield row["name"], sps.csr_array(sps.load_npz(path))
+
+
+def matrices(folder: Path | None, *, dry: bool) -> Iterator[tuple[str, Matrix]]:
+    """(name, matrix) of all; tiny ones only where `dry`."""
+    n = 64 if dry else 4096
+    yield "LogSparse", log_sparse(n)
+    yield "Strided", strided(n)
+    for block in (16, 32):
+        yield f"pruned {block}", pruned(n, block, 0.1)
+    if folder is not None and not dry:
+        yield from real(folder)

@@ -1,0 +1,172 @@
+"""One case of the comparison: first every result is held against float64, then what was right is timed.
+
+A round begins with a cold second cache: a buffer of twice its bytes is written before each run. A fraction is that of
+the bandwidth of a large copy, or of the rate of a large dense product, measured on the same device.
+"""
+
+from __future__ import annotations
+
+import functools
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import torch
+
+import autosparse as asp
+from autosparse.cuda import matrix
+from autosparse.cuda.choice import Choice, Kind
+from autosparse.cuda.device import serving
+from autosparse.gpu.target import target_of
+from gpulib import contenders
+from gpulib.contenders import Run
+
+TOLERANCE: Final = {"float16": 2e-3, "float32": 1e-5}
+"""Largest error of an element, relative to the sum of the magnitudes of its terms (and of 1 unit beside it)."""
+ROUNDS: Final = 30
+MOST_TURNS: Final = 5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One product of one matrix."""
+
+    part: str
+    matrix: str
+    columns: int
+    dtype: str
+
+    @property
+    def name(self) -> str:
+        """What stands in the records."""
+        return f"{self.part} {self.matrix} {self.columns} {self.dtype}"
+
+
+class Clock:
+    """Seconds of runs on one device, and what the device reaches."""
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+        self.is_gpu = place == "cuda"
+        device = serving(torch.empty(0, device=place))
+        assert device is not None
+        self.name = device.name(torch.empty(0, device=place))
+        self.scratch = torch.empty(2 * target_of(self.name).l2_bytes if self.is_gpu else 1, dtype=torch.int8).to(place)
+
+    def seconds(self, run: Callable[[], object], rounds: int = ROUNDS) -> float:
+        """Median time of `run` on a cold second cache; in the interpreter one run by the clock."""
+        if not self.is_gpu:
+            start_s = time.perf_counter()
+            run()
+            return time.perf_counter() - start_s
+        events = [[torch.cuda.Event(enable_timing=True) for _ in range(2)] for _ in range(rounds)]
+        for begin, end in events:
+            self.scratch.zero_()
+            begin.record()
+            run()
+            end.record()
+        torch.cuda.synchronize()
+        return statistics.median(begin.elapsed_time(end) * 1e-3 for begin, end in events)
+
+    @functools.cached_property
+    def copied_bytes_s(self) -> float:
+        """Bytes read and written in a second by a large copy."""
+        source = torch.zeros(2**30 if self.is_gpu else 2**16, dtype=torch.int8, device=self.place)
+        target = torch.empty_like(source)
+        return 2 * source.numel() / self.seconds(lambda: target.copy_(source))
+
+    @functools.cache  # noqa: B019  one clock a process
+    def flops(self, dtype: torch.dtype) -> float:
+        """Operations in a second of a large dense product."""
+        n = 8192 if self.is_gpu else 64
+        a = torch.randn(n, n, device=self.place).to(dtype)
+        return 2 * n**3 / self.seconds(lambda: a @ a, 10)
+
+
+def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
+    """The record of a case: errors of all, seconds of those that are right."""
+    torch.manual_seed(0)
+    dtype = getattr(torch, case.dtype)
+    arrays = [torch.from_numpy(one.astype("int32")).to(clock.place) for one in (given.indptr, given.indices)]
+    values = torch.randn(given.nnz).to(clock.place, dtype)
+    A = matrix.csr(torch.sparse_csr_tensor(*arrays, values, given.shape, check_invariants=False))
+    n, m = A.shape
+    B = torch.randn(m, *(() if case.part == "spmv" else (case.columns,))).to(clock.place, dtype)
+    if case.part == "sddmm":
+        X = torch.randn(n, case.columns).to(clock.place, dtype)
+        offered, wanted, scale = contenders.of_sample(A, X, B), *_exact_sample(given, X, B)
+    else:
+        block = int(case.matrix.split()[1]) if case.matrix.startswith("pruned") else None
+        offered, wanted, scale = contenders.of_product(A, B, block), *_exact_product(given, values, B)
+    runs, failed, plan_s = {}, {}, 0.0
+    for name, make in offered:
+        try:
+            start_s = time.perf_counter()
+            with asp.options(runs=10**9 if name == "autosparse" else None):
+                runs[name] = make()
+                runs[name]()
+            plan_s = time.perf_counter() - start_s if name == "autosparse" else plan_s
+        except Exception as err:  # noqa: BLE001  a rival that cannot do it is told, and does not end the comparison
+            runs.pop(name, None)
+            failed[name] = f"{type(err).__name__}: {err}"[:200]
+    errors = {name: _error(run(), wanted, scale) for name, run in runs.items()}
+    right = {name: run for name, run in runs.items() if errors[name] <= TOLERANCE[case.dtype]}
+    made = next(
+        iter(A.structure.choices.values()),
+        Choice(Kind(operation=case.part, transposed=False, n_dense_cols=case.columns, dtype=case.dtype, vector=1)),
+    )  # fmt: skip  (nothing was chosen where autosparse failed)
+    return {
+        "case": case.name, "part": case.part, "nnz": int(given.nnz), "errors": errors, "failed": failed,
+        "wrong": [name for name in runs if name not in right], "rejected": made.rejected, "plan_s": plan_s,
+        "why": made.why, "schedule": None if made.schedule is None else made.schedule.to_json(),
+        "candidates_s": made.measured_s, **_timed(right, case, A, clock), "device": clock.name,
+        "torch": torch.__version__, "is_dry": not clock.is_gpu,
+    }  # fmt: skip
+
+
+def _timed(right: dict[str, Run], case: Case, A: matrix.CudaCsr, clock: Clock) -> dict[str, Any]:
+    """Medians of turns, so that a change of the clock rate meets all; and what they are of the device's."""
+    turns: dict[str, list[float]] = {name: [] for name in right}
+    for _ in range(MOST_TURNS if clock.is_gpu else 1):
+        for name, run in right.items():
+            turns[name].append(clock.seconds(run))
+    seconds = {name: statistics.median(found) for name, found in turns.items()}
+    (n, m), item = A.shape, A.values.element_size()
+    n_dense = (n + m) * case.columns
+    stored = A.nnz * (4 + item) + 4 * (n + 1)  # of a sampled product as well: it writes the values
+    flops, n_bytes = 2 * A.nnz * case.columns, stored + n_dense * item
+    sparse = {name: one for name, one in seconds.items() if name != "dense"}
+    return {
+        "seconds": seconds,
+        "of_bandwidth": {name: n_bytes / one / clock.copied_bytes_s for name, one in sparse.items()},
+        "of_peak": {name: flops / one / clock.flops(A.dtype) for name, one in sparse.items()},
+    }
+
+
+def _exact_product(given: Any, values: torch.Tensor, B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """A B and |A| |B| in float64, by SciPy on the host."""
+    exact, dense = given.copy(), B.cpu().double().numpy()
+    exact.data = values.cpu().double().numpy()
+    return torch.from_numpy(exact @ dense), torch.from_numpy(abs(exact) @ abs(dense))
+
+
+def _exact_sample(given: Any, X: torch.Tensor, Y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """⟨X[i], Y[j]⟩ and ⟨|X[i]|, |Y[j]|⟩ in float64 on the host, a slice of the entries at a time."""
+    x, y = X.cpu().double(), Y.cpu().double()
+    rows = torch.repeat_interleave(torch.arange(given.shape[0]), torch.from_numpy(given.indptr).long().diff())
+    cols = torch.from_numpy(given.indices).long()
+    sums = []
+    for i, j in zip(rows.split(2**16), cols.split(2**16), strict=True):
+        terms = x[i] * y[j]
+        sums.append((terms.sum(1), terms.abs().sum(1)))
+    exact, scale = (torch.cat(parts) for parts in zip(*sums, strict=True))
+    return exact, scale
+
+
+def _error(found: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> float:
+    """Largest relative error; infinite where a result has no number or another shape."""
+    if found.shape != wanted.shape or not bool(found.isfinite().all()):
+        return float("inf")
+    return float(((found.cpu().double() - wanted).abs() / (scale + 1)).max()) if found.numel() else 0.0
