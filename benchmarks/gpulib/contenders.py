@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-
 from autosparse._native.triton.launch import Launch
+
 from autosparse.cuda import choice, matrix, products
 from autosparse.cuda.device import serving
 from autosparse.cuda.structure import Structure
