@@ -33,7 +33,7 @@ from peerlib.timing import Protocol, take_turns
 N_RACED: Final = 2
 """Of the single formats, of the composites that were searched, and of the fixed ones: those that take turns."""
 N_FIXED: Final = 9
-MEMORY: Final = 12.0
+MEMORY: Final = 40.0
 """Bytes of all contenders' packed copies, relative to the matrix."""
 LEAST_NNZ: Final = 100_000
 
@@ -179,7 +179,7 @@ def measure(case: HybridCase, budget_s: float, protocol: Protocol) -> dict[str, 
     return {
         "kind": "case", "key": case.key, "name": case.name, "operation": case.operation, "columns": case.columns,
         "shape": list(matrix.shape), "nnz": int(matrix.nnz), "budget_s": budget_s, "search_s": [alone_s, hybrid_s],
-        "is_composite": isinstance(hybrid.schedule, Composite), "fastest": group_s,
+        "why": hybrid.why, "is_composite": isinstance(hybrid.schedule, Composite), "fastest": group_s,
         "times_s": {name: timing.median_s for name, timing in times.items()},
     }  # fmt: skip
 

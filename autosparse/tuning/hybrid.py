@@ -46,7 +46,9 @@ SHARE: Final = 0.25
 """Most of a search's budget that goes into composites."""
 MOST_DIVISIONS: Final = 3
 LEAST_SHARE: Final = 0.2
-"""Of a composite's seconds, that the search of a part has at least."""
+"""Of a call's seconds, without which it is not begun."""
+LEAST_PART: Final = 0.4
+"""Weight of a small part's search, where the weight of the whole matrix is 1: its kernels take as long to compile."""
 PART_STYLE: Final = SearchStyle(
     n_candidates=4, n_neighbours=2, n_corrected=0, n_rematches=1, takes_all_proposals=False,
     rule=RaceRule(margin=0.02, min_rounds=5, max_rounds=9),
@@ -96,11 +98,10 @@ class HybridDivider:
             view = _view(self.lab)
             self.found = self.divisions(view)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
-                limit_s = (end_s - self.clock()) / n_left
+                limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
                 if limit_s <= 0.0:
                     break
-                if (composite := self._searched(division, limit_s)) is not None:
-                    composites.append(composite)
+                composites += self._searched(division, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
         rival: list[Schedule] = [runtime(self.lab.problem.operation, "degree")]
@@ -118,33 +119,32 @@ class HybridDivider:
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
 
-    def _searched(self, division: Division, limit_s: float) -> Composite | None:
-        """The composite of the best schedules found for each part; None where a part has none."""
+    def _searched(self, division: Division, limit_s: float) -> list[Composite]:
+        """Composites of what parts are tried with first, and of the best found; none where a part has neither.
+
+        The former race even where the seconds did not suffice to compile anything for a part.
+        """
         problem = self.lab.problem
         parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
-        sizes = [max(LEAST_SHARE, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
+        sizes = [max(LEAST_PART, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
+        firsts: list[Part] = []
         winners: list[Part] = []
         for at, (selection, kind, subset) in enumerate(zip(division.selections, division.kinds, parts, strict=True)):
-            share_s = limit_s * sizes[at] / sum(sizes)
-            place = _Place(division, at)
-            schedule = self._best(
-                subset.pattern, subset.entries, place, first_schedules(problem, kind, selection, at), share_s
-            )
+            share_s, place = limit_s * sizes[at] / sum(sizes), _Place(division, at)
+            tried_first = first_schedules(problem, kind, selection, at)
+            able = tuple(one for one in tried_first if place.reason(problem.operation, one) is None)
+            schedule = self._best(subset.pattern, subset.entries, place, able, share_s)
             if schedule is None:
-                return None
+                return []
             winners.append(Part(selection, schedule))
-        is_split = not OPS[problem.operation].is_sampled and "blocks" in division.kinds
-        for window in (division.window if is_split else 0, 0):
-            composite = Composite(parts=tuple(winners), window=window)
-            if _native.composite_unsupported(problem.operation, composite) is None:
-                return composite
-        return None
+            firsts.append(Part(selection, able[0] if able else schedule))
+        made = (_composite(problem.operation, division, chosen) for chosen in (firsts, winners))
+        return list(dict.fromkeys(one for one in made if one is not None))
 
     def _best(
-        self, pattern: Pattern, entries: Array, place: _Place, first: tuple[SuperSchedule, ...], limit_s: float
+        self, pattern: Pattern, entries: Array, place: _Place, able: tuple[SuperSchedule, ...], limit_s: float
     ) -> SuperSchedule | None:
         """The fastest schedule that a part's own search finds and that can take the part's place."""
-        able = tuple(one for one in first if place.reason(self.lab.problem.operation, one) is None)
         if pattern.nnz == 0:
             return next(iter(able), None)
         whole = self.lab.operand()
@@ -174,6 +174,16 @@ class HybridDivider:
         times = [(search.measured_s[id(one)], one.schedule) for one in search.trials if id(one) in search.measured_s]
         fastest = [one for _, one in sorted(times, key=lambda pair: pair[0]) if isinstance(one, SuperSchedule)]
         return next(iter(fastest), next(iter(able), None))
+
+
+def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Composite | None:
+    """The composite of `parts`, in windows where its kernels can take turns; None without kernels."""
+    is_split = not OPS[operation].is_sampled and "blocks" in division.kinds
+    for window in (division.window if is_split else 0, 0):
+        composite = Composite(parts=tuple(parts), window=window)
+        if _native.composite_unsupported(operation, composite) is None:
+            return composite
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,26 +69,31 @@ class Division:
 def divisions(
     pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS
 ) -> list[Division]:
-    """Divisions of op(A) that are predicted to be faster than CSR, best first. O(nnz) where blocks are looked for."""
+    """Divisions of op(A) that are predicted to be faster than CSR, best first, those by whole rows before those by value.
+
+    O(nnz) where blocks are looked for.
+    """
     if pattern.nnz == 0 or min(pattern.shape) == 0:
         return []
     found = [*_by_rows(pattern, n_dense_cols, costs)]
     if fill_of is not None:
         found += _by_blocks(pattern, fill_of, costs)
-    return sorted((one for one in found if one.predicted_ratio < WORTH), key=lambda one: one.predicted_ratio)
+    worth = [one for one in found if one.predicted_ratio < WORTH]
+    return sorted(worth, key=lambda one: ("blocks" in one.kinds, one.predicted_ratio))
 
 
 def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list[Division]:
     lengths = pattern.row_lengths
     mean = pattern.nnz / pattern.n_rows
     cuts = sorted({*CUTS, int(4 * mean) + 1, int(16 * mean) + 1, max(1, int(DENSE * pattern.n_cols))})
-    dense, long = [], []
+    dense, long, known = [], [], set()
     for cut in cuts:
         is_long = lengths >= cut
-        share = float(lengths[is_long].sum()) / pattern.nnz
-        if not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
-            continue
         n_long = int(is_long.sum())
+        share = float(lengths[is_long].sum()) / pattern.nnz
+        if n_long in known or not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
+            continue  # another cut took the same rows, or a part would not matter
+        known.add(n_long)
         density = share * pattern.nnz / (n_long * pattern.n_cols)
         selections: tuple[Selection, ...] = (Rows(cut), REST)
         if density >= DENSE and n_long >= 4 and n_dense_cols >= LEAST_COLUMNS:

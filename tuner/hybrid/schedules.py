@@ -44,7 +44,7 @@ def _products(operation: str, kind: str, selection: Selection, n_cols: int) -> l
             _made(operation, four, "k1 j1 i1 k0 i0 j0", wide),
             _made(operation, eight, "k1 j1 i1 k0 i0 j0", min(t, 48)),
         ]
-        return [runtime(operation), *panels]
+        return [*panels, runtime(operation)]
     if kind == "blocks":
         return [_blocks(operation, selection, "i1 j1 k1 i0 k0 j0", t)]
     if kind == "adds":
