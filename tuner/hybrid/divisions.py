@@ -69,7 +69,7 @@ class Division:
 def divisions(
     pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS
 ) -> list[Division]:
-    """Divisions of op(A) that are predicted to be faster than CSR, best first, those by whole rows before those by value.
+    """Divisions of op(A) that are predicted to be faster than CSR, best first, by whole rows before by value.
 
     O(nnz) where blocks are looked for.
     """
