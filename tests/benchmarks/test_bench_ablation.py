@@ -91,6 +91,7 @@ def test_kernels_to_build_ahead_hold_those_of_the_parts(lab: CollectingLab, op: 
     assert all(isinstance(spec, _native.KernelSpec) for spec in kernels_of(lab, base))
 
 
+@pytest.mark.full
 def test_a_matrix_end_to_end_and_again(tmp_path: Path) -> None:
     found = generate("rmat", nnz=3_000, seed=2)
     m = scipy.sparse.coo_array((np.ones(found.nnz, np.float32), found.indices), shape=found.shape)

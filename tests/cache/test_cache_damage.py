@@ -25,6 +25,7 @@ RECORDS = {
     "machine": {"rates_s": {"compile": [0.3, 2]}},
     "features": {"values": [0.25, -1.5, 3.0]},
     "einsum": {"program": "∀i R += T0[i:s] * T1[i:s]", "dense_levels": ["T0"]},
+    "device_plan": {"schedule": None, "measured_s": {"torch": 1e-4}},
     "failure": Failure(reason="r", compiler="cc", failed_at=1.0).to_record(),
 }
 
