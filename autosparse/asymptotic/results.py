@@ -10,7 +10,7 @@ import scipy.sparse as sps
 
 from autosparse.arrays import construct
 from autosparse.arrays.sparse_tensor import tensor
-from autosparse.asymptotic.operands import AnyArray, Sparse
+from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
 from autosparse.errors import EinsumError
 
 
@@ -38,6 +38,13 @@ def _tensor(entries: Sparse) -> Any:
     return tensor(entries.coords, entries.values, entries.shape)
 
 
+def _levels(entries: Sparse) -> Any:
+    """A tensor whose entries are distinct and in the order of the modes: no class here or in SciPy keeps more."""
+    if entries.sorted_by is None or entries.sorted_by != entries.indices:
+        entries = distinct(entries.indices, entries.coords, entries.values, entries.shape)
+    return _tensor(entries)
+
+
 def dense(entries: Sparse) -> AnyArray:
     """The entries as an ndarray."""
     array = np.zeros(entries.shape, dtype=entries.values.dtype)
@@ -45,14 +52,18 @@ def dense(entries: Sparse) -> AnyArray:
     return array
 
 
-FORMATS: Final[dict[str, tuple[Callable[[Sparse], Any], tuple[int, ...]]]] = {
-    "csr": (_csr, (2,)),
-    "csc": (_csc, (2,)),
-    "coo": (_coo, (1, 2, 3, 4, 5, 6, 7, 8)),
-    "tensor": (_tensor, (1, 2, 3, 4, 5, 6, 7, 8)),
-    "dense": (dense, (0, 1, 2, 3, 4, 5, 6, 7, 8)),
+MOST_DIMS: Final = 64
+"""Dimensions that an array of NumPy can have."""
+FORMATS: Final[dict[str, tuple[Callable[[Sparse], Any], range]]] = {
+    "csr": (_csr, range(2, 3)),
+    "csc": (_csc, range(2, 3)),
+    "dcsr": (_levels, range(2, 3)),
+    "coo": (_coo, range(1, MOST_DIMS + 1)),
+    "csf": (_levels, range(1, MOST_DIMS + 1)),
+    "tensor": (_tensor, range(1, MOST_DIMS + 1)),
+    "dense": (dense, range(MOST_DIMS + 1)),
 }
-"""Values of `format`, and the numbers of dimensions that each can have."""
+"""Values of `format`, and the numbers of dimensions that each can have (docs/adr/0034 on "dcsr" and "csf")."""
 
 
 def default_format(output: str, sparse_indices: set[str]) -> str:
@@ -66,8 +77,13 @@ def check_format(name: str, n_dims: int) -> None:
     """EinsumError unless `name` is a format for so many dimensions."""
     if name not in FORMATS:
         raise EinsumError.refused(f"unknown format {name!r}", f"known are {', '.join(FORMATS)}")
-    if n_dims not in FORMATS[name][1]:
-        raise EinsumError.refused(f"format {name!r} does not hold a result of {n_dims} dimensions")
+    can_have = FORMATS[name][1]
+    if n_dims not in can_have:
+        dims = f"{can_have[0]} dimensions" if len(can_have) == 1 else f"{can_have[0]} dimensions or more"
+        fitting = ", ".join(repr(other) for other, (_, known) in FORMATS.items() if n_dims in known)
+        raise EinsumError.refused(
+            f"format {name!r} holds {dims}, the result has {n_dims}", f"format={fitting} would do"
+        )
 
 
 def converted(result: Any, wanted: str) -> Any:

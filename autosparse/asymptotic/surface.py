@@ -38,14 +38,18 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
 
     Repeated indices, sums, ``...``, broadcasting, promotion and the form with index lists are NumPy's; so is the
     ValueError where operands and subscripts disagree. The result is sparse when it has two dimensions or more and
-    sparse operands bound each of its indices (`csr_array`; `tensor` above two), else dense; `format` ("csr", "csc",
-    "coo", "tensor", "dense") says otherwise. `out`: an ndarray that takes the result and is returned.
+    sparse operands bound each of its indices (`csr_array`; `tensor` above two), else dense; `format` says otherwise:
+    "csr", "csc", "coo", "dense", "tensor", or "dcsr" (two dimensions) and "csf", which are tensors with distinct entries
+    in the order of their modes and nothing per empty row. `out`: an ndarray that takes the result and is returned.
+    EinsumError (a ValueError) where `format` is unknown, holds another number of dimensions, or is sparse beside `out`.
     With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor, and dense operands and the
     values of sparse ones have gradients.
     """
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
         return _of_torch(text, operands, format, out)
+    if out is not None and format not in (None, "dense"):
+        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", "give one of them")
     operands = tuple(map(as_array, operands))
     subscripts = read(text, list(map(shape_of, operands)))
     if not any(map(is_sparse, operands)):
@@ -144,6 +148,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
         return f"{subscripts}: joins of two operands at a time"
     bound = {index for one in prepared if isinstance(one, Sparse) for index in one.indices}
     wanted = format or default_format(subscripts.output, bound)
+    check_format(wanted, len(subscripts.output))
     choice = choose(prepared, subscripts, is_dense_output=wanted == "dense")
     lines = [f"{subscripts}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
     lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]

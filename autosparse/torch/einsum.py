@@ -10,7 +10,7 @@ one only where it has entries, which is that einsum with one more factor, the pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, keys
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.asymptotic.surface import compute
-from autosparse.errors import EinsumError
 
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 
@@ -41,9 +40,11 @@ class Places:
 def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
     """The dense result for torch tensors (dense, COO, CSR; on the CPU) and arrays, which are constants.
 
-    EinsumError for a result with a sparse `format`, and where a gradient is asked for an index that an operand repeats.
+    An index that an operand repeats takes its diagonal first, by functions that torch differentiates.
     """
-    pairs = [_split(operand) for operand in operands]
+    found = [_diagonal(letters, *_split(one)) for letters, one in zip(subscripts.inputs, operands, strict=True)]
+    subscripts = replace(subscripts, inputs=tuple(letters for letters, _, _ in found))
+    pairs = [(places, held) for _, places, held in found]
     result: torch.Tensor = Einsum.apply(subscripts, tuple(places for places, _ in pairs), *(held for _, held in pairs))
     return result
 
@@ -63,6 +64,27 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
         return None, operand
     coo = operand.to_sparse_coo().coalesce()
     return Places(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
+
+
+def _diagonal(
+    letters: str, places: Places | None, held: torch.Tensor
+) -> tuple[str, Places | None, torch.Tensor]:  # fmt: skip
+    """The operand with each of its letters once: the entries whose repeated indices agree (an extent of 1 is any)."""
+    once = "".join(dict.fromkeys(letters))
+    if once == letters:
+        return letters, places, held
+    shape = tuple(held.shape) if places is None else places.shape
+    widest = {index: max((shape[m], m) for m, one in enumerate(letters) if one == index) for index in once}
+    if places is None:
+        names = {index: chr(ord("a") + n) for n, index in enumerate(once)}
+        text = "".join(names[index] for index in letters) + "->" + "".join(names.values())
+        return once, None, torch.einsum(text, held.expand([widest[index][0] for index in letters]))
+    keep = np.ones(places.coords.shape[1], dtype=bool)
+    for mode, index in enumerate(letters):
+        if shape[mode] != 1:
+            keep &= places.coords[mode] == places.coords[widest[index][1]]
+    coords = places.coords[[mode for _, mode in widest.values()]][:, keep]
+    return once, Places(coords, tuple(extent for extent, _ in widest.values())), held[torch.from_numpy(keep)]
 
 
 class Einsum(torch.autograd.Function):
@@ -109,8 +131,6 @@ def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torc
     """That of operand n: dense, or of the values at its places."""
     subscripts: Subscripts = ctx.subscripts
     letters, places = subscripts.inputs[n], ctx.places[n]
-    if len(set(letters)) < len(letters):
-        raise EinsumError.refused("no gradient of an operand that repeats an index", f"{letters!r} in {subscripts}")
     others = [one for m, one in enumerate(operands) if m != n]
     inputs = [one for m, one in enumerate(subscripts.inputs) if m != n]
     factor = np.ones((), grad.dtype) if places is None else places.filled(np.ones(places.coords.shape[1], grad.dtype))

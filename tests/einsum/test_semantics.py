@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
+from autosparse.asymptotic.results import FORMATS
 
 EXPRESSIONS = (
     *("ij,jk->ik", "ij,ij->ij", "ij->i", "ij->ji", "ii->i", "ii->", "ij,j->i", "ij,jk,kl->il", "ij,jk,ik->"),
@@ -111,13 +112,41 @@ def test_index_lists_and_extents_of_one():
     np.testing.assert_array_equal(as_dense(found), wanted)
 
 
-@pytest.mark.parametrize("name", ["csr", "csc", "coo", "dense", "tensor"])
+@pytest.mark.parametrize("name", FORMATS)
 def test_formats(name):
     A = array(3, (4, 5))
     found = asp.einsum("ij,jk->ik", sps.csr_array(A), A.T, format=name)
     np.testing.assert_array_equal(as_dense(found), A @ A.T)
     with pytest.raises(ValueError, match="format"):
         asp.einsum("ij->", sps.csr_array(A), format="nonsense" if name == "dense" else name)
+
+
+@pytest.mark.parametrize(("expression", "name"), [("ij,kj->ikj", "csf"), ("ij,jk->ik", "dcsr"), ("ij->ji", "csf")])
+def test_formats_by_levels_have_distinct_entries_in_the_order_of_modes(expression, name):
+    A = array(4, (5, 5))
+    operands = [A] * (1 + expression.count(","))
+    found = asp.einsum(expression, *map(sps.csr_array, operands), format=name)
+    places = list(zip(*found.coords.tolist(), strict=True))
+    assert places == sorted(set(places))
+    np.testing.assert_array_equal(found.todense(), np.einsum(expression, *operands))
+
+
+def test_formats_that_do_not_fit_are_refused_with_both_facts():
+    A = sps.csr_array(array(3, (4, 4)))
+    with pytest.raises(ValueError, match=r"(?s)'csr' holds 2 dimensions, the result has 3.*'csf'"):
+        asp.einsum("ij,kj->ikj", A, A, format="csr")
+    with pytest.raises(ValueError, match=r"(?s)'tensor' holds 1 dimensions or more, the result has 0.*'dense'"):
+        asp.einsum("ij->", A, format="tensor")
+    with pytest.raises(ValueError, match=r"(?s)'nonsense'.*known are csr"):
+        asp.einsum_path("ij,jk->ik", A, A, format="nonsense")
+    with pytest.raises(ValueError, match="out is an ndarray, format='csr'"):
+        asp.einsum("ij,jk->ik", A, A, format="csr", out=np.empty((4, 4)))
+
+
+def test_dense_results_have_as_many_dimensions_as_numpys():
+    T = asp.tensor(np.zeros((10, 1), np.int64), np.array([3.0]), (1,) * 9 + (2,))
+    found = asp.einsum("abcdefghij->jabcdefghi", T, format="dense")
+    np.testing.assert_array_equal(found, np.moveaxis(T.todense(), -1, 0))
 
 
 def test_duplicates_and_unsorted_entries_add_up():
