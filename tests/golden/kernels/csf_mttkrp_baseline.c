@@ -11,63 +11,6 @@
  *         for p_l1 in l1_pos[p_i1]..: l1 = l1_crd[p_l1]
  *           block [j0] lanes j0: M[i,j] += T[i,k,l] * C[l,j]
  */
-#include <stddef.h>
-#include <stdint.h>
-typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
-typedef int (*asp_parallel_function)(asp_task task, void *context, int64_t n_items, int64_t min_items,
-                                     int64_t max_items, int n_threads, double serial_ns);
-typedef struct {
-    int64_t size[6];            /* extents of the indices, the sparse operand's first */
-    const void *pos[12], *crd[12]; /* by depth of the level */
-    const void *vals;
-    int64_t n_positions[12];     /* of each level; the last level's number the values */
-    int64_t sorted;             /* bit d: the level at depth d lists ascending coordinates */
-    asp_parallel_function parallel; /* NULL: one thread */
-    const void *origin, *repeats; /* of structures: entry at each position, next entry at the same one */
-    void *(*take)(size_t bytes);  /* work space, and back */
-    void (*give)(void *elements, size_t bytes);
-} asp_operand;
-typedef struct {
-    const asp_operand *A;
-    uintptr_t B, C, M;
-    int64_t ldB, ldC, ldM, n_j, n_threads, chunk;
-} asp_call;
-typedef double f64x1;
-static inline f64x1 load_f64x1(const double *p) { return *p; }
-static inline void store_f64x1(double *p, f64x1 v) { *p = v; }
-static inline double sum_f64x1(f64x1 v) { return v; }
-typedef double f64x2 __attribute__((vector_size(16)));
-typedef double f64x2_unaligned __attribute__((vector_size(16), aligned(8), may_alias));
-static inline f64x2 load_f64x2(const double *p) { return *(const f64x2_unaligned *)p; }
-static inline void store_f64x2(double *p, f64x2 v) { *(f64x2_unaligned *)p = v; }
-static inline double sum_f64x2(f64x2 v)
-{
-    union { f64x2 whole; f64x1 half[2]; } u = {v};
-    return sum_f64x1(u.half[0] + u.half[1]);
-}
-static inline int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
-/* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
- * numbers of entries and iterations. */
-static int64_t asp_boundary(const int64_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
-{
-    if (part >= n_parts)
-        return n;
-    if (chunk > 0)
-        return part * chunk;
-    if (!pos)
-        return n * part / n_parts;
-    const double wanted = ((double)(pos[n] - pos[0]) + 2.0 * (double)n) * (double)part / (double)n_parts;
-    int64_t low = 0, high = n;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if ((double)(pos[middle] - pos[0]) + 2.0 * (double)middle < wanted)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 typedef struct {
     const asp_call *call;
     int64_t n, n_parts, step;
