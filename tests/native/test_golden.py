@@ -80,7 +80,8 @@ def source(name: str) -> str:
     whole = emit(KernelSpec(KERNELS[name][0].operation, *KERNELS[name]))
     heading, opened, rest = whole.partition("#include ")
     shared, task, body = rest.partition("typedef struct {\n    const asp_call *call;\n")
-    assert opened and "asp_operand;" in shared and task, "the emitter no longer begins a kernel in this way"
+    found = all((opened, "asp_operand;" in shared, task))
+    assert found, "the emitter no longer begins a kernel in this way"
     return heading + task + body
 
 
