@@ -40,7 +40,8 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
     ValueError where operands and subscripts disagree. The result is sparse when it has two dimensions or more and
     sparse operands bound each of its indices (`csr_array`; `tensor` above two), else dense; `format` says otherwise:
     "csr", "csc", "coo", "dense", "tensor", or "dcsr" (two dimensions) and "csf", which are tensors with distinct
-    entries in the order of their modes and nothing per empty row. `out`: an ndarray that takes the result and is returned.
+    entries in the order of their modes and nothing per empty row. `out`: an ndarray that takes the result
+    and is returned.
     EinsumError (a ValueError) where `format` is unknown, holds another number of dimensions, or is sparse beside `out`.
     With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor, and dense operands and the
     values of sparse ones have gradients.
