@@ -64,7 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _operations(arguments: argparse.Namespace) -> list[str]:
     from autosparse.tuner.collect.operations import MODELS
 
-    ops = [name.strip() for name in arguments.ops.split(",") if name.strip()] or list(MODELS)
+    ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
+    if arguments.ops and not ops:
+        raise CommandError(f"--ops {arguments.ops!r} names no operation", cure=f"some of {', '.join(MODELS)}")
+    ops = ops or list(MODELS)
     if unknown := [name for name in ops if name not in MODELS]:
         raise CommandError(f"no such operation: {', '.join(unknown)}", cure=f"some of {', '.join(MODELS)}")
     for folder in (arguments.matrices, *(arguments.data or ())):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from peerlib.summary import Distribution
@@ -64,30 +64,34 @@ def _best(line: Line) -> float | None:
     return max(found, default=None)
 
 
-def _named(lines: Sequence[Line]) -> str:
-    return ", ".join(f"{line['key']} {_best(line):.2f}" for line in lines) or "none"
+def _named(lines: Sequence[Line], value: Callable[[Line], float | None]) -> str:
+    return ", ".join(f"{line['key']} {value(line):.2f}" for line in lines) or "none"
 
 
 def report(lines: Sequence[Line]) -> str:
-    """The table, gains, losses, and what the searches chose."""
-    compared = [line for line in lines if _best(line) is not None]
-    gains = [line for line in compared if (_best(line) or 0.0) >= GAIN]
-    losses = [line for line in compared if (_best(line) or 0.0) <= 1.0 / GAIN]
+    """The table; gains and losses of what the searches chose; the fastest composites, chosen or not."""
+    chosen = {line["key"]: value for line in lines if (value := ratio(line, "chosen")) is not None}
+    gains = [line for line in lines if chosen.get(line["key"], 1.0) >= GAIN]
+    losses = [line for line in lines if chosen.get(line["key"], 1.0) <= 1.0 / GAIN]
+    measured = [line for line in lines if _best(line) is not None]
     text = [
         "# Hybrid formats",
         "Ratios are the best single format's time over the contender's: above 1 the contender is faster. Both searches",
-        "of a case had the same seconds. `fixed`: composites of the schedules that parts are tried with first.",
+        "of a case had the same seconds. `fixed`: composites of the schedules that parts are tried with first. Each",
+        "row is one run, the newest of its case.",
         "",
         markdown(rows(lines)),
         "",
-        f"Composites that gain: {_named(gains)}.",
+        f"What the hybrid search chose is faster: {_named(gains, lambda line: chosen[line['key']])}.",
         "",
-        f"Composites that lose: {_named(losses)}.",
+        f"What the hybrid search chose is slower: {_named(losses, lambda line: chosen[line['key']])}.",
+        "",
+        f"The fastest composite that was measured, searched or fixed: {_named(measured, _best)}.",
         "",
         f"No composite was measured: {', '.join(line['key'] for line in lines if _best(line) is None) or 'none'}.",
     ]
-    if chosen := [value for line in lines if (value := ratio(line, "chosen")) is not None]:
-        found = Distribution.of(chosen)
+    if chosen:
+        found = Distribution.of(list(chosen.values()))
         spread = f"geomean {found.geomean:.3f}, 5th percentile {found.p5:.3f}, least {found.least:.3f}"
         text += ["", f"What the hybrid search chose over the best single format: {found.n} cases, {spread}."]
     text += [
