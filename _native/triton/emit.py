@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from autosparse._native.triton import dots, gathered, sampled
-from autosparse._native.triton.spec import DeviceSpec, arguments
+from autosparse._native.triton.spec import SIZES, DeviceSpec, arguments
 from autosparse._native.triton.text import Writer
 
 from autosparse.gpu.schedule import Part
+from autosparse.ops.base import DeviceKind
 
 Body = Callable[[Writer, DeviceSpec, int, Part], None]
 
@@ -31,8 +32,8 @@ SAMPLES: Final[Mapping[str, Body]] = {
     "blocks": sampled.write_dots,
 }
 """Layout -> body of sampled products."""
-BODIES: Final[Mapping[str, Mapping[str, Body]]] = {
-    "spmv": PRODUCTS, "matmul": PRODUCTS, "mttkrp": PRODUCTS, "sddmm": SAMPLES
+BODIES: Final[Mapping[DeviceKind, Mapping[str, Body]]] = {
+    "vector": PRODUCTS, "columns": PRODUCTS, "fibers": PRODUCTS, "sampled": SAMPLES
 }  # fmt: skip
 
 HEAD: Final = '''"""{schedule}
@@ -52,7 +53,7 @@ def emit(spec: DeviceSpec) -> str:
     head = HEAD.format(schedule=schedule, operation=schedule.operation, dtype=spec.dtype, index_dtype=spec.index_dtype)
     given = [argument.name for argument in arguments(spec)]
     bodies = [_part(spec, n) for n in range(len(schedule.parts))]
-    taken = [[name for name in (*PLACE[schedule.operation], *given) if _uses(body, name)] for body in bodies]
+    taken = [[name for name in (*PLACE[schedule.kind], *given) if _uses(body, name)] for body in bodies]
     parts = "".join(_signature(f"part_{n}", taken[n]) + body for n, body in enumerate(bodies))
     text = head + parts + _signature("kernel", given) + _kernel(spec, taken)
     if needs_reduce(spec):
@@ -60,10 +61,10 @@ def emit(spec: DeviceSpec) -> str:
     return text
 
 
-PLACE: Final = {
-    "spmv": ("unit",), "matmul": ("unit", "j", "jm"), "mttkrp": ("unit", "j", "jm"), "sddmm": ("unit", "t")
+PLACE: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+    "vector": ("unit",), "columns": ("unit", "j", "jm"), "fibers": ("unit", "j", "jm"), "sampled": ("unit", "t")
 }  # fmt: skip
-"""Operation -> what tells a part where it is: first unit, columns and which of them there are, columns of a step."""
+"""Kind -> what tells a part where it is: first unit, columns and which of them there are, columns of a step."""
 
 
 def _uses(body: str, name: str) -> bool:
@@ -90,7 +91,7 @@ def _part(spec: DeviceSpec, n: int) -> str:
     w, part = Writer(), spec.schedule.parts[n]
     if part.step > 1 and part.layout in ("rows", "ell", "segments", "fibers"):
         w.line(f"s = tl.arange(0, {part.step})")
-    BODIES[spec.schedule.operation][part.layout](w, spec, n, part)
+    BODIES[spec.schedule.kind][part.layout](w, spec, n, part)
     return w.text()
 
 
@@ -112,12 +113,12 @@ def _kernel(spec: DeviceSpec, taken: list[list[str]]) -> str:
 def _write_place(w: Writer, spec: DeviceSpec) -> None:
     """Which task and columns this program computes."""
     schedule = spec.schedule
+    leading = SIZES[schedule.kind][1:]
     w.line("task = tl.program_id(0)")
-    if schedule.operation == "sddmm":
-        _write_promises(w, spec, ("n_cols", "ldx", "ldy"))
+    if schedule.is_sampled:
+        _write_promises(w, spec, leading)
         w.line(f"t = tl.arange(0, {schedule.tile})")
-    elif schedule.operation != "spmv":
-        leading = ("n_cols", "ldb", "ldd", "ldc") if schedule.operation == "mttkrp" else ("n_cols", "ldb", "ldc")
+    elif not schedule.is_vector:
         _write_promises(w, spec, leading)
         w.line(f"n_tiles = tl.cdiv(n_cols, {schedule.tile})")
         if schedule.panel:

@@ -15,19 +15,19 @@ from autosparse.gpu.schedule import Part
 def row_of(spec: DeviceSpec, row: str, leading: str) -> str:
     """Elements before row `row` of a dense operand."""
     wide = f"{row}.to(tl.int{64 if spec.is_wide else 32})"
-    return wide if spec.schedule.operation == "spmv" else f"{wide} * {leading}"
+    return wide if spec.schedule.is_vector else f"{wide} * {leading}"
 
 
 def tile_of(spec: DeviceSpec, axes: Axes, row_axes: str, base: str = "B", row: str = "at") -> str:
     """Pointers into rows of a dense operand, `row` elements from its beginning, at the program's columns."""
     rows = axes.beside(row, row_axes)
-    return f"{base} + {rows}" if spec.schedule.operation == "spmv" else f"{base} + {rows} + {axes.beside('j', 't')}"
+    return f"{base} + {rows}" if spec.schedule.is_vector else f"{base} + {rows} + {axes.beside('j', 't')}"
 
 
 def mask_of(spec: DeviceSpec, axes: Axes, mask: str, mask_axes: str) -> str:
     """`mask` over `mask_axes`, and the columns that there are."""
     rows = axes.beside(mask, mask_axes)
-    if spec.schedule.operation == "spmv":
+    if spec.schedule.is_vector:
         return rows
     if not set(mask_axes) & set(axes.names):  # a scalar: Triton's interpreter has no blocks of one truth value
         rows = f"(tl.where({mask}, 1, 0) + 0 * {axes.beside('j', 't')} > 0)"
@@ -54,7 +54,7 @@ def write_products(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
 def write_result(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
     """Store `total` at the rows `dest`: of the result, or where rows are shared to their slots (-2 and below)."""
     rows = axes.beside("row", "r")
-    place = rows if spec.schedule.operation == "spmv" else f"{rows} * ldc + {axes.beside('j', 't')}"
+    place = rows if spec.schedule.is_vector else f"{rows} * ldc + {axes.beside('j', 't')}"
     w.line("row = dest.to(tl.int64)" if spec.is_wide else "row = dest.to(tl.int32)")
     w.line(f"tl.store(C + {place}, total.to(C.dtype.element_ty), mask={mask_of(spec, axes, '(row >= 0)', 'r')})")
     if not spec.schedule.shares_rows:
@@ -64,7 +64,7 @@ def write_result(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
     if spec.schedule.reduction == "atomic":
         w.line(f"tl.atomic_add(C + {place}, total.to(C.dtype.element_ty), mask={mask}, sem='relaxed')")
     else:
-        slot = rows if spec.schedule.operation == "spmv" else f"{rows} * n_cols + {axes.beside('j', 't')}"
+        slot = rows if spec.schedule.is_vector else f"{rows} * n_cols + {axes.beside('j', 't')}"
         w.line(f"tl.store(work + {slot}, total, mask={mask})")
 
 

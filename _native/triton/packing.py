@@ -118,7 +118,7 @@ def pack(spec: DeviceSpec, entries: Entries, *, nnz: int) -> Packed:
     named = _shared_arrays(spec, entries)
     for n, made in enumerate(parts):
         named |= {f"p{n}_{name}": made.arrays[name] for name in part_arrays(spec, n)}
-    order = [*SHARED[schedule.operation], *(f"p{n}_{name}" for n in range(len(parts)) for name in part_arrays(spec, n))]
+    order = [*SHARED[schedule.kind], *(f"p{n}_{name}" for n in range(len(parts)) for name in part_arrays(spec, n))]
     arrays = tuple(_filled(named[name].to(index).contiguous()) for name in order)
     return Packed(spec, entries.n_rows, entries.n_cols, nnz, _table(parts), arrays, shared, slots, n_slots)
 
@@ -129,7 +129,7 @@ def _filled(array: torch.Tensor) -> torch.Tensor:
 
 
 def _shared_arrays(spec: DeviceSpec, entries: Entries) -> dict[str, torch.Tensor]:
-    if spec.schedule.operation == "mttkrp":
+    if spec.schedule.kind == "fibers":
         assert entries.fiber_ends is not None
         assert entries.fiber_cols is not None
         return {"fiber_ends": entries.fiber_ends, "fiber_cols": entries.fiber_cols, "leaf_cols": entries.cols}
@@ -151,7 +151,7 @@ def _destinations(spec: DeviceSpec, parts: list[PackedPart], n_rows: int) -> tup
     real = everything[everything >= 0]
     counts = torch.bincount(real, minlength=n_rows)
     shared = (counts > 1).nonzero().squeeze(1)
-    if spec.schedule.operation == "sddmm" or not shared.numel():
+    if spec.schedule.is_sampled or not shared.numel():
         for part in parts:
             part.arrays.setdefault("dest", part.rows)
         return shared[:0], shared.new_zeros(1), 0

@@ -131,7 +131,7 @@ def estimate(loop: Loop, packed: Packed, *, n_dense_cols: int, item_bytes: int, 
     threads = n * warps * WARP
     dense = (packed.n_rows + packed.n_cols) * n_dense_cols * item_bytes
     # A number gathered by one thread moves a whole sector.
-    load_bytes = SECTOR_BYTES * loop.fmas if schedule.operation == "spmv" else loop.load_bytes
+    load_bytes = SECTOR_BYTES * loop.fmas if schedule.is_vector else loop.load_bytes
     flops_s = 2.0 * threads * loop.fmas / target.core_flops(packed.spec.dtype)
     if loop.dot_flops:
         flops_s = n * warps * loop.dot_flops / target.dot_flops(packed.spec.dtype, schedule.precision)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from autosparse._native.kernels.identity import code_digest
 
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule
+from autosparse.ops.base import DeviceKind
 
 VALUES: Final = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 """Dtype -> Triton's name."""
@@ -97,31 +99,37 @@ def arguments(spec: DeviceSpec) -> tuple[Argument, ...]:
     index, value = f"*{INDICES[spec.index_dtype]}", f"*{VALUES[spec.dtype]}"
     sums = "*fp64" if spec.dtype == "float64" else "*fp32"
     given = [Argument("table", "*i32"), Argument("values", value)]
-    operation = spec.schedule.operation
-    given += [Argument(name, index) for name in SHARED[operation]]
+    kind = spec.schedule.kind
+    given += [Argument(name, index) for name in SHARED[kind]]
     given += [Argument(f"p{n}_{name}", index) for n in range(len(spec.schedule.parts)) for name in part_arrays(spec, n)]
-    given += [Argument(name, value) for name in DENSE[operation]]
-    if operation == "sddmm":
+    given += [Argument(name, value) for name in DENSE[kind]]
+    if spec.schedule.is_sampled:
         return (*given, *(Argument(name, "fp32") for name in ("alpha", "beta")), *_sizes(spec))
     return (*given, Argument("work", sums), *_sizes(spec))
 
 
 def _sizes(spec: DeviceSpec) -> tuple[Argument, ...]:
-    return tuple(Argument(name, "i32") for name in SIZES[spec.schedule.operation])
+    return tuple(Argument(name, "i32") for name in SIZES[spec.schedule.kind])
 
 
-SHARED: Final = {
-    "spmv": ("cols",),
-    "matmul": ("cols",),
-    "sddmm": ("cols",),
-    "mttkrp": ("fiber_ends", "fiber_cols", "leaf_cols"),
+SHARED: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+    "vector": ("cols",),
+    "columns": ("cols",),
+    "sampled": ("cols",),
+    "fibers": ("fiber_ends", "fiber_cols", "leaf_cols"),
 }
-"""Operation -> arrays of the whole operand."""
-DENSE: Final = {"spmv": ("B", "C"), "matmul": ("B", "C"), "sddmm": ("X", "Y", "C"), "mttkrp": ("B", "D", "C")}
-SIZES: Final = {
-    "spmv": ("n_tasks",),
-    "matmul": ("n_tasks", "n_cols", "ldb", "ldc"),
-    "sddmm": ("n_tasks", "n_cols", "ldx", "ldy"),
-    "mttkrp": ("n_tasks", "n_cols", "ldb", "ldd", "ldc"),
+"""Kind -> arrays of the whole operand."""
+DENSE: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+    "vector": ("B", "C"),
+    "columns": ("B", "C"),
+    "sampled": ("X", "Y", "C"),
+    "fibers": ("B", "D", "C"),
 }
-"""Operation -> numbers: tasks, columns of the result (k for sddmm), elements from row to row of dense operands."""
+"""Kind -> dense operands, the result last."""
+SIZES: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+    "vector": ("n_tasks",),
+    "columns": ("n_tasks", "n_cols", "ldb", "ldc"),
+    "sampled": ("n_tasks", "n_cols", "ldx", "ldy"),
+    "fibers": ("n_tasks", "n_cols", "ldb", "ldd", "ldc"),
+}
+"""Kind -> numbers: tasks, columns of the result (k of sampled products), elements from row to row of dense operands."""

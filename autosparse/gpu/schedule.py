@@ -15,10 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from autosparse import ops
 from autosparse.errors import ScheduleError
+from autosparse.ops.base import DeviceKind
 
-OPERATIONS: Final = ("spmv", "matmul", "sddmm", "mttkrp")
-SPMV, MATMUL, SDDMM, MTTKRP = OPERATIONS
+KINDS: Final[Mapping[str, DeviceKind]] = {one.name: one.kind for row in ops.OPS.values() for one in row.device}
+"""Operation of a schedule -> what its kernels compute, as the rows of `OPS` say."""
+SPMV, MATMUL = (one.name for one in ops.MATMUL.device)
+(SDDMM,) = (one.name for one in ops.SDDMM.device)
+(MTTKRP,) = (one.name for one in ops.MTTKRP.device)
 REDUCTIONS: Final = ("two_phase", "atomic")
 """Sums of rows that several programs share: partial rows and a second kernel (one order, always), or atomic adds."""
 PRECISIONS: Final = ("ieee", "tf32")
@@ -29,43 +34,43 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a part stores entries: which operations it has code for, and which of a part's axes mean something."""
+    """How a part stores entries: which kernels it has code for, and which of a part's axes mean something."""
 
-    operations: tuple[str, ...]
+    kinds: tuple[DeviceKind, ...]
     axes: tuple[str, ...]
     summary: str
 
 
 LAYOUTS: Final[Mapping[str, Layout]] = {
     "rows": Layout(
-        operations=("spmv", "matmul", "sddmm"), axes=("rows", "step", "at_most", "split"),
+        kinds=("vector", "columns", "sampled"), axes=("rows", "step", "at_most", "split"),
         summary="CSR: `rows` rows of similar length in one program; rows over `split` entries are cut",
     ),
     "ell": Layout(
-        operations=("spmv", "matmul"), axes=("rows", "step", "at_most"),
+        kinds=("vector", "columns"), axes=("rows", "step", "at_most"),
         summary="rows of at most `at_most` entries, padded to it: a bucket of hyb",
     ),
     "segments": Layout(
-        operations=("spmv", "matmul"), axes=("step", "split"),
+        kinds=("vector", "columns"), axes=("step", "split"),
         summary="runs of about `split` entries, whatever rows they are of: equal work for every program",
     ),
     "entries": Layout(
-        operations=("sddmm",), axes=("rows",), summary="`rows` entries in one program, whatever rows they are of",
+        kinds=("sampled",), axes=("rows",), summary="`rows` entries in one program, whatever rows they are of",
     ),
     "windows": Layout(
-        operations=("matmul", "sddmm"), axes=("rows", "step", "at_least"),
+        kinds=("columns", "sampled"), axes=("rows", "step", "at_least"),
         summary="windows of `rows` rows without their empty columns, `step` columns in one Tensor Core product",
     ),
     "blocks": Layout(
-        operations=("matmul", "sddmm"), axes=("rows", "step", "at_least"),
+        kinds=("columns", "sampled"), axes=("rows", "step", "at_least"),
         summary="BSR: aligned blocks of `rows` by `step`, one Tensor Core product each",
     ),
     "fibers": Layout(
-        operations=("mttkrp",), axes=("step", "split"),
+        kinds=("fibers",), axes=("step", "split"),
         summary="CSF: `split` fibers of a root in one program",
     ),
     "fill": Layout(
-        operations=("spmv", "matmul", "mttkrp"), axes=("rows",), summary="rows of the result that have no entries",
+        kinds=("vector", "columns", "fibers"), axes=("rows",), summary="rows of the result that have no entries",
     ),
 }  # fmt: skip
 """Layout -> what there is code for. To add one: a row here, a body in `_native/triton` and a packer."""
@@ -90,8 +95,9 @@ class Part:
         row = LAYOUTS.get(self.layout)
         if row is None:
             return f"layout must be one of {', '.join(LAYOUTS)}, not {self.layout!r}"
-        if operation not in row.operations:
-            return f"layout {self.layout} computes {', '.join(row.operations)}, not {operation}"
+        if KINDS[operation] not in row.kinds:
+            computed = ", ".join(name for name, kind in KINDS.items() if kind in row.kinds)
+            return f"layout {self.layout} computes {computed}, not {operation}"
         for field in dataclasses.fields(self):
             if field.name not in ("layout", *row.axes) and getattr(self, field.name) != field.default:
                 return f"layout {self.layout} has no axis {field.name}"
@@ -134,16 +140,16 @@ class DeviceSchedule:
 
     def reason_illegal(self) -> str | None:
         """Why this is no schedule, or None."""
-        if self.operation not in OPERATIONS or self.reduction not in REDUCTIONS or self.precision not in PRECISIONS:
+        if self.operation not in KINDS or self.reduction not in REDUCTIONS or self.precision not in PRECISIONS:
             return f"operation {self.operation}, reduction {self.reduction} or precision {self.precision} is not known"
         if not 1 <= len(self.parts) <= 12:
             return f"{len(self.parts)} parts: from 1 to 12 are fused"
         for part in self.parts:
             if (reason := part.reason_illegal(self.operation)) is not None:
                 return reason
-        if self.operation == "spmv" and (self.tile or self.panel):
-            return f"spmv has no columns: tile={self.tile} and panel={self.panel} must be 0"
-        if self.operation != "spmv" and not (_is_power_of_2(self.tile, 512) and self.panel >= 0):
+        if self.is_vector and (self.tile or self.panel):
+            return f"{self.operation} has no columns: tile={self.tile} and panel={self.panel} must be 0"
+        if not self.is_vector and not (_is_power_of_2(self.tile, 512) and self.panel >= 0):
             return f"tile={self.tile} must be a power of 2 up to 512, panel={self.panel} at least 0"
         if self.registers not in (32, 64, 96, 128, 168, 255):
             return f"registers={self.registers} must be one of 32, 64, 96, 128, 168, 255"
@@ -154,7 +160,7 @@ class DeviceSchedule:
     def _reason_incomplete(self) -> str | None:
         """Some part must take whatever the others leave, and rows without entries are written too."""
         layouts = [part.layout for part in self.parts]
-        if ("fill" in layouts[:-1]) or (layouts[-1] == "fill") is not (self.operation != "sddmm"):
+        if ("fill" in layouts[:-1]) or (layouts[-1] == "fill") is self.is_sampled:
             return "products end with one part fill, for rows without entries; sddmm has none"
         if "entries" in layouts and any(name not in DOT_LAYOUTS for name in layouts[:-1]):
             return "entries are listed whole: only windows and blocks may take some before"
@@ -166,9 +172,24 @@ class DeviceSchedule:
         return None
 
     @property
+    def kind(self) -> DeviceKind:
+        """What the kernel computes."""
+        return KINDS[self.operation]
+
+    @property
+    def is_vector(self) -> bool:
+        """Whether B and the result are vectors, so that there are no column tiles."""
+        return self.kind == "vector"
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether results are at the entries of A."""
+        return self.kind == "sampled"
+
+    @property
     def shares_rows(self) -> bool:
         """Whether several programs may add to one row of the result."""
-        if self.operation == "sddmm":
+        if self.is_sampled:
             return False
         return any(part.split for part in self.parts) or any(self.follows_dots(n) for n in range(len(self.parts)))
 

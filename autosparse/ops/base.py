@@ -9,6 +9,8 @@ from typing import Any, Literal
 from autosparse.core.expression import IndexExpression
 
 Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
+DeviceKind = Literal["vector", "columns", "sampled", "fibers"]
+"""What a GPU kernel computes: A x; A B; products at the entries of A; sums over the fibers of a tensor."""
 REAL = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")
 
@@ -22,6 +24,14 @@ class Collected:
     n_dense_cols: int
     n_dims: int = 2
     model: str = ""  # of another operation, which learns from this one's measurements too; "": its own
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeviceProduct:
+    """A product that GPU kernels compute: its name in schedules and plans, and what its kernels do."""
+
+    name: str
+    kind: DeviceKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +69,7 @@ class Operation:
     space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
     model: str = ""  # function of `tuner.analytic.models` that makes its cost model
     parts: str = ""  # row of `tuner.hybrid.schedules.MAKERS` for matrices in parts; "": they are never divided
+    device: tuple[DeviceProduct, ...] = ()  # what GPU kernels compute of it
     gain_prior: Mapping[int, float] = field(default_factory=dict)  # by measuring candidates
     estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured

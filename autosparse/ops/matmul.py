@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
-from autosparse.ops.base import COMPLEX, REAL, Collected, Operation, Words
+from autosparse.ops.base import COMPLEX, REAL, Collected, DeviceProduct, Operation, Words
 
 
 def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -> NDArray[Any]:
@@ -34,6 +34,7 @@ MATMUL: Final = Operation(
     runtime_loops="asp_ready_kernel",
     model="matrix_product",
     parts="products",
+    device=(DeviceProduct(name="spmv", kind="vector"), DeviceProduct(name="matmul", kind="columns")),
     # Before anything was measured here: vector products gain from rows as vector lanes, smaller indices and blocks,
     # wide ones from blocks, shared rows of B and column tiles.
     gain_prior={1: 0.31, 2: 0.10, 16: 0.08, 128: 0.06},

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
-from autosparse.ops.base import Collected, Operation, Words
+from autosparse.ops.base import Collected, DeviceProduct, Operation, Words
 
 AnyArray = NDArray[Any]  # of one native dtype
 
@@ -59,6 +59,7 @@ MTTKRP: Final = Operation(
     packed="fibers",
     space="autosparse.tuner.space.mttkrp",
     model="tensor_product",
+    device=(DeviceProduct(name="mttkrp", kind="fibers"),),
     gain_prior={1: 0.20, 16: 0.40, 128: 0.30},
     estimate_prior={1: 0.10, 16: 0.20, 128: 0.15},
     # Of 27 choices on generated tensors of order 4 and 5, 23 were faster.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
-from autosparse.ops.base import COMPLEX, Collected, Operation, Words
+from autosparse.ops.base import COMPLEX, Collected, DeviceProduct, Operation, Words
 
 AnyArray = NDArray[Any]  # of one native dtype
 
@@ -99,6 +99,7 @@ SDDMM: Final = Operation(
     space="autosparse.tuner.space.sddmm",
     model="sampled_product",
     parts="sampled",
+    device=(DeviceProduct(name="sddmm", kind="sampled"),),
     gain_prior={1: 0.03, 16: 0.03, 128: 0.05},
     estimate_prior={1: 0.0, 16: 0.02, 128: 0.06},
     learned_margin=0.08,

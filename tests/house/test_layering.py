@@ -13,8 +13,9 @@ from tests.house.sources import REPOSITORY, Source, library
 
 LAYERS = (
     {"errors", "notices", "config", "_version", "log", "forking"},
-    {"core", "gpu"},
+    {"core"},
     {"ops"},
+    {"gpu"},
     {"_native", "tuner", "cache"},
     {"operands"},
     {"dispatch"},

@@ -172,15 +172,15 @@ def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product
     missed = max(0.0, 1.0 - target.l2_bytes / panel) if panel else 0.0
     gathered = pattern.nnz * product.row_bytes
     again = missed * max(0, gathered - used)  # of B's rows, what the second cache has lost since
-    result = pattern.n_rows * product.row_bytes if schedule.operation != "sddmm" else pattern.nnz * 4
-    if schedule.operation == "sddmm":
+    result = pattern.n_rows * product.row_bytes if not schedule.is_sampled else pattern.nnz * 4
+    if schedule.is_sampled:
         used += pattern.used_rows * product.row_bytes
     return Work(memory_bytes=matrix * passes + used + again + result, l2_bytes=result)
 
 
 def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _Taken, product: Product) -> Work:
     item, columns = ITEM_BYTES[product.dtype], product.n_dense_cols
-    n_tiles = -(-columns // schedule.tile) if schedule.tile and schedule.operation != "sddmm" else 1
+    n_tiles = -(-columns // schedule.tile) if schedule.tile and not schedule.is_sampled else 1
     per_entry = max(columns * item, SECTOR_BYTES)
     sides = 2 if part.layout == "entries" else 1  # X is read for every entry too
     own_bytes = (item + INDEX_BYTES) * n_tiles

@@ -7,8 +7,9 @@ from typing import Final
 
 from autosparse.tuner.gpu.model import ITEM_BYTES
 
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import KINDS, DeviceSchedule, Part
 from autosparse.gpu.target import DeviceTarget
+from autosparse.ops.base import DeviceKind
 
 VECTOR_BYTES: Final = 16
 """Of the widest load."""
@@ -78,12 +79,14 @@ MTTKRP: Final[Mapping[str, Family]] = {
     "fibers 16": _rows(Part(layout="fibers", step=8, split=16)),
     "fibers 128": _rows(Part(layout="fibers", step=8, split=128)),
 }
-FAMILIES: Final[Mapping[str, Mapping[str, Family]]] = {
-    "matmul": MATMUL, "spmv": SPMV, "sddmm": SDDMM, "mttkrp": MTTKRP
+FAMILIES: Final[Mapping[DeviceKind, Mapping[str, Family]]] = {
+    "columns": MATMUL, "vector": SPMV, "sampled": SDDMM, "fibers": MTTKRP
 }  # fmt: skip
-"""Operation -> its families."""
-FIRST: Final = {"matmul": "binned", "spmv": "binned", "sddmm": "entries", "mttkrp": "fibers 16"}
-"""Operation -> the family that serves where nothing was compared."""
+"""What kernels compute -> families of schedules."""
+FIRST: Final[Mapping[DeviceKind, str]] = {
+    "columns": "binned", "vector": "binned", "sampled": "entries", "fibers": "fibers 16"
+}  # fmt: skip
+"""What kernels compute -> the family that serves where nothing was compared."""
 
 
 def vector_of(dtype: str, *leading: int) -> int:
@@ -108,19 +111,20 @@ def schedules(
     target: DeviceTarget | None = None,
 ) -> Iterator[tuple[str, DeviceSchedule]]:
     """(family, schedule) of everything that is offered; `used_bytes`: of the rows of B that are read."""
-    dots = uses_dots(dtype, precision) and not (operation == "sddmm" and dtype == "float32")  # TF32 there spills
+    kind = KINDS[operation]
+    dots = uses_dots(dtype, precision) and not (kind == "sampled" and dtype == "float32")  # TF32 there spills
     precision = precision if dtype == "float32" else "ieee"
-    for name, family in FAMILIES[operation].items():
+    for name, family in FAMILIES[kind].items():
         parts = family(dots)
         if not parts:
             continue
-        for tile, warps in _tiles(operation, parts, n_dense_cols, vector):
+        for tile, warps in _tiles(kind, parts, n_dense_cols, vector):
             for panel in _panels(tile, n_dense_cols, used_bytes, target):
                 yield (
                     name,
                     DeviceSchedule(
                         operation=operation,
-                        parts=parts if operation == "sddmm" else (*parts, FILL),
+                        parts=parts if kind == "sampled" else (*parts, FILL),
                         tile=tile,
                         warps=warps,
                         vector=min(vector, tile) if tile else 1,
@@ -130,12 +134,12 @@ def schedules(
                 )
 
 
-def _tiles(operation: str, parts: tuple[Part, ...], n_dense_cols: int, vector: int) -> Iterator[tuple[int, int]]:
+def _tiles(kind: DeviceKind, parts: tuple[Part, ...], n_dense_cols: int, vector: int) -> Iterator[tuple[int, int]]:
     """(tile, warps): every thread has a load of `vector` elements to do, and no column tile is mostly empty."""
-    if operation == "spmv":
+    if kind == "vector":
         yield from ((0, 4), (0, 2))
         return
-    fitting, widest = 16, 32 if operation == "sddmm" else 128
+    fitting, widest = 16, 32 if kind == "sampled" else 128
     while fitting < min(n_dense_cols, widest):
         fitting *= 2
     for tile in sorted({fitting, max(16, fitting // 2)}, reverse=True):
@@ -160,4 +164,4 @@ def first_schedule(
 ) -> DeviceSchedule:
     """The schedule that serves where nothing was compared."""
     offered = schedules(operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision)
-    return next(schedule for name, schedule in offered if name == FIRST[operation])
+    return next(schedule for name, schedule in offered if name == FIRST[KINDS[operation]])
