@@ -14,8 +14,8 @@ from autosparse.config import Effort
 from autosparse.core.plan import Plan
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LastRace, Race, RaceRule, last_race
-from autosparse.tuner.search.search import Search, Steps
-from autosparse.tuner.search.trial import Pause, Sample
+from autosparse.tuner.search.search import Search
+from autosparse.tuner.search.trial import Pause, Sample, Steps
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
@@ -54,7 +54,7 @@ def watch(lab: KernelLab, champion: KernelTrial, *, excess_s: float) -> Steps:
     """Compare `champion` with the default kernel, which takes `excess_s` longer, now and then until it has lost."""
     entrants, n_calls = (lab(None), champion), WATCH_CALLS
     while True:
-        yield Pause(n_calls=n_calls)  # type: ignore[misc]  # drivers of deliberations know pauses
+        yield Pause(n_calls=n_calls)
         race = Race(2, WATCH_RULE)
         while (turn := race.next_entrant()) is not None:
             sample = Sample(trial=entrants[turn], price_s=0.0 if turn else max(0.0, excess_s), is_check=True)

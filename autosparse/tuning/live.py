@@ -1,7 +1,7 @@
-"""Tuning while products go on: after a product, buy the next step if what products have cost so far holds its price.
+"""Tuning while products go on: after a product, the next step is done if the products so far have paid for it.
 
-The race between kernels is run on the user's own products: whichever kernel computes one, the answer is right, so
-a sample costs only the excess over the best kernel known.
+Kernels race on the user's own products: whichever kernel computes one, the answer is right, so a sample costs only
+the excess over the best kernel known.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 from autosparse import forking
 from autosparse.core.plan import Plan
@@ -21,17 +22,20 @@ from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.tuner.search.trial import Pause, Sample, Work
+from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
+from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Account, Outlook
 from autosparse.tuning.memory.history import Experience
-from autosparse.tuning.planner import TuningSession
+from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 WAIT_S: Final = 0.5
 """How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""
 MAX_REFUSALS: Final = 8
 """A candidate that did not serve so many products in a row leaves the race."""
+Product: TypeAlias = tuple[int, Serving | None, float]
+"""Columns of a product that was just computed, by which tuned kernel (None: the default kernel), and its seconds."""
 
 
 def _set_event() -> threading.Event:
@@ -42,13 +46,15 @@ def _set_event() -> threading.Event:
 
 @dataclass(slots=True, eq=False)
 class LiveTuner:
-    """Tuning of the problem of `state`, step by step; says who computes its next product and when to look again."""
+    """Tuning of the problem of `state`, step by step; says who computes its next product and when to look again.
+
+    It is the policy of its step loop (`permit`): after a product, at most one piece of work, and none that is not paid.
+    """
 
     state: DispatchState
     tuning_s: float = 0.0
-    default_s: float = 0.0  # of one product at width n_dense_cols
     session: TuningSession | None = None
-    pending: Work | Sample | Pause | None = None
+    loop: StepLoop | None = None
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
     operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
@@ -56,7 +62,9 @@ class LiveTuner:
     n_counted: int = 0  # calls that the history knows of
     _history_key: str = ""
     _counted_ns: int = 0
-    _steps: Any = None  # generator
+    _product: Product | None = None  # that a sample may be taken from
+    _may_work: bool = False  # no work was done yet since the last product
+    _installed_s: float = 0.0  # default_s of a plan that was found otherwise
     _n_refusals: int = 0
     _paused_at: int = 0  # n_calls at which a pause began
     _resume_at: int = 0  # ... and ends
@@ -66,6 +74,18 @@ class LiveTuner:
     _n_others: int = 0  # products of other widths since the last of these
     _lock: threading.Lock = field(default_factory=forking.lock)
     _aside: threading.Event = field(default_factory=_set_event)  # unset while the background thread has a step
+
+    @property
+    def pending(self) -> Step | None:
+        """The step that comes next."""
+        return self.loop.pending if self.loop is not None else None
+
+    @property
+    def default_s(self) -> float:
+        """Seconds of one product of width n_dense_cols by the default kernel; 0 while unknown."""
+        session = self.session
+        measured = session.search or session.plan if session is not None else None
+        return (measured.default_s if measured is not None else None) or self._installed_s
 
     @property
     def is_stale(self) -> bool:
@@ -126,7 +146,7 @@ class LiveTuner:
         if self._in_background or not self._lock.acquire(blocking=False):
             return
         try:
-            self._look(n_vecs, served_by, took_ns * 1e-9)
+            self._go_on((n_vecs, served_by, took_ns * 1e-9), may_work=True)
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         except BaseException:
@@ -138,27 +158,39 @@ class LiveTuner:
         if not self.state.options.background:
             self._aside.wait(WAIT_S)  # set unless a step was handed over
 
-    def _look(self, n_vecs: int, served_by: Serving | None, took_s: float) -> None:
-        step = self.pending
-        if isinstance(step, Sample):
-            self._take_sample(step, n_vecs, served_by, took_s)
-            step = self.pending
+    def _go_on(self, product: Product | None = None, *, may_work: bool = False) -> None:
+        """Do the steps that may be done now; settle who computes the next product, and when to look again."""
+        self._product, self._may_work = product, may_work
+        if self.loop is not None:
+            self.loop.run(self)
+        if self.pending is None:  # done: only the history is still interested
+            self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
+
+    def permit(self, step: Step) -> Perform | None:
+        """How `step` is done now; None: not yet, and who serves until then is settled."""
+        product, self._product = self._product, None
         if isinstance(step, Pause):
-            self._begin_pause(step)  # unless it has begun: a sample just taken may have led to it
-            if self.state.n_calls < self._resume_at:
-                self._wait_calls(self._resume_at - self.state.n_calls)
-                return
-            self._advance(None)
-            step = self.pending
-        if isinstance(step, Work):
-            if not self._affordable(step):
-                return
-            if self.state.options.background or step.may_hang:
-                self._hand_over(step)
-                return
-            self._do(step)
-            step = self.pending
-        self._plan_next(step)
+            return self._pause_or_end(step)
+        if isinstance(step, Sample):
+            sample = self._sample_of(step, *product) if product is not None else None
+            if sample is None and self._affordable(step):
+                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None)
+            return sample
+        if not self._affordable(step):
+            return None
+        if not self._may_work:
+            self._serve_next(self._champion())
+            return None
+        self._may_work = False
+        if self.state.options.background or step.may_hang:
+            self._hand_over(step)
+            return None
+        return partial(self._do, step)
+
+    def _serve_next(self, trial: KernelTrial | None) -> None:
+        """Let `trial` compute the next product, and look again after it."""
+        self.state.serving = trial if trial is not None and trial.schedule is not None else None
+        self.state.next_look_ns = 0
 
     def _affordable(self, step: Work | Sample) -> bool:
         """Whether the purse holds the step's price; if not, says when to look again."""
@@ -187,41 +219,30 @@ class LiveTuner:
         n_since = self.state.n_calls - self._paused_at
         self.state.next_look_ns = self.state.product_ns + min(n_calls, max(1, n_since)) * mean_ns
 
-    def _begin_pause(self, step: Pause) -> None:
+    def _pause_or_end(self, step: Pause) -> Perform | None:
         if step is not self._pause:
             self._pause, self._paused_at = step, self.state.n_calls
             self._resume_at = self._paused_at + step.n_calls
+        if self.state.n_calls >= self._resume_at:
+            return skipped
+        self._wait_calls(self._resume_at - self.state.n_calls)
+        return None
 
-    def _plan_next(self, step: Work | Sample | Pause | None) -> None:
-        """Say who computes the next product and when to look again."""
-        if step is None:  # done: only the history is still interested
-            self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
-        elif isinstance(step, Pause):
-            self._begin_pause(step)
-            self._wait_calls(self._resume_at - self.state.n_calls)
-        elif isinstance(step, Work):
-            if self._affordable(step):
-                self.state.serving = self._champion()
-                self.state.next_look_ns = 0
-        elif self._affordable(step):
-            self.state.serving = (
-                step.trial if isinstance(step.trial, KernelTrial) and step.trial.schedule is not None else None
-            )
-            self.state.next_look_ns = 0
-
-    def _take_sample(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> None:
+    def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
+        """The product just computed as the sample that is wanted; None where it is none."""
         if not self._has_width(step, n_vecs):
-            return
+            return None
         wanted: object = step.trial if step.trial.schedule is not None else None
         if served_by is not wanted:
-            if self.state.serving is wanted and wanted is not None:
-                self._n_refusals += 1
-                if self._n_refusals >= MAX_REFUSALS:
-                    self._advance(None)
-            return
+            self._n_refusals += int(self.state.serving is wanted and wanted is not None)
+            if self._n_refusals < MAX_REFUSALS:
+                return None
+        self._n_refusals = 0
+        if served_by is not wanted:
+            return skipped
         known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
-        self.tuning_s += max(0.0, took_s - min(known, default=took_s))
-        self._advance(took_s)
+        self._spend(max(0.0, took_s - min(known, default=took_s)))
+        return lambda: took_s
 
     def _has_width(self, step: Sample, n_vecs: int) -> bool:
         """Whether a product of so many columns is a sample: candidates have one width, checks the one in use."""
@@ -247,42 +268,27 @@ class LiveTuner:
     def _champion(self) -> KernelTrial | None:
         return self.session.champion if self.session else None
 
-    def _do(self, step: Work) -> None:
-        start_s = self.clock()
-        step.do()
-        self._done(step, self.clock() - start_s)
+    def _do(self, step: Work) -> float:
+        return done(step, self.clock, self._learn)
 
-    def _done(self, step: Work, seconds: float) -> None:
-        self.tuning_s += seconds
-        session = self.session
-        if session is not None and session.lab is not None:
-            units = planner.UNITS.get(step.kind)
-            if units is not None:
-                session.lab.experience.observe(step.kind, seconds, units(session.lab))
-            session.lab.experience.flush_if_due()
-            self.count_into(session.lab.experience)
+    def _learn(self, step: Work, seconds: float) -> None:
+        """Account for a piece of work."""
+        self._spend(seconds)
+        lab = self.session.lab if self.session is not None else None
+        if lab is not None:
+            planner.observe(lab, step, seconds)
+            lab.experience.flush_if_due()
+            self.count_into(lab.experience)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
-        self._advance(seconds)
 
-    def _advance(self, answer: float | None) -> None:
-        """Send the outcome of the pending step and get the next."""
-        self._n_refusals = 0
+    def _spend(self, seconds: float) -> None:
+        self.tuning_s += seconds
         if self.session is not None:
             self.session.tuning_s = self.tuning_s
-        try:
-            self.pending = self._steps.send(answer)
-        except StopIteration:
-            self.pending = None
-        session = self.session
-        measured = session.search or session.plan if session else None
-        if measured is not None and measured.default_s:
-            self.default_s = measured.default_s
 
     def begin(self, session: TuningSession) -> None:
         """Start tuning in the background of products."""
-        self.session = session
-        self._steps = session.steps()
-        self.pending = next(self._steps, None)
+        self.session, self.loop = session, StepLoop(session.steps())
 
     def install(self, session: TuningSession, plan: Plan, trial: KernelTrial | None) -> None:
         """Use what a tuning that the user asked for has found; tuning nobody asked for ends here."""
@@ -291,19 +297,17 @@ class LiveTuner:
             if old is not None and old is not trial:
                 old.drop()
             self._stop()
+            self._installed_s = plan.default_s or self.default_s
             session.settle(plan, trial)
             self.begin(session)
-            self.default_s = plan.default_s or self.default_s
-            self._plan_next(self.pending)
+            self._go_on()
             self.state.serving = trial
             self.state.settle()
 
     def current_plan(self) -> Plan:
         """What runs now."""
-        session = self.session
-        if session is None:
-            return planner.default_plan("not tuned: too little was run so far")
-        return session.current_plan()
+        too_little = "not tuned: too little was run so far"
+        return self.session.current_plan() if self.session is not None else planner.default_plan(too_little)
 
     def verdict(self) -> str:
         """What the next step of tuning is and waits for, or why there is none."""
@@ -316,9 +320,8 @@ class LiveTuner:
             waits = self.state.next_look_ns * 1e-9 - self.state.product_ns * 1e-9
             return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else "effort is off"
         if isinstance(step, Pause):
-            return (
-                f"compare with the default kernel again after {max(0, self._resume_at - self.state.n_calls)} products"
-            )
+            n_left = max(0, self._resume_at - self.state.n_calls)
+            return f"compare with the default kernel again after {n_left} products"
         what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
         verdict = amortization.weigh(
             step.price_s, account=self.account(), outlook=self.outlook(), path_price_s=step.path_price_s,
@@ -328,9 +331,9 @@ class LiveTuner:
 
     def _stop(self) -> None:
         """No more tuning for this problem; the champion, if any, goes on."""
-        steps, self._steps, self.pending = self._steps, None, None
-        if steps is not None and not self._in_background:
-            steps.close()
+        loop, self.loop = self.loop, None
+        if loop is not None and not self._in_background:
+            loop.close()
         self._look_at(math.inf)
 
     def forget_threads(self) -> None:
@@ -340,7 +343,7 @@ class LiveTuner:
             operand.unpin()
         if self._in_background or forking.was_held(self._lock):
             self._in_background, self._aside = False, _set_event()
-            self._steps = self.pending = None  # not closed: its frame is running, as far as Python knows
+            self.loop = None  # not closed: its frame is running, as far as Python knows
             self._look_at(math.inf)
 
     def _give_up(self, reason: str) -> None:
@@ -354,23 +357,22 @@ class LiveTuner:
         self._in_background = True
         self._aside.clear()
         self._look_at(math.inf)
-        operand, steps = self.operand(), self._steps
+        operand, loop = self.operand(), self.loop
         if operand is not None:
             operand.pin()
-        if not background.submit(lambda: self._do_aside(step, operand, steps)):  # the process is ending
+        if not background.submit(lambda: self._do_aside(step, operand, loop)):  # the process is ending
             self._end_aside(operand)
 
-    def _do_aside(self, step: Work, operand: AnyOperand | None, steps: Any) -> None:
+    def _do_aside(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
         try:
-            start_s = self.clock()
-            step.do()
-            seconds = self.clock() - start_s
+            seconds = done(step, self.clock, None)
             with self._lock:
-                if self._steps is not steps:  # somebody has asked for a plan meanwhile
-                    steps.close()
+                if self.loop is not loop:  # somebody has asked for a plan meanwhile
+                    loop.close()
                     return
-                self._done(step, seconds)
-                self._plan_next(self.pending)
+                self._learn(step, seconds)
+                loop.answer(seconds)
+                self._go_on()
                 self.state.settle()
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")

@@ -1,20 +1,18 @@
 """Decide: what runs for a problem, and what may be spent on finding out. The only place that chooses.
 
-Memory -> record on disk -> does it pay? -> tune, or the default kernel. `plan` does so at once (the user asked);
-`TuningSession` does so in steps that are bought out of what products have cost so far (nobody asked).
+Memory -> record on disk -> does it pay? -> tune, or the default kernel. `plan` does so at once, because the user asked;
+`session.TuningSession` does the same in steps that products pay for.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from autosparse import _native
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
@@ -22,12 +20,12 @@ from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.tuner import Progress, Search, tune
+from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
-from autosparse.tuner.search.search import Steps
 from autosparse.tuner.search.style import BLOCKING, live_style
-from autosparse.tuner.search.trial import Trial, Work
+from autosparse.tuner.search.trial import Step, Trial, Work
 from autosparse.tuning import amortization
-from autosparse.tuning.confirmation import FINAL_SHARE, confirmed, given_up, watch
+from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.hybrid import divider_of
 from autosparse.tuning.learned import proposer_of, seen_by
 from autosparse.tuning.memory.misses import why_searched
@@ -60,9 +58,6 @@ def default_plan(why: str, *, default_s: float | None = None, served_by: str | N
     return Plan(schedule=None, why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
 
 
-# -- asked for ----------------------------------------------------------------------------------------------------
-
-
 def plan(
     lab: KernelLab,
     *,
@@ -82,20 +77,20 @@ def plan(
         why = "effort is off" if effort is Effort.OFF else "deterministic: one kernel, one summation order"
         return Decision(default_plan(why))
     known = supported(lab, recall(lab))
-    if known is not None and _satisfies(known, effort, budget_s):
+    if known is not None and satisfies(known, effort, budget_s):
         return adopt(lab, known)
     best, budget_s, refusal = _worth(lab, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
     effort = best if may_lower else effort
     if refusal is not None:
         return Decision(refusal)
-    if known is not None and _satisfies(known, effort, budget_s):
+    if known is not None and satisfies(known, effort, budget_s):
         return adopt(lab, known)
-    search = _search(lab, effort=effort, start=known.schedule if known else None, live=False)
+    search = search_for(lab, effort=effort, start=known.schedule if known else None, live=False)
     start_s, not_remembered, search_s = clock(), why_searched(lab, known), budget_s * (1.0 - FINAL_SHARE)
     search.divide = divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
     try:
-        steps = {"runner": lab.runner, "clock": clock, "progress": progress, "observe": _observer(lab)}
-        found = tune(search, budget_s=search_s, **steps)  # type: ignore[arg-type]
+        learn = partial(observe, lab)
+        found = tune(search, runner=lab.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
         found = confirmed(lab, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
         found = dataclasses.replace(found, not_remembered=not_remembered)
     except BaseException as err:  # Ctrl-C as well: nothing may stay packed; the exception goes on
@@ -105,7 +100,7 @@ def plan(
         raise
     finally:
         lab.release()
-    _conclude(lab, search, found)
+    conclude(lab, found)
     return _decision(found, search.champion)
 
 
@@ -121,17 +116,30 @@ def _decision(found: Plan, champion: Trial) -> Decision:
 
 def adopt(lab: KernelLab, known: Plan) -> Decision:
     """Make a remembered plan runnable; the default kernel where that fails."""
+    try:
+        loop = StepLoop(adoption(lab, known))
+        loop.run(WithinBudget(runner=lab.runner))
+    except TUNING_FAILURES as err:
+        return Decision(_unusable(known, f"{type(err).__name__}: {err}"))
+    decision: Decision = loop.result
+    return decision
+
+
+def adoption(lab: KernelLab, known: Plan) -> Generator[Step, float | None, Decision]:
+    """The steps that make a remembered plan runnable; they return the default kernel where that fails."""
     if known.schedule is None:
         return Decision(known)
     trial = lab(known.schedule)
-    try:
-        trial.build()
-        if trial.failed is None:
-            trial.pack()
-    except TUNING_FAILURES as err:
-        trial.failed = f"{type(err).__name__}: {err}"
+    build_s, pack_s, is_built = trial.build_price_s(), trial.pack_price_s(), lab.is_built(known.schedule)
+    yield Work(
+        kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, on_credit=is_built, may_hang=True
+    )
+    if trial.failed is None:
+        pack_s = trial.pack_price_s()
+        yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, on_credit=True)
     if not trial.ready:
-        return Decision(_unusable(known, trial))
+        no_room = "other packed copies of the matrix leave it no room (option extra_memory)"
+        return Decision(_unusable(known, trial.failed or no_room))
     trial.gain_s = _gain_s(known)
     return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial)
 
@@ -141,15 +149,14 @@ def _gain_s(found: Plan) -> float:
     return max(0.0, found.default_s - found.measured_s) if found.default_s and found.measured_s else 0.0
 
 
-def _satisfies(known: Plan, effort: Effort, budget_s: float) -> bool:
+def satisfies(known: Plan, effort: Effort, budget_s: float) -> bool:
     """Whether a remembered plan will do: found with no less effort, and for a full search with no less time."""
     if effort is Effort.FULL and budget_s > 2.0 * known.tune_s:
         return False
     return Effort(known.effort).rank >= effort.rank
 
 
-def _unusable(known: Plan, trial: KernelTrial) -> Plan:
-    reason = trial.failed or "other packed copies of the matrix leave it no room (option extra_memory)"
+def _unusable(known: Plan, reason: str) -> Plan:
     return default_plan(f"the remembered plan cannot be used: {reason}", default_s=known.default_s)
 
 
@@ -199,7 +206,8 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
-def _search(lab: KernelLab, *, effort: Effort, live: bool, start: object = None) -> Search:
+def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = None) -> Search:
+    """The search of this problem, `live` when nobody asked for it; it tries the schedule `start` first."""
     return Search(
         problem=lab.problem,
         effort=effort,
@@ -217,13 +225,10 @@ def _search(lab: KernelLab, *, effort: Effort, live: bool, start: object = None)
     )
 
 
-def _observer(lab: KernelLab) -> Callable[[Work, float], None]:
-    def observe(step: Work, seconds: float) -> None:
-        units = UNITS.get(step.kind)
-        if units is not None:
-            lab.experience.observe(step.kind, seconds, units(lab))
-
-    return observe
+def observe(lab: KernelLab, work: Work, seconds: float) -> None:
+    """Learn the price of a kind of work from one that was done."""
+    if (units := UNITS.get(work.kind)) is not None:
+        lab.experience.observe(work.kind, seconds, units(lab))
 
 
 UNITS: Final[dict[str, Callable[[KernelLab], float]]] = {
@@ -236,7 +241,7 @@ UNITS: Final[dict[str, Callable[[KernelLab], float]]] = {
 """Kinds of work whose price is learnt from every one done, and what one unit is (trials observe "build" and "pack")."""
 
 
-def _conclude(lab: KernelLab, search: Search, found: Plan) -> None:
+def conclude(lab: KernelLab, found: Plan) -> None:
     """Remember a finished search, and what it gained."""
     event("plan", found.why, schedule=found.schedule.to_json() if found.schedule else "default", seconds=found.tune_s)
     if found.effort == Effort.OFF.value or lab.is_stale:
@@ -245,152 +250,3 @@ def _conclude(lab: KernelLab, search: Search, found: Plan) -> None:
     if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
         lab.experience.gained(gain_kind(lab.problem), saved)
-
-
-def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
-    """Expected gain, halfway between experience and the model once the model was asked about this pattern."""
-    gain, ratio = expected_gain(lab), search.best_predicted_ratio()
-    return gain if ratio is None else 0.5 * gain + 0.5 * max(0.0, 1.0 - ratio)
-
-
-# -- not asked for ------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class TuningSession:
-    """Planning in steps, to be bought one at a time; `champion` may run at any moment.
-
-    `steps` yields Work, Sample and Pause. `make_lab` hashes nothing yet builds the Problem, so it is a step itself.
-    """
-
-    make_lab: Callable[[], KernelLab]
-    effort: Effort
-    recall_price_s: float
-    hash_price_s: float
-    import_price_s: float
-    runs_expected: Callable[[], float | None]  # looks into the history
-    total_runs: float | None = None  # hint or history
-    lab: KernelLab | None = None
-    search: Search | None = None
-    plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
-    champion: KernelTrial | None = None  # None: the default kernel
-    gain: float = 0.1
-    tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
-    _known: Plan | None = None
-    _is_settled: bool = False
-
-    def settle(self, plan: Plan, champion: KernelTrial | None) -> None:
-        """Take a plan that was found otherwise: only watching is left to do."""
-        self.plan, self.champion, self._is_settled = plan, champion, True
-
-    def current_plan(self) -> Plan:
-        """What is known by now."""
-        if self.search is not None and not self._is_settled:
-            return self.search.plan(tune_s=self.tuning_s)
-        return self.plan
-
-    def steps(self) -> Steps:
-        """Recall, then adopt or search, then watch."""
-        if self._is_settled:
-            yield from self._watch()
-            return
-        recall_s, hash_s = self.recall_price_s, self.hash_price_s
-        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, on_credit=True)
-        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, on_credit=True)
-        assert self.lab is not None
-        if self._known is not None and self._known.schedule is not None:
-            self.plan = default_plan("a remembered plan waits until products have paid for using it")
-            yield from self._load()
-            self._known = supported(self.lab, self._known)
-        known = self._known
-        if known is not None and _satisfies(known, self.effort, 0.0):
-            yield from self._adopt(self.lab, known)
-        else:
-            yield from self._find(self.lab, known)
-        yield from self._watch()
-
-    def _look_back(self) -> None:
-        if self.total_runs is None:
-            self.total_runs = self.runs_expected()
-
-    def _identify(self) -> None:
-        self.lab = self.make_lab()
-        self.lab.patience_s = 0.0  # nobody asked: no compiler is waited for longer than its price explains
-        self._known = recall(self.lab)
-        self.gain = expected_gain(self.lab)
-        if self._known is not None and self._known.measured_s and self._known.default_s:
-            self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
-
-    def _load(self) -> Steps:
-        """What building kernels needs: imported once per process, and only when something is to be built."""
-        if "autosparse._native.kernels.implementations" not in sys.modules:
-            import_s = self.import_price_s
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=partial(getattr, _native, "supports"))
-
-    def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
-        self._is_settled = True
-        if known.schedule is None:
-            self.plan = known
-            return
-        trial = lab(known.schedule)
-        path_s = trial.build_price_s() + trial.pack_price_s()
-        is_built = lab.is_built(known.schedule)
-        yield Work(
-            kind="build", price_s=trial.build_price_s(), path_price_s=path_s, do=trial.build, on_credit=is_built,
-            may_hang=True,
-        )  # fmt: skip
-        if trial.failed is None:
-            pack_s = trial.pack_price_s()
-            yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, on_credit=True)
-        if not trial.ready:
-            self.plan = _unusable(known, trial)
-            return
-        trial.gain_s = _gain_s(known)
-        self.champion = trial
-        self.plan = dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes)
-        event("plan", "remembered", schedule=known.schedule.to_json())
-
-    def _find(self, lab: KernelLab, known: Plan | None) -> Steps:
-        yield from self._load()
-        self.search = search = _search(lab, effort=self.effort, live=True, start=known.schedule if known else None)
-        steps = search.steps()
-        answer: float | None = None
-        try:
-            while True:
-                try:
-                    step = steps.send(answer)
-                except StopIteration:
-                    break
-                finally:
-                    self._follow(search)
-                self.gain = _gain_after_ranking(lab, search)
-                answer = yield step
-        finally:
-            steps.close()
-            self._follow(search)
-        price_s = lab.experience.prices.price_s("save")
-        yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
-
-    def _follow(self, search: Search) -> None:
-        """The search's champion serves products from the moment it is crowned."""
-        champion = search.champion
-        self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
-        if self.champion is not None and search.default_s:
-            self.champion.gain_s = max(0.0, search.default_s - search.measured_s.get(id(champion), search.default_s))
-
-    def _save(self) -> None:
-        assert self.lab is not None
-        assert self.search is not None
-        self.plan, self._is_settled = self.search.plan(tune_s=self.tuning_s), True
-        _conclude(self.lab, self.search, self.plan)
-
-    def _watch(self) -> Steps:
-        """Compare the champion with the default kernel now and then, and give it up when it is no faster."""
-        lab, champion = self.lab, self.champion
-        if lab is None or champion is None:
-            return
-        yield from watch(lab, champion, excess_s=(self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0))
-        champion.drop()
-        self.champion = None
-        self.plan = given_up(lab, self.plan)
-        event("plan", self.plan.why)

@@ -17,7 +17,7 @@ from autosparse.ops import OPS
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory.history import before_flush, experience_of
 from autosparse.tuning.memory.plan_lookup import history_key
-from autosparse.tuning.planner import TuningSession
+from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.lab import KernelLab
 
 

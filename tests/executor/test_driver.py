@@ -22,6 +22,7 @@ from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import history as experience_module
 from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.session import TuningSession
 from tests.tuner.fakes import FakeClock, FakeTrial
 
 
@@ -139,11 +140,11 @@ def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
 # -- watching a champion ----------------------------------------------------------------------------------------
 
 
-def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[planner.TuningSession, FakeTrial, list[int]]:
+def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
     """Drive a settled session for `n_rounds` comparisons; returns also the pauses."""
     clock = FakeClock()
     champion = FakeTrial(SuperSchedule(), clock, champion_s, packed=True)
-    session = planner.TuningSession(
+    session = TuningSession(
         make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip

@@ -59,7 +59,7 @@ def test_a_warning_of_somebody_else_ends_tuning_and_no_product(monkeypatch: pyte
 
     plain = make(300, 300)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
-    monkeypatch.setattr(live.LiveTuner, "_look", warn)
+    monkeypatch.setattr(live.LiveTuner, "_go_on", warn)
     with asp.options(overhead=1.0, runs=10**8), warnings.catch_warnings():
         warnings.simplefilter("error")
         close(A @ B, plain @ B)

@@ -1,15 +1,15 @@
 """Search: from candidates to a winner, as a series of steps that can be done at once or one by one over many calls.
 
-`Search.steps` is a generator of `Work` (rank, build, pack) and `Sample` (time one product with one kernel). One driver
-does them in a row within a budget (`autosparse.tuner.tune`); another buys them one at a time out of what products have
-cost so far and takes its samples from the user's own calls (`autosparse.tuning`). The search itself knows no clock.
+`Search.steps` is a generator of `Work` (rank, build, pack) and `Sample` (time one product with one kernel), which
+`loop.StepLoop` does: in a row within a budget, or one at a time after the user's own products, which are the samples.
+The search itself knows no clock.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -22,7 +22,7 @@ from autosparse.tuner.search.prices import Prices
 from autosparse.tuner.search.race import Race
 from autosparse.tuner.search.residual_model import next_best
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
-from autosparse.tuner.search.trial import Divider, Sample, Trial, TrialFactory, Work, name_of
+from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
@@ -32,9 +32,7 @@ from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
-__all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle", "Steps"]
-
-Steps = Generator["Work | Sample", "float | None", None]
+__all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
 
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""

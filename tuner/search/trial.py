@@ -1,14 +1,14 @@
-"""Trial: one schedule on its way to a kernel that runs. The search asks for steps; whoever drives it does them.
+"""Trial: one schedule on its way to a kernel that runs. The search proposes steps; `loop.StepLoop` does them.
 
-The tuner knows neither compiler nor cache: `autosparse.trials` implements the protocol with real kernels, tests with
-arithmetic.
+The tuner knows neither compiler nor cache: `autosparse.tuning.trials` implements the protocol with real kernels, tests
+with arithmetic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from autosparse.core.composite import Schedule
 
@@ -36,6 +36,17 @@ class Sample:
     path_price_s: float = 0.0
     on_credit: bool = False  # of the first candidate
     is_check: bool = False  # of a plan in service, at whatever width products have
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """Nothing to do until this many more products were run; only live tuning meets it."""
+
+    n_calls: int
+
+
+Step: TypeAlias = Work | Sample | Pause
+Steps: TypeAlias = Generator[Step, "float | None", None]
 
 
 class Trial(Protocol):
@@ -90,13 +101,6 @@ class TrialFactory(Protocol):
 
     def __call__(self, schedule: Schedule | None) -> Trial:
         """A trial of `schedule`, nothing built yet."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pause:
-    """Nothing to do until this many more products were run; only drivers that watch products meet it."""
-
-    n_calls: int
 
 
 class Divider(Protocol):

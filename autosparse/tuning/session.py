@@ -1,0 +1,145 @@
+"""TuningSession: the steps of tuning that nobody asked for, from a look into memory to a plan that is watched."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from autosparse import _native
+from autosparse.config import Effort
+from autosparse.core.plan import Plan
+from autosparse.log import event
+from autosparse.tuner import Search
+from autosparse.tuner.search.loop import StepLoop
+from autosparse.tuner.search.trial import Steps, Work
+from autosparse.tuning.confirmation import given_up, watch
+from autosparse.tuning.memory.plan_lookup import expected_gain, recall, supported
+from autosparse.tuning.planner import adoption, conclude, default_plan, satisfies, search_for
+from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.lab import KernelLab
+
+
+@dataclass(slots=True)
+class TuningSession:
+    """Planning in steps, to be bought one at a time; `champion` may run at any moment.
+
+    `steps` yields Work, Sample and Pause. `make_lab` hashes nothing yet builds the Problem, so it is a step itself.
+    """
+
+    make_lab: Callable[[], KernelLab]
+    effort: Effort
+    recall_price_s: float
+    hash_price_s: float
+    import_price_s: float
+    runs_expected: Callable[[], float | None]  # looks into the history
+    total_runs: float | None = None  # hint or history
+    lab: KernelLab | None = None
+    search: Search | None = None
+    plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
+    champion: KernelTrial | None = None  # None: the default kernel
+    gain: float = 0.1
+    tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
+    _known: Plan | None = None
+    _is_settled: bool = False
+
+    def settle(self, plan: Plan, champion: KernelTrial | None) -> None:
+        """Take a plan that was found otherwise: only watching is left to do."""
+        self.plan, self.champion, self._is_settled = plan, champion, True
+
+    def current_plan(self) -> Plan:
+        """What is known by now."""
+        if self.search is not None and not self._is_settled:
+            return self.search.plan(tune_s=self.tuning_s)
+        return self.plan
+
+    def steps(self) -> Steps:
+        """Recall, then adopt or search, then watch."""
+        if self._is_settled:
+            yield from self._watch()
+            return
+        recall_s, hash_s = self.recall_price_s, self.hash_price_s
+        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, on_credit=True)
+        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, on_credit=True)
+        assert self.lab is not None
+        if self._known is not None and self._known.schedule is not None:
+            self.plan = default_plan("a remembered plan waits until products have paid for using it")
+            yield from self._load()
+            self._known = supported(self.lab, self._known)
+        known = self._known
+        if known is not None and satisfies(known, self.effort, 0.0):
+            yield from self._adopt(self.lab, known)
+        else:
+            yield from self._find(self.lab, known)
+        yield from self._watch()
+
+    def _look_back(self) -> None:
+        if self.total_runs is None:
+            self.total_runs = self.runs_expected()
+
+    def _identify(self) -> None:
+        self.lab = self.make_lab()
+        self.lab.patience_s = 0.0  # nobody asked: no compiler is waited for longer than its price explains
+        self._known = recall(self.lab)
+        self.gain = expected_gain(self.lab)
+        if self._known is not None and self._known.measured_s and self._known.default_s:
+            self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
+
+    def _load(self) -> Steps:
+        """What building kernels needs: imported once per process, and only when something is to be built."""
+        if "autosparse._native.kernels.implementations" not in sys.modules:
+            import_s = self.import_price_s
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=partial(getattr, _native, "supports"))
+
+    def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
+        self._is_settled = True
+        decision = yield from adoption(lab, known)
+        self.plan, self.champion = decision.plan, decision.trial
+        if decision.trial is not None and known.schedule is not None:
+            event("plan", "remembered", schedule=known.schedule.to_json())
+
+    def _find(self, lab: KernelLab, known: Plan | None) -> Steps:
+        yield from self._load()
+        self.search = search = search_for(lab, effort=self.effort, live=True, start=known.schedule if known else None)
+        loop = StepLoop(search.steps())
+        try:
+            while (step := loop.pending) is not None:
+                self._follow(lab, search)
+                loop.answer((yield step))
+        finally:
+            loop.close()
+            self._follow(lab, search)
+        price_s = lab.experience.prices.price_s("save")
+        yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
+
+    def _follow(self, lab: KernelLab, search: Search) -> None:
+        """The search's champion serves products from the moment it is crowned."""
+        self.gain = _gain_after_ranking(lab, search)
+        champion = search.champion
+        self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
+        if self.champion is not None and search.default_s:
+            self.champion.gain_s = max(0.0, search.default_s - search.measured_s.get(id(champion), search.default_s))
+
+    def _save(self) -> None:
+        assert self.lab is not None
+        assert self.search is not None
+        self.plan, self._is_settled = self.search.plan(tune_s=self.tuning_s), True
+        conclude(self.lab, self.plan)
+
+    def _watch(self) -> Steps:
+        """Compare the champion with the default kernel now and then, and give it up when it is no faster."""
+        lab, champion = self.lab, self.champion
+        if lab is None or champion is None:
+            return
+        yield from watch(lab, champion, excess_s=(self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0))
+        champion.drop()
+        self.champion = None
+        self.plan = given_up(lab, self.plan)
+        event("plan", self.plan.why)
+
+
+def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
+    """Expected gain, halfway between experience and the model once the model was asked about this pattern."""
+    gain, ratio = expected_gain(lab), search.best_predicted_ratio()
+    return gain if ratio is None else 0.5 * gain + 0.5 * max(0.0, 1.0 - ratio)
