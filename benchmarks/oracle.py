@@ -39,15 +39,16 @@ from peerlib.records import ResultFile
 from autosparse import cache
 from autosparse.calibration.collection import CollectingLab, lab_for
 from autosparse.config import Effort, get_options, options, set_options
+from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Plan
-from autosparse.core.schedule import SuperSchedule
+from autosparse.errors import TUNING_FAILURES
 from autosparse.tuning import planner
 
 MORE_CANDIDATES: Final = 3
 N_FINALISTS: Final = 5
 N_RACES: Final = 3
-MOST_S: Final = 480.0
-"""Of one long search, however few schedules it has timed."""
+WHOLE: Final = 0.6
+"""Of its budget, below which a search ended because nothing was left: a last step that does not fit leaves less."""
 TIERS: Final[Mapping[str, float]] = {"estimate": 10.0, "measure": 10.0}
 """Tier -> most seconds of it, as in the default options."""
 
@@ -57,13 +58,14 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices and tensors with its index.csv")
-    add("--min-nnz", type=int, default=100_000)
+    add("--min-nnz", type=int, default=10_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--per-group", type=int, default=2, metavar="N", help="at most so many matrices of a group (2)")
     add("--ops", default="spmv,spmm8,spmm32,spmm256,sddmm32,sddmm256,mttkrp16")
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--seconds", type=float, default=60.0, help="least seconds of a long search (60)")
+    add("--most", type=float, default=480.0, help="a long search is not repeated with more seconds than these (480)")
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
     add("--step", choices=("search", "race", "all"), default="all")
     add("--sealed", action="store_true", help=argparse.SUPPRESS)  # set by sealed.py, which keeps the book
@@ -76,14 +78,18 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def files_of(args: argparse.Namespace) -> list[RealFile]:
-    """Held-out files of the sealed groups, or of the others; small groups are not drowned by large ones."""
+    """Held-out files of the sealed groups, or of the others: the first of every group, then the second, and so on.
+
+    A run that is stopped early has seen as many groups as it could.
+    """
     found: dict[str, list[RealFile]] = {}
     for one in real_files(args.matrices):
         is_wanted = one.nnz >= args.min_nnz and (not args.only or one.name.removesuffix(".npz") in args.only)
         if is_wanted and is_held_out(one.group) and is_sealed(one.group) == args.sealed:
             found.setdefault(one.group, []).append(one)
-    by_turns = [one for group in found.values() for one in sorted(group, key=lambda one: one.nnz)[: args.per_group]]
-    return sorted(by_turns, key=lambda one: one.nnz)
+    chosen = [sorted(group, key=lambda one: one.nnz)[: args.per_group] for group in found.values()]
+    turns = itertools.zip_longest(*sorted(chosen, key=lambda group: group[-1].nnz))
+    return [one for turn in turns for one in turn if one is not None]
 
 
 # -- the two steps ----------------------------------------------------------------------------------------------------
@@ -109,16 +115,16 @@ def decided(lab: CollectingLab, effort: Effort, budget_s: float, start: Plan | N
     }
 
 
-def searched(lab: CollectingLab, least_s: float) -> dict[str, Any]:
-    """What the tiers decide, and the fastest of a search that is long enough."""
+def searched(lab: CollectingLab, least_s: float, most_s: float) -> dict[str, Any]:
+    """What the tiers decide, and the fastest of a search that is long enough, or took `most_s`."""
     tiers = {name: decided(lab, Effort(name), budget_s) for name, budget_s in TIERS.items()}
     budget_s, spent_s = least_s, 0.0
     while True:
         found = decided(lab, Effort.FULL, budget_s)
         spent_s += found["seconds"]
         is_enough = found["n_timed"] >= MORE_CANDIDATES * tiers["measure"]["n_timed"]
-        is_whole = found["seconds"] < 0.9 * budget_s  # nothing was left to be tried
-        if is_enough or is_whole or 2 * budget_s > MOST_S:
+        is_whole = found["seconds"] < WHOLE * budget_s
+        if is_enough or is_whole or 2 * budget_s > most_s:
             return {"tiers": tiers, "long": found, "long_s": spent_s, "is_long": is_enough or is_whole}
         budget_s *= 2
 
@@ -129,8 +135,8 @@ def raced(lab: CollectingLab, search: Mapping[str, Any]) -> dict[str, Any]:
 
     chosen = [one["schedule"] for one in search["tiers"].values()]
     texts = [search["long"]["schedule"], *search["long"]["fastest"], *chosen]
-    entrants: dict[str, SuperSchedule | None] = {"default": None}
-    entrants |= {text: SuperSchedule.from_json(text) for text in texts if text is not None}
+    entrants: dict[str, Schedule | None] = {"default": None}
+    entrants |= {text: schedule_from_json(text) for text in texts if text is not None}
     races: list[dict[str, float]] = []
     left_out: dict[str, str] = {}
     for _ in range(N_RACES):
@@ -145,10 +151,10 @@ def raced(lab: CollectingLab, search: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def cells(args: argparse.Namespace) -> Iterator[tuple[RealFile, Op, str]]:
-    """(file, operation, key) of everything that is wanted."""
-    files = files_of(args)
-    for op in (OPS[name] for name in args.ops.split(",")):
-        for file in files:
+    """(file, operation, key) of everything that is wanted; all operations of a file before the next file."""
+    operations = [OPS[name] for name in args.ops.split(",")]
+    for file in files_of(args):
+        for op in operations:
             if file.n_dims == op.n_dims:
                 yield file, op, "|".join((file.name.removesuffix(".npz"), op.name, args.dtype, str(args.threads)))
 
@@ -160,7 +166,8 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     begun_s = time.perf_counter()
     steps = [step for step in ("search", "race") if args.step in (step, "all")]
     results.append({"kind": "run", "arguments": sys.argv[1:], **machine_facts()})
-    with tempfile.TemporaryDirectory(prefix="autosparse-oracle-cache-") as folder:
+    # Kernels may still be compiled ahead when the folder is removed.
+    with tempfile.TemporaryDirectory(prefix="autosparse-oracle-cache-", ignore_cleanup_errors=True) as folder:
         set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=folder)
         for (file, op, key), step in itertools.product(cells(args), steps):
             done = {one["key"]: one for one in results.cases()}
@@ -169,7 +176,12 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
                 continue
             if time.perf_counter() - begun_s > args.at_most:
                 return
-            results.append(_step(args, file, op, key=key, step=step, done=done))
+            try:
+                results.append(_step(args, file, op, key=key, step=step, done=done))
+            except TUNING_FAILURES as error:  # the next run tries again
+                results.append({"kind": "failure", "key": f"{key}|{step}", "why": f"{type(error).__name__}: {error}"})
+                print(f"{step:6} {key} failed: {type(error).__name__}: {error}", flush=True)
+                continue
             print(f"{step:6} {key}", flush=True)
 
 
@@ -178,7 +190,7 @@ def _step(
 ) -> dict[str, Any]:
     pattern = read_coordinates(args.matrices / file.name)
     with options(threads=args.threads), lab_for(pattern, op, args.dtype) as lab:
-        found = searched(lab, args.seconds) if step == "search" else raced(lab, done[f"{key}|search"])
+        found = searched(lab, args.seconds, args.most) if step == "search" else raced(lab, done[f"{key}|search"])
     facts = {"matrix": file.name.removesuffix(".npz"), "group": file.group, "operation": op.name, "nnz": pattern.nnz}
     return {"kind": "case", "key": f"{key}|{step}", "case": key, "step": step, **facts, **found}
 

@@ -31,7 +31,7 @@ class Outcome:
 
 
 def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-    """Cases whose search and race are both there."""
+    """Cases whose search and race are both there, and whose race had what every tier chose in it."""
     steps = {(one["case"], one["step"]): one for one in records}
     found = []
     for case in sorted({one["case"] for one in records}):
@@ -39,9 +39,10 @@ def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         if search is None or race is None:
             continue
         chosen = {**search["tiers"], "long": search["long"]}
+        if not all(one["schedule"] is None or one["schedule"] in race["ratios"] for one in chosen.values()):
+            continue  # what a tier chose could not race: counted by `report`
         ratios = {"default": 1.0} | {
-            tier: 1.0 if one["schedule"] is None else race["ratios"].get(one["schedule"], 1.0)
-            for tier, one in chosen.items()
+            tier: 1.0 if one["schedule"] is None else race["ratios"][one["schedule"]] for tier, one in chosen.items()
         }
         claimed = {
             tier: one["claimed"] for tier, one in chosen.items() if one["claimed"] and one["schedule"] is not None
@@ -92,6 +93,9 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
             if (row := _claim_row(operation, tier, of_op)) is not None:
                 claims.append(row)
     note = f"{len(cases)} cases; in {short} the long search timed less than three times what `measure` did."
+    n_raced = sum(one["step"] == "race" for one in records)
+    if n_raced > len(cases):
+        note += f" Left out: {n_raced - len(cases)} whose race had no room for what a tier chose."
     return f"{markdown(shares)}\n\n{markdown(claims)}\n\n{note}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import oracle
 import pytest
 import sealed
 from autosparse.tuner.collect.recipes import Recipe, is_held_out, is_sealed
@@ -39,6 +40,26 @@ def test_tiers_are_compared_with_the_best_of_all_that_raced():
 def test_a_case_without_its_race_is_not_reported():
     assert outcomes(records()[:1]) == []
     assert "no case" in report(records()[:1])
+
+
+def test_a_choice_that_could_not_race_is_no_default_kernel():
+    search, race = records()
+    del race["ratios"]["a"]
+    assert outcomes([search, race]) == []
+    text = report([*records("n"), search, race])
+    assert "1 cases" in text
+    assert "Left out: 1 whose race" in text
+
+
+def test_a_stopped_run_has_seen_every_group_first(monkeypatch):
+    held = [group for group in GROUPS if is_held_out(group) and not is_sealed(group)][:3]
+    files = [oracle.RealFile(name=f"{n}.npz", group=held[n % 3], nnz=20_000 + n, n_dims=2) for n in range(9)]
+    monkeypatch.setattr(oracle, "real_files", lambda folder: files)
+    chosen = [file.group for file in oracle.files_of(oracle.arguments(["--matrices", "."]))]
+    assert len(chosen) == 6
+    assert set(chosen[:3]) == set(held)
+    cells = list(oracle.cells(oracle.arguments(["--matrices", ".", "--ops", "spmv,spmm8"])))
+    assert [op.name for _, op, _ in cells[:4]] == ["spmv", "spmm8", "spmv", "spmm8"]
 
 
 def test_groups_count_alike_however_many_matrices_they_have():
