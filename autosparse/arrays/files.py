@@ -25,7 +25,7 @@ from autosparse.errors import InputFileError
 from autosparse.operands.native_rows import check_structure
 
 # What the readers raise for broken files; a missing file stays FileNotFoundError, and MemoryError itself.
-_UNREADABLE: Final = (
+UNREADABLE: Final = (
     ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, OSError, RuntimeError, SyntaxError,
     TypeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
@@ -128,7 +128,7 @@ def _from_start(source: Source) -> Source:
 
 def _read_npz(path: Path) -> Any:
     """What `scipy.sparse.save_npz` wrote, or (data, indices, indptr, shape) from arrays of these names."""
-    _refuse_inflated_members(path)
+    refuse_inflated_members(path)
     with np.load(path, allow_pickle=False) as file:
         if "format" in file:
             return _within_bounds(sps.load_npz(path))
@@ -139,7 +139,7 @@ def _read_npz(path: Path) -> Any:
         return file["data"], file["indices"], file["indptr"], shape
 
 
-def _refuse_inflated_members(path: Path) -> None:
+def refuse_inflated_members(path: Path) -> None:
     """ValueError for arrays that promise more bytes than the file can hold: they would all be allocated."""
     most_bytes = MOST_INFLATED * (path.stat().st_size + 1)
     with zipfile.ZipFile(path) as archive:
@@ -195,5 +195,5 @@ def read(path: Path) -> Any:
         raise FileNotFoundError(f"no such file: {str(path)!r}")
     try:
         return reader(path)
-    except _UNREADABLE as err:
+    except UNREADABLE as err:
         raise InputFileError.unreadable(path, reason=f"{err}" or type(err).__name__) from err

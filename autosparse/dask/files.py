@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import io
 import os
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,10 +27,12 @@ from dask.base import tokenize
 from dask.delayed import delayed
 from numpy.typing import DTypeLike
 
-from autosparse.arrays.files import Header
+from autosparse.arrays.files import UNREADABLE, Header
+from autosparse.dask import archives
 from autosparse.dask.blocks import block, csr_block
 from autosparse.dask.collection import DEFAULT_BLOCK_BYTES, balanced_chunks
 from autosparse.errors import InputError, InputFileError, MissingExtraError
+from autosparse.operands.native_rows import check_structure
 
 PIECE_BYTES: Final = 64 << 20
 """Of a text file that one task reads."""
@@ -86,58 +87,34 @@ def read(
 
 
 def _read_npz(path: Path, n_blocks: int | None, dtype: DTypeLike | None) -> da.Array:
-    with np.load(path, allow_pickle=False) as file:
-        form = file["format"].item() if "format" in file else b"csr"
-        if (form.decode() if isinstance(form, bytes) else form) != "csr":
-            raise InputFileError.unreadable(
-                path, reason=f"it holds a matrix of format {form!r}, and csr is read by rows"
-            )
-        indptr = file["indptr"]
-        n = int(file["shape"][1])
-    headers = {name: _header(path, name) for name in ("data", "indices")}
-    item_bytes = sum(header[1].itemsize for header in headers.values())
-    chunks = balanced_chunks(indptr, n_blocks or max(1, -(-int(indptr[-1]) * item_bytes // DEFAULT_BLOCK_BYTES)))
-    wanted = np.dtype(dtype or headers["data"][1])
+    try:
+        head = archives.csr_head(path)
+    except UNREADABLE as err:
+        raise InputFileError.unreadable(path, reason=f"{err}" or type(err).__name__) from err
+    item_bytes = head.indices.itemsize + head.data.itemsize
+    nnz = int(head.indptr[-1])
+    chunks = balanced_chunks(head.indptr, n_blocks or max(1, -(-nnz * item_bytes // DEFAULT_BLOCK_BYTES)))
+    wanted = np.dtype(dtype or head.data)
     label = f"npz-{tokenize(str(path), path.stat().st_mtime_ns, chunks, str(wanted))}"
     bounds = [0, *np.cumsum(chunks).tolist()]
     graph = {
-        (label, i, 0): (_rows_of_npz, path, indptr[first : last + 1], n, wanted)
+        (label, i, 0): (_rows_of_npz, path, head.indptr[first : last + 1], head.n_cols, wanted)
         for i, (first, last) in enumerate(pairwise(bounds))
     }
-    return da.Array(graph, label, (chunks, (n,)), meta=csr_block((0, 0), dtype=wanted))
-
-
-def _header(path: Path, name: str) -> tuple[int, np.dtype[Any]]:
-    """(entries, dtype) of one array of the file."""
-    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
-        return _npy_header(member)
-
-
-def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
-    version = np.lib.format.read_magic(member)
-    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    (size,), _, dtype = reader(member)
-    return size, dtype
+    return da.Array(graph, label, (chunks, (head.n_cols,)), meta=csr_block((0, 0), dtype=wanted))
 
 
 def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> Any:
     first, last = int(indptr[0]), int(indptr[-1])
-    indices, data = (_slice_of_npz(path, name, first, last) for name in ("indices", "data"))
-    starts = (indptr - indptr[0]).astype(indices.dtype)
-    m = len(indptr) - 1
-    found = csr_block((data.astype(dtype, copy=False), indices, starts), shape=(m, n_cols))
-    if found.nnz and not 0 <= int(indices.min()) <= int(indices.max()) < n_cols:
-        raise InputFileError.unreadable(path, reason=f"a column lies outside of the {n_cols:,} that it says it has")
-    return found
-
-
-def _slice_of_npz(path: Path, name: str, first: int, last: int) -> Any:
-    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
-        size, dtype = _npy_header(member)
-        if last > size:
-            raise InputFileError.unreadable(path, reason=f"{name} has {size:,} entries, indptr says {last:,}")
-        member.seek(member.tell() + first * dtype.itemsize)
-        return np.frombuffer(bytearray(member.read((last - first) * dtype.itemsize)), dtype)
+    try:
+        indices, data = (archives.entries(path, name, first, last) for name in ("indices", "data"))
+        fits = indices.dtype in (np.int32, np.int64) and last - first <= np.iinfo(indices.dtype).max
+        starts = (indptr - indptr[0]).astype(indices.dtype if fits else np.int64)
+        shape = len(indptr) - 1, n_cols
+        check_structure(starts, indices, shape)  # before anything follows an index
+    except UNREADABLE as err:
+        raise InputFileError.unreadable(path, reason=f"{err}" or type(err).__name__) from err
+    return csr_block((data.astype(dtype, copy=False), indices, starts), shape=shape)
 
 
 # --- triples ------------------------------------------------------------------------------------------------------

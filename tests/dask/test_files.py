@@ -10,7 +10,7 @@ import scipy.sparse as sps
 pytest.importorskip("dask.array", reason="dask is not installed")
 
 import autosparse as asp
-from autosparse.dask import files
+from autosparse.dask import archives, files
 from autosparse.errors import InputError, InputFileError
 
 m = sps.random_array((300, 200), density=0.05, random_state=np.random.default_rng(1), format="csr")
@@ -29,6 +29,58 @@ def test_npz(tmp_path, compressed):
     A = asp.dask.read(tmp_path / "a.npz", n_blocks=4)
     assert A.numblocks == (4, 1)
     same(A, m)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_compressed_npz_is_inflated_about_once(tmp_path, monkeypatch, order):
+    """In whatever order pieces are read, each starts at the nearest state that is known."""
+    sps.save_npz(tmp_path / "a.npz", m, compressed=True)
+    monkeypatch.setattr(archives, "LEAST_DISTANCE", 256)
+    monkeypatch.setattr(archives, "FED_BYTES", 64)
+    n_bytes = []
+    frombuffer = np.frombuffer
+    monkeypatch.setattr(np, "frombuffer", lambda text, dtype: n_bytes.append(len(text)) or frombuffer(text, dtype))
+    pieces = [(first, min(first + 100, m.nnz)) for first in range(0, m.nnz, 100)][::order]
+    for first, last in pieces:
+        found = archives.entries(tmp_path / "a.npz", "data", first, last)
+        np.testing.assert_array_equal(found, m.data[first:last])
+    assert sum(n_bytes) < 3 * m.data.nbytes, f"{len(pieces)} pieces, each from the start: {len(pieces) / 2} times"
+
+
+@pytest.mark.parametrize(
+    ("broken", "message"),
+    [
+        ({"indptr": [0, 2, 1, 3]}, "non-decreasing"),
+        ({"indptr": [1, 1, 2, 3]}, "start with 0"),
+        ({"indptr": [0, 1, 3]}, "size 3 should be 4"),
+        ({"indptr": [0, 1, 2, 4]}, "indptr ends at 4; indices has 3"),
+        ({"indptr": [0.0, 1, 2, 3]}, "dtype float64"),
+        ({"indices": [0, 1, 4]}, "must be < 4"),
+        ({"indices": [0, -1, 3]}, "must be >= 0"),
+        ({"indices": [0.5, 1, 2]}, "not integers"),
+        ({"data": [[1.0, 2.0, 3.0]]}, "one row of numbers"),
+        ({"data": [1.0]}, "data 1"),
+        ({"shape": [3, -4]}, "is not that of a matrix"),
+        ({"shape": None}, "shape"),
+    ],
+)
+def test_broken_npz_are_refused_before_anything_follows_an_index(tmp_path, broken, message):
+    arrays = {"data": [1.0, 2.0, 3.0], "indices": [0, 1, 3], "indptr": [0, 1, 2, 3], "shape": [3, 4], **broken}
+    path = tmp_path / "a.npz"
+    np.savez(path, **{name: np.array(values) for name, values in arrays.items() if values is not None})
+    with pytest.raises(InputFileError, match=message):
+        asp.dask.read(path, n_blocks=2).compute(scheduler="sync")
+
+
+def test_a_file_that_is_no_archive_is_refused(tmp_path):
+    (tmp_path / "a.npz").write_bytes(b"PK no archive")
+    with pytest.raises(InputFileError):
+        asp.dask.read(tmp_path / "a.npz")
+    sps.save_npz(tmp_path / "b.npz", m, compressed=True)
+    A = asp.dask.read(tmp_path / "b.npz", n_blocks=2)
+    (tmp_path / "b.npz").write_bytes((tmp_path / "b.npz").read_bytes()[:2000])
+    with pytest.raises(InputFileError):
+        A.compute(scheduler="sync")
 
 
 @pytest.mark.parametrize("symmetry", ["general", "symmetric"])

@@ -1,0 +1,209 @@
+"""The arrays of a .npz file, read a stretch at a time: `csr_head` and `entries`.
+
+An array that is stored plain is read where the stretch lies. A compressed one can only be inflated from a place whose
+state is known: while a process inflates it, it keeps such states at equal distances, and a later stretch starts at the
+nearest one. However many stretches a process reads, in any order, it inflates the file about once.
+"""
+
+from __future__ import annotations
+
+import bisect
+import struct
+import threading
+import zipfile
+import zlib
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse.arrays.files import refuse_inflated_members
+from autosparse.errors import StructureError
+
+LOCAL_HEADER_BYTES: Final = 30
+"""Of a zip member, before its name and its extra field."""
+FED_BYTES: Final = 1 << 14
+"""Of compressed text that is inflated in one step."""
+N_STATES: Final = 256
+"""Of one array, at most, of some 40 kB each."""
+LEAST_DISTANCE: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class CsrHead:
+    """What is known of a csr matrix in a file before its entries are read."""
+
+    indptr: Any  # Any: ndarray (m + 1,) of row starts
+    n_cols: int
+    indices: np.dtype[Any]
+    data: np.dtype[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Where one array of a file lies: `start` is the byte of the file at which the member's own bytes begin."""
+
+    path: Path
+    name: str
+    start: int
+    n_header: int
+    size: int
+    dtype: np.dtype[Any]
+
+    def span(self, first: int, last: int) -> tuple[int, int]:
+        """The bytes of the member that are its entries [first, last); ValueError for more than it has."""
+        if last > self.size:
+            raise ValueError(f"{self.name} has {self.size:,} entries, indptr says {last:,}")
+        return self.n_header + first * self.dtype.itemsize, self.n_header + last * self.dtype.itemsize
+
+    def ends_early(self, n_bytes: int) -> ValueError:
+        """The error for a member that has only so many bytes."""
+        return ValueError(f"{self.name} ends after {n_bytes:,} bytes, and {self.size:,} entries were promised")
+
+
+@dataclass(frozen=True, slots=True)
+class Plain:
+    """An array that is stored as it is."""
+
+    member: Member
+
+    def read(self, first: int, last: int) -> Any:
+        """Entries [first, last)."""
+        start, stop = self.member.span(first, last)
+        with self.member.path.open("rb") as file:
+            file.seek(self.member.start + start)
+            found = np.fromfile(file, self.member.dtype, last - first)
+        if found.nbytes < stop - start:
+            raise self.member.ends_early(start + found.nbytes)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """An inflater that has read `n_read` bytes and given `n_given`."""
+
+    n_given: int
+    n_read: int
+    inflater: Any  # Any: zlib's object
+
+
+@dataclass(frozen=True, slots=True)
+class Deflated:
+    """A compressed array, and the states from which it can be inflated further."""
+
+    member: Member
+    states: list[State] = field(default_factory=lambda: [State(0, 0, zlib.decompressobj(-zlib.MAX_WBITS))])
+    lock: Any = field(default_factory=threading.Lock)
+
+    @property
+    def distance(self) -> int:
+        """Bytes from one state to the next."""
+        return max(LEAST_DISTANCE, self.member.size * self.member.dtype.itemsize // N_STATES)
+
+    def read(self, first: int, last: int) -> Any:
+        """Entries [first, last)."""
+        start, stop = self.member.span(first, last)
+        found = np.empty(last - first, self.member.dtype)
+        into = found.view(np.uint8)
+        with self.lock:
+            at = bisect.bisect_right(self.states, start, key=lambda one: one.n_given) - 1
+            state = self.states[at]
+            given, inflater = state.n_given, state.inflater.copy()
+        with self.member.path.open("rb") as file:
+            file.seek(self.member.start + state.n_read)
+            while given < stop:
+                if inflater.eof or not (text := file.read(FED_BYTES)):
+                    raise self.member.ends_early(given)
+                bytes_ = np.frombuffer(inflater.decompress(text), np.uint8)
+                kept = bytes_[max(0, start - given) : stop - given]
+                at = max(0, given - start)
+                into[at : at + kept.size] = kept
+                given += bytes_.size
+                self._keep(State(given, file.tell() - self.member.start, inflater))
+        return found
+
+    def _keep(self, state: State) -> None:
+        """Keep a copy of `state` when the last one lies far enough before."""
+        with self.lock:
+            if state.n_given - self.states[-1].n_given >= self.distance and not state.inflater.eof:
+                self.states.append(State(state.n_given, state.n_read, state.inflater.copy()))
+
+
+def entries(path: Path, name: str, first: int, last: int) -> Any:
+    """The entries [first, last) of the array `name` of a .npz file, in memory of their own.
+
+    ValueError where the array has fewer, zipfile.BadZipFile or zlib.error for a broken file.
+    """
+    state = path.stat()
+    return _opened(path, name, (state.st_mtime_ns, state.st_size)).read(first, last)
+
+
+@lru_cache(maxsize=8)
+def _opened(path: Path, name: str, state_of_file: tuple[int, int]) -> Plain | Deflated:
+    with zipfile.ZipFile(path) as archive, path.open("rb") as file:
+        info = archive.getinfo(f"{name}.npy")
+        if info.compress_type not in _KINDS:
+            raise ValueError(f"{name} is compressed in way {info.compress_type} of zip; SciPy writes none but deflate")
+        with archive.open(info) as stream:
+            size, dtype = _npy_header(stream)
+            n_header = stream.tell()
+        file.seek(info.header_offset)
+        n_name, n_extra = struct.unpack("<26xHH", file.read(LOCAL_HEADER_BYTES))
+    start = info.header_offset + LOCAL_HEADER_BYTES + n_name + n_extra
+    return _KINDS[info.compress_type](Member(path, name, start, n_header, size, dtype))
+
+
+_KINDS: Final = {zipfile.ZIP_STORED: Plain, zipfile.ZIP_DEFLATED: Deflated}
+
+
+def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
+    """(entries, dtype) of an array of one dimension."""
+    version = np.lib.format.read_magic(member)
+    reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = reader(member)
+    if len(shape) != 1 or dtype.hasobject:
+        raise ValueError(f"an array of shape {shape} and dtype {dtype}, where one row of numbers is needed")
+    return shape[0], dtype
+
+
+def csr_head(path: Path) -> CsrHead:
+    """Row starts, checked, and the dtypes of a csr matrix that ``save_npz`` wrote.
+
+    ValueError (KeyError for an array that is not there) for a file that is none, whose row starts do not rise from 0,
+    or whose arrays are shorter than these say.
+    """
+    refuse_inflated_members(path)
+    with np.load(path, allow_pickle=False) as file:
+        form = file["format"].item() if "format" in file else b"csr"
+        if (form.decode() if isinstance(form, bytes) else form) != "csr":
+            raise ValueError(f"it holds a matrix of format {form!r}, and csr is read by rows")
+        indptr, shape = file["indptr"], file["shape"]
+    if shape.size != 2 or shape.dtype.kind not in "iu" or shape.min() < 0:
+        raise ValueError(f"shape {shape.tolist()} is not that of a matrix")
+    if indptr.ndim != 1 or indptr.dtype.kind not in "iu":
+        raise ValueError(f"indptr has {indptr.ndim} dimensions and dtype {indptr.dtype}, not one of integers")
+    found = {}
+    with zipfile.ZipFile(path) as archive:
+        for name in ("indices", "data"):
+            with archive.open(f"{name}.npy") as member:
+                found[name] = _npy_header(member)
+    if found["indices"][1].kind not in "iu":
+        raise ValueError(f"indices are of dtype {found['indices'][1]}, not integers")
+    _check_starts(indptr, int(shape[0]), {name: size for name, (size, _) in found.items()})
+    return CsrHead(indptr, int(shape[1]), found["indices"][1], found["data"][1])
+
+
+def _check_starts(indptr: Any, n_rows: int, sizes: dict[str, int]) -> None:
+    """StructureError unless `indptr` rises from 0 to no more than there are entries."""
+    if indptr.size != n_rows + 1:
+        raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
+    if indptr[0] != 0:
+        raise StructureError.first_pointer(int(indptr[0]))
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        row = int(falls[0])
+        raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
+    if indptr[-1] > min(sizes.values()):
+        raise StructureError.too_short(int(indptr[-1]), n_indices=sizes["indices"], n_data=sizes["data"])
