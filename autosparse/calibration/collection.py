@@ -35,16 +35,11 @@ from autosparse.tuning.trials.lab import KernelLab
 
 COLLECTING_MEMORY: Final = 12.0
 """Bytes of the packed operands of one heat, relative to the CSR matrix."""
-MAX_ITERATIONS: Final = 16
-"""Loop iterations per nonzero beyond which a product is not begun: some loop orders search cells that a pattern does
-not have, and one such product would take longer than all others together."""
-FREE_ITERATIONS: Final = 4e6
-"""... but so many are always allowed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectingLab:
-    """A KernelLab that refuses products which would take minutes."""
+    """A KernelLab beside what the learned model proposes."""
 
     lab: KernelLab
 
@@ -68,14 +63,6 @@ class CollectingLab:
 
     def runner(self, trial: Trial) -> Callable[[], object] | None:
         """One product to time, or None."""
-        if (
-            isinstance(trial, KernelTrial)
-            and isinstance(trial.schedule, SuperSchedule)
-            and trial.packed_copy is not None
-        ):
-            most = max(FREE_ITERATIONS, MAX_ITERATIONS * self.problem.pattern.nnz)
-            if n_iterations(trial.schedule, trial.packed_copy.packed) > most:
-                return None
         return self.lab.runner(trial)
 
     def proposed(self, n: int) -> list[SuperSchedule]:
@@ -84,29 +71,6 @@ class CollectingLab:
         if not isinstance(proposer, LearnedProposer):
             return []
         return [one.schedule for one in proposer.model.propose(self.problem, proposer.features(), self.supports, n)]
-
-
-def n_iterations(schedule: SuperSchedule, packed: Any) -> float:  # Any: autosparse._native.PackedOperand
-    """About how many iterations the loops over the sparse operand make, innermost bodies and searches.
-
-    A loop that comes after the loops of all levels outside its own walks stored positions; one that comes before them
-    walks its whole extent, and the levels skipped are searched later.
-    """
-    fmt = schedule.format
-    extents = fmt.extents(packed.sizes)
-    positions = dict(zip(fmt.order, packed.n_positions, strict=True))
-    total = 1.0
-    looped: set[str] = set()
-    for name in schedule.loop_order:
-        if name not in extents:
-            continue
-        depth = fmt.order.index(name)
-        parents = fmt.order[:depth]
-        outer = positions[parents[-1]] if parents else 1
-        walks_positions = looped == set(parents)
-        total *= positions[name] / max(1, outer) if walks_positions else extents[name]
-        looped.add(name)
-    return total
 
 
 @contextmanager

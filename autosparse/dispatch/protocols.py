@@ -14,6 +14,10 @@ class Bound(Protocol):
     """A kernel with its operand, ready to be called from several threads."""
 
     @property
+    def packed(self) -> Any:  # Any: of the operation's own kind
+        """What it reads of the sparse operand."""
+
+    @property
     def passes_python(self) -> bool:
         """Whether products may go to it past Python: `enter` writes what `run` hands over into a fast path's record."""
 

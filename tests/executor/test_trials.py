@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.space import spaces
 
 import autosparse
 from autosparse.calibration.collection import lab_for
+from autosparse.core.formats import Format
+from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.calls import MatmulCall
-from autosparse.tuning.trials import kernel_trial, specs
+from autosparse.tuning.trials import comparison, kernel_trial, specs
 from autosparse.tuning.trials import lab as labs
+from autosparse.tuning.trials.iterations import n_iterations
 from tests.executor.forcing import force, make, schedule_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -105,3 +111,34 @@ def test_spaces_keep_no_bench_and_no_pattern_alive():
     assert [pattern() for pattern in patterns] == [None, None]
     refuses = specs.supports_of("complex64")
     assert "complex64" in refuses("matmul", found[0][0])
+
+
+WALKS_ALL = SuperSchedule(
+    operation="sddmm", format=Format.parse("i1:U,k1:C"), loop_order=("k1", "i1", "j1", "j0"), dense_splits=(("j", 32),),
+    parallel="i1", partition="dynamic",
+)  # fmt: skip
+"""Asks every row for every column: a search for each cell of the matrix."""
+
+
+def test_a_product_without_end_is_not_begun_even_to_be_compared(monkeypatch):
+    monkeypatch.setattr(comparison, "difference", lambda *args: pytest.fail("the kernel was run"))
+    n = np.arange(2_500, dtype=np.int32)
+    with lab_for(Coordinates((2_500, 2_500), (n, n)), OPS["sddmm32"]) as lab:
+        trial = lab(WALKS_ALL)
+        trial.build()
+        trial.pack()
+        assert "iterations" in trial.failed
+        assert not trial.ready
+        assert lab.runner(trial) is None
+
+
+def test_iterations_are_counted_with_the_columns():
+    packed = SimpleNamespace(sizes={"i": 10, "k": 20}, n_positions=(10, 50))
+
+    def n(*loops):
+        return n_iterations(dataclasses.replace(WALKS_ALL, loop_order=loops), packed, 64)
+
+    assert n("i1", "k1", "j1", "j0") == 50 * 2 * 4  # two tiles of four vectors for each entry
+    assert n("i1", "j1", "k1", "j0") == 50 * 2 * 4
+    assert n("k1", "i1", "j1", "j0") == 20 * 10 * 2 * 4
+    assert n("j1", "j0", "i1", "k1") == 50 * 64

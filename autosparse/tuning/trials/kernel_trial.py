@@ -21,6 +21,7 @@ from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import PackedCopy
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.trials import comparison
+from autosparse.tuning.trials.iterations import why_endless
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound, Kernel
@@ -142,7 +143,7 @@ class KernelTrial:
             return
         try:
             self._pack_in_time(operand, self.schedule)
-            if self._bound is not None:
+            if self._bound is not None and self._ends(self._bound, self.schedule):
                 self._compare(operand, self.schedule)
         except PackError as err:
             self.crowded = (
@@ -170,6 +171,12 @@ class KernelTrial:
             self.pack_s = time.perf_counter() - start_s
         if is_new:
             self.lab.experience.observe("pack", self.pack_s, self._pack_units())
+
+    def _ends(self, bound: Bound, schedule: Schedule) -> bool:
+        """Whether the kernel may be run at all; else sets `failed`."""
+        if isinstance(schedule, SuperSchedule):
+            self.failed = why_endless(schedule, bound.packed, self.lab.problem)
+        return self.failed is None
 
     def _comparison_name(self) -> tuple[Any, ...]:
         """Names the code, what it reads of the operand, and how it is called: compared once."""
