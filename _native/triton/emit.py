@@ -11,7 +11,7 @@ from autosparse._native.triton.spec import SIZES, DeviceSpec, arguments
 from autosparse._native.triton.text import Writer
 
 from autosparse.gpu.schedule import Part
-from autosparse.ops.base import DeviceKind
+from autosparse.ops.base import ProductKind
 
 Body = Callable[[Writer, DeviceSpec, int, Part], None]
 
@@ -32,7 +32,7 @@ SAMPLES: Final[Mapping[str, Body]] = {
     "blocks": sampled.write_dots,
 }
 """Layout -> body of sampled products."""
-BODIES: Final[Mapping[DeviceKind, Mapping[str, Body]]] = {
+BODIES: Final[Mapping[ProductKind, Mapping[str, Body]]] = {
     "vector": PRODUCTS, "columns": PRODUCTS, "fibers": PRODUCTS, "sampled": SAMPLES
 }  # fmt: skip
 
@@ -61,7 +61,7 @@ def emit(spec: DeviceSpec) -> str:
     return text
 
 
-PLACE: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+PLACE: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "vector": ("unit",), "columns": ("unit", "j", "jm"), "fibers": ("unit", "j", "jm"), "sampled": ("unit", "t")
 }  # fmt: skip
 """Kind -> what tells a part where it is: first unit, columns and which of them there are, columns of a step."""

@@ -10,7 +10,7 @@ from typing import Final
 from autosparse._native.kernels.identity import code_digest
 
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule
-from autosparse.ops.base import DeviceKind
+from autosparse.ops.base import ProductKind
 
 VALUES: Final = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 """Dtype -> Triton's name."""
@@ -112,21 +112,21 @@ def _sizes(spec: DeviceSpec) -> tuple[Argument, ...]:
     return tuple(Argument(name, "i32") for name in SIZES[spec.schedule.kind])
 
 
-SHARED: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+SHARED: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "vector": ("cols",),
     "columns": ("cols",),
     "sampled": ("cols",),
     "fibers": ("fiber_ends", "fiber_cols", "leaf_cols"),
 }
 """Kind -> arrays of the whole operand."""
-DENSE: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+DENSE: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "vector": ("B", "C"),
     "columns": ("B", "C"),
     "sampled": ("X", "Y", "C"),
     "fibers": ("B", "D", "C"),
 }
 """Kind -> dense operands, the result last."""
-SIZES: Final[Mapping[DeviceKind, tuple[str, ...]]] = {
+SIZES: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "vector": ("n_tasks",),
     "columns": ("n_tasks", "n_cols", "ldb", "ldc"),
     "sampled": ("n_tasks", "n_cols", "ldx", "ldy"),

@@ -21,6 +21,7 @@ from autosparse.arrays.products import Products
 from autosparse.dispatch import executor
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.ops import MATMUL
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -189,7 +190,7 @@ class AutoSparseMatrix(Products):
 
     def tune(
         self,
-        operation: str = "matmul",
+        operation: str = MATMUL.name,
         *,
         columns: int = 1,
         runs: int | None = None,
@@ -210,7 +211,7 @@ class AutoSparseMatrix(Products):
             transposed=self._transposed is not bool(transposed), dtype=dtype, progress=progress,
         )  # fmt: skip
 
-    def explain(self, B: Any = 1, *, operation: str = "matmul") -> Explanation:
+    def explain(self, B: Any = 1, *, operation: str = MATMUL.name) -> Explanation:
         """What runs for ``A @ B`` and why; B: the dense operand or its number of columns.
 
         With ``operation="sddmm"``: for ``sddmm(A, X, Y)``, B the number of columns of X.

@@ -18,6 +18,7 @@ from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeErro
 from autosparse.operands.csr import Operand
 from autosparse.operands.dense import has_rows
 from autosparse.operands.native_rows import check_structure
+from autosparse.ops import SDDMM
 from autosparse.ops import sddmm as operation
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
@@ -70,22 +71,24 @@ def _dense(name: str, array: Any) -> AnyArray:
         raise DtypeError.unserved(f"sddmm: {name} holds no numbers", dtypes=[dense.dtype], known=["float32", "float64"])
     if dense.ndim != 2:
         cure = f"two-dimensional {name}; vectors x and y as x[:, None] and y[None, :]"
-        raise ShapeError.unfit("sddmm", wanted=cure, **{name: dense.shape})
+        raise ShapeError.unfit(SDDMM.name, wanted=cure, **{name: dense.shape})
     return dense
 
 
 def _check_shapes(shape: tuple[int, ...], X: AnyArray, Y: AnyArray) -> None:
     """ShapeError unless A (m, n), X (m, k) and Y (k, n) fit."""
     if len(shape) != 2:
-        raise ShapeError.unfit("sddmm", wanted="a two-dimensional A", A=shape)
+        raise ShapeError.unfit(SDDMM.name, wanted="a two-dimensional A", A=shape)
     (m, n), (x_rows, k), (y_rows, y_columns) = shape, X.shape, Y.shape
     if x_rows != m:
-        raise ShapeError.unfit("sddmm", wanted=f"X with a row for each of the {m} rows of A", A=shape, X=X.shape)
+        raise ShapeError.unfit(SDDMM.name, wanted=f"X with a row for each of the {m} rows of A", A=shape, X=X.shape)
     if y_columns != n:
         wanted = f"Y with a column for each of the {n} columns of A" + (" (Y.T has them)" if y_rows == n else "")
-        raise ShapeError.unfit("sddmm", wanted=wanted, A=shape, Y=Y.shape)
+        raise ShapeError.unfit(SDDMM.name, wanted=wanted, A=shape, Y=Y.shape)
     if y_rows != k:
-        raise ShapeError.unfit("sddmm", wanted=f"Y with a row for each of the {k} columns of X", X=X.shape, Y=Y.shape)
+        raise ShapeError.unfit(
+            SDDMM.name, wanted=f"Y with a row for each of the {k} columns of X", X=X.shape, Y=Y.shape
+        )
 
 
 def _check_out(out: Any, nnz: int, dtype: np.dtype[Any]) -> None:

@@ -15,6 +15,7 @@ from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, LayoutError, ShapeError, StructureError
 from autosparse.operands.dense import has_rows
 from autosparse.operands.unfolding import Entries, Unfolding
+from autosparse.ops import MTTKRP
 from autosparse.ops import mttkrp as operation
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class AutoSparseTensor:
 
     def tune(
         self,
-        operation: str = "mttkrp",
+        operation: str = MTTKRP.name,
         *,
         mode: int = 0,
         columns: int = 1,
@@ -103,7 +104,7 @@ class AutoSparseTensor:
         """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
         from autosparse.explain import explain
 
-        return explain(self._unfolding(_mode(self, mode)), columns, operation="mttkrp")
+        return explain(self._unfolding(_mode(self, mode)), columns, operation=MTTKRP.name)
 
     def todense(self) -> AnyArray:
         """The tensor as an ndarray."""
@@ -236,7 +237,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: AnyArray | None = 
 def _mode(T: AutoSparseTensor, mode: Any) -> int:
     """`mode` counted from 0; ShapeError where T has no such mode, or no other."""
     if T.ndim < 2:
-        raise ShapeError.unfit("mttkrp", wanted="a tensor of order 2 or more", T=T.shape)
+        raise ShapeError.unfit(MTTKRP.name, wanted="a tensor of order 2 or more", T=T.shape)
     if isinstance(mode, bool) or not isinstance(mode, (int, np.integer)) or not -T.ndim <= mode < T.ndim:
         raise ShapeError.unfit(f"mttkrp with mode={mode!r}", wanted=f"a mode from 0 to {T.ndim - 1}", T=T.shape)
     return int(mode) % T.ndim
@@ -247,7 +248,7 @@ def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[An
     factors = _as_list(factors)
     if len(factors) != T.ndim:
         wanted = f"one factor for each of the {T.ndim} modes (None at mode {mode}), not {len(factors)}"
-        raise ShapeError.unfit("mttkrp", wanted=wanted, T=T.shape)
+        raise ShapeError.unfit(MTTKRP.name, wanted=wanted, T=T.shape)
     matrices: list[AnyArray | None] = [None] * T.ndim
     first = 1 if mode == 0 else 0
     for n, factor in enumerate(factors):
@@ -261,12 +262,12 @@ def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[An
         matrix = _as_numbers(factor, n)
         if matrix.ndim != 2 or matrix.shape[0] != T.shape[n]:
             wanted = f"factor {n} with {T.shape[n]} rows, the extent of mode {n}"
-            raise ShapeError.unfit("mttkrp", wanted=wanted, T=T.shape, factor=matrix.shape)
+            raise ShapeError.unfit(MTTKRP.name, wanted=wanted, T=T.shape, factor=matrix.shape)
         matrices[n] = matrix
         start = matrices[first]
         if start is not None and matrix.shape[1] != start.shape[1]:
             named = {f"factor_{first}": start.shape, f"factor_{n}": matrix.shape}
-            raise ShapeError.unfit("mttkrp", wanted="factors of one number of columns", **named)
+            raise ShapeError.unfit(MTTKRP.name, wanted="factors of one number of columns", **named)
     return matrices
 
 

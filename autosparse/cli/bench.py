@@ -14,6 +14,7 @@ from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import Pair, add_common, add_runs, at_least, chosen_options, columns, files, writable
 from autosparse.config import Effort, get_options
 from autosparse.errors import AutosparseError
+from autosparse.ops import MATMUL
 
 Row = dict[str, str | int | float | bool]
 
@@ -65,7 +66,7 @@ def _measure(pair: Pair, n_columns: int, arguments: argparse.Namespace) -> Row:
     first_s = timing.once(lambda: pair.ours @ B)
     why = "default kernel"
     if get_options().effort is not Effort.OFF:
-        plan = pair.ours.tune("matmul", columns=n_columns, runs=arguments.runs, effort=arguments.effort)
+        plan = pair.ours.tune(MATMUL.name, columns=n_columns, runs=arguments.runs, effort=arguments.effort)
         why = show.schedule(plan)
     times_s = timing.race({"scipy": lambda: pair.theirs @ B, "ours": lambda: pair.ours @ B})
     row: Row = {

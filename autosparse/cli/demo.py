@@ -16,6 +16,7 @@ from autosparse.cli.operands import Pair, add_common, chosen_options
 from autosparse.config import get_options, options
 from autosparse.core.plan import Plan
 from autosparse.core.target import Target
+from autosparse.ops import MATMUL
 
 COLUMNS: Final = (1, 32, 256)
 BUDGET_S: Final = 60.0  # per product; a search ends after some seconds, on a busy machine later
@@ -65,7 +66,7 @@ def _tune(pair: Pair, n_columns: int) -> Tuned:
     B = pair.dense(n_columns)
     first_s = timing.once(lambda: pair.ours @ B)
     # No number of products is named: a search that may only spend what they save may end before it has measured.
-    plan = pair.ours.tune("matmul", columns=n_columns, progress=log.progress_line())
+    plan = pair.ours.tune(MATMUL.name, columns=n_columns, progress=log.progress_line())
     pair.ours @ B  # loads the kernel and packs: part of being ready
     return Tuned(n_columns, B, first_s, plan)
 

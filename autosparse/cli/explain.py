@@ -7,6 +7,7 @@ from pathlib import Path
 
 from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import Pair, add_common, chosen_options, columns, writable
+from autosparse.ops import MATMUL
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
         matrix = pair.ours.T if arguments.transposed else pair.ours
         for n_columns in arguments.columns:
             if arguments.effort is not None:
-                matrix.tune("matmul", columns=n_columns, effort=arguments.effort)
+                matrix.tune(MATMUL.name, columns=n_columns, effort=arguments.effort)
             explanation = matrix.explain(pair.dense(n_columns, transposed=arguments.transposed))
             print(f"\n{explanation}")
         if arguments.html is not None:

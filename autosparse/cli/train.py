@@ -14,6 +14,7 @@ from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import at_least, read_seconds
+from autosparse.ops import MATMUL
 from autosparse.tuner.features.panels import FEATURE_LIMIT
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `train`."""
     parser.add_argument("--data", type=Path, nargs="+", metavar="DIR", help="measurements (`collect --out DIR`)")
-    parser.add_argument("--op", default="spmv", help="operation, as `collect` names it (spmv, spmm32, ...)")
+    parser.add_argument(
+        "--op", default=MATMUL.collected[0].name, help="operation, as `collect` names it (spmv, spmm32, ...)"
+    )
     parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder of this run, or of --compare")
     parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that the measurements name")
     parser.add_argument("--extractor", default="waconet", help="waconet, minkowski, dense, human, statistics, boosted")

@@ -8,6 +8,7 @@ from pathlib import Path
 from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.operands import Pair, add_common, add_runs, chosen_options, columns
+from autosparse.ops import MATMUL
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
         matrix = pair.ours.T if arguments.transposed else pair.ours
         for n_columns in arguments.columns:
             wanted = {"columns": n_columns, "runs": arguments.runs, "effort": arguments.effort}
-            plan = matrix.tune("matmul", **wanted, progress=log.progress_line())
+            plan = matrix.tune(MATMUL.name, **wanted, progress=log.progress_line())
             spent = "remembered" if plan.remembered else f"found in {show.seconds(plan.tune_s + plan.pack_s)}"
             print(f"{show.product(n_columns, transposed=arguments.transposed)}: {show.schedule(plan)}")
             print(f"  {spent}: {plan.why}")

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from autosparse import ops
 from autosparse.errors import ScheduleError
-from autosparse.ops.base import DeviceKind
+from autosparse.ops.base import ProductKind
 
-KINDS: Final[Mapping[str, DeviceKind]] = {one.name: one.kind for row in ops.OPS.values() for one in row.device}
+KINDS: Final[Mapping[str, ProductKind]] = {one.name: one.kind for row in ops.OPS.values() for one in row.device}
 """Operation of a schedule -> what its kernels compute, as the rows of `OPS` say."""
 SPMV, MATMUL = (one.name for one in ops.MATMUL.device)
 (SDDMM,) = (one.name for one in ops.SDDMM.device)
@@ -36,7 +36,7 @@ VERSION: Final = 1
 class Layout:
     """How a part stores entries: which kernels it has code for, and which of a part's axes mean something."""
 
-    kinds: tuple[DeviceKind, ...]
+    kinds: tuple[ProductKind, ...]
     axes: tuple[str, ...]
     summary: str
 
@@ -172,7 +172,7 @@ class DeviceSchedule:
         return None
 
     @property
-    def kind(self) -> DeviceKind:
+    def kind(self) -> ProductKind:
         """What the kernel computes."""
         return KINDS[self.operation]
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from autosparse.core.expression import IndexExpression
 
 Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
-DeviceKind = Literal["vector", "columns", "sampled", "fibers"]
-"""What a GPU kernel computes: A x; A B; products at the entries of A; sums over the fibers of a tensor."""
+ProductKind = Literal["vector", "columns", "sampled", "fibers"]
+"""What a kernel computes: A x; A B; products at the entries of A; sums over the fibers of a tensor."""
 REAL = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")
 
@@ -20,7 +20,7 @@ class Collected:
     """Problems that cost models are trained on, by the name that the command line gives them."""
 
     name: str
-    algorithm: str  # of `waco_space` and `own_space`
+    algorithm: str  # a key of `Operation.algorithms`
     n_dense_cols: int
     n_dims: int = 2
     model: str = ""  # of another operation, which learns from this one's measurements too; "": its own
@@ -31,7 +31,7 @@ class DeviceProduct:
     """A product that GPU kernels compute: its name in schedules and plans, and what its kernels do."""
 
     name: str
-    kind: DeviceKind
+    kind: ProductKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +75,7 @@ class Operation:
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured
     learned_margin: float | None = None  # the same of the learned model; None: nothing is believed
     learned_names: Mapping[int, str] = field(default_factory=dict)  # columns from which on -> name of the model
+    algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # of `waco_space` and `own_space`
     collected: tuple[Collected, ...] = ()
     words: Words | None = None
 

@@ -44,6 +44,7 @@ MATMUL: Final = Operation(
     statistics_margins={1: 0.20, 128: 0.30},
     learned_margin=0.10,
     learned_names={1: "spmv", 2: "spmm32", 91: "spmm256"},
+    algorithms={"spmv": "vector", "spmm": "columns"},
     collected=(
         Collected(name="spmv", algorithm="spmv", n_dense_cols=1),
         Collected(name="spmm32", algorithm="spmm", n_dense_cols=32),

@@ -66,6 +66,7 @@ MTTKRP: Final = Operation(
     statistics_margins={1: 0.10},
     learned_margin=0.10,
     learned_names={1: "mttkrp16"},
+    algorithms={"mttkrp": "fibers"},
     collected=(Collected(name="mttkrp16", algorithm="mttkrp", n_dense_cols=16, n_dims=3),),
     words=Words(
         title="T with rows of mode {mode}, factors of {width}",

@@ -104,6 +104,7 @@ SDDMM: Final = Operation(
     estimate_prior={1: 0.0, 16: 0.02, 128: 0.06},
     learned_margin=0.08,
     learned_names={1: "sddmm32", 91: "sddmm256"},
+    algorithms={"sddmm": "sampled"},
     collected=(
         Collected(name="sddmm32", algorithm="sddmm", n_dense_cols=32),
         Collected(name="sddmm256", algorithm="sddmm", n_dense_cols=256),

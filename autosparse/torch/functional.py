@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import torch
 
 from autosparse.errors import InputError, OptionError, ShapeError
+from autosparse.ops import SDDMM
 from autosparse.torch import autograd, native
 from autosparse.torch.attention import Additive, Dot
 from autosparse.torch.checks import NUMBERS, REAL, common, ranks
@@ -81,9 +82,9 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     The product X @ Y is computed at A's entries only. Y may be a transposed view: ``sddmm(A, Q, K.T)``.
     """
     A = as_csr(A)
-    dtype = common("sddmm", A.rows.fit(A.values), X, Y)
+    dtype = common(SDDMM.name, A.rows.fit(A.values), X, Y)
     if X.dim() != 2 or Y.dim() != 2 or X.shape[1] != Y.shape[0] or (X.shape[0], Y.shape[1]) != tuple(A.shape):
-        raise ShapeError.unfit("sddmm", wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
+        raise ShapeError.unfit(SDDMM.name, wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
     sides = (Y.t().to(dtype), X.to(dtype)) if A.is_transposed else (X.to(dtype), Y.t().to(dtype))
     dots = autograd.sampled(A.rows, *sides)
     values = A.values.to(dtype)

@@ -12,20 +12,8 @@ from autosparse.ops import OPS
 from tests.house.sources import Source, library
 
 ALLOWED = {
-    "dispatch": 0,
-    "tuning": 0,
-    "_native": 0,
-    "gpu": 0,
-    "cache": 0,
-    "operands": 0,
-    "calibration": 0,
-    "explain": 0,
     "core": 1,  # the default of SuperSchedule.operation
-    "tuner": 28,  # schedule spaces and training name their algorithms
-    "arrays": 13,  # signatures and messages of the public functions
-    "torch": 3,
-    "cli": 5,
-    "accelerators": 0,
+    "torch": 1,  # the function `spmm`, in its own messages
     "__init__": 3,  # names of public functions
 }
 """Literals by folder. A number may only fall: ask the row of the operation instead (`abilities`, `packed`, ...)."""
@@ -53,7 +41,7 @@ def found() -> dict[str, list[str]]:
 
 
 def test_literals_are_counted() -> None:
-    assert {"tuner", "core"} <= set(found()), "the count finds nothing any more"
+    assert {"__init__", "core"} <= set(found()), "the count finds nothing any more"
 
 
 @pytest.mark.parametrize("part", sorted({source.part for source in library()} - {"ops"}))

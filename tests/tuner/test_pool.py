@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.pool import KernelPool
 from autosparse.tuner.space.template import TemplateSpace
-from autosparse.tuner.space.waco import TEMPLATES, waco_space
+from autosparse.tuner.space.waco import waco_space
 
 from autosparse.errors import ScheduleError
 
-SPACES = [make(algorithm, threads=(1, 2)) for algorithm in TEMPLATES for make in (waco_space, own_space)]
+SPACES = [make(algorithm, threads=(1, 2)) for algorithm in ALGORITHMS for make in (waco_space, own_space)]
 everywhere = pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
 
 

@@ -7,15 +7,16 @@ import math
 
 import numpy as np
 import pytest
+from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.space.families import READY_AHEAD
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import Categorical, Permutation, TemplateSpace
-from autosparse.tuner.space.waco import TEMPLATES, waco_space
+from autosparse.tuner.space.waco import waco_space
 
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
 
-SPACES = [make(algorithm) for algorithm in TEMPLATES for make in (waco_space, own_space)]
+SPACES = [make(algorithm) for algorithm in ALGORITHMS for make in (waco_space, own_space)]
 everywhere = pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
 
 
@@ -144,7 +145,7 @@ def test_the_four_algorithms_of_fig_10_are_reached_by_splits_of_one() -> None:
     assert seen == expected
 
 
-@pytest.mark.parametrize("algorithm", TEMPLATES)
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_concordant_draws_are_as_the_published_ones(algorithm: str) -> None:
     """Loops in the order of levels, outer before inner, j0 last (see the module's docstring)."""
     space = waco_space(algorithm, concordant=1.0)

@@ -9,7 +9,7 @@ from autosparse.tuner.gpu.model import ITEM_BYTES
 
 from autosparse.gpu.schedule import KINDS, DeviceSchedule, Part
 from autosparse.gpu.target import DeviceTarget
-from autosparse.ops.base import DeviceKind
+from autosparse.ops.base import ProductKind
 
 VECTOR_BYTES: Final = 16
 """Of the widest load."""
@@ -79,11 +79,11 @@ MTTKRP: Final[Mapping[str, Family]] = {
     "fibers 16": _rows(Part(layout="fibers", step=8, split=16)),
     "fibers 128": _rows(Part(layout="fibers", step=8, split=128)),
 }
-FAMILIES: Final[Mapping[DeviceKind, Mapping[str, Family]]] = {
+FAMILIES: Final[Mapping[ProductKind, Mapping[str, Family]]] = {
     "columns": MATMUL, "vector": SPMV, "sampled": SDDMM, "fibers": MTTKRP
 }  # fmt: skip
 """What kernels compute -> families of schedules."""
-FIRST: Final[Mapping[DeviceKind, str]] = {
+FIRST: Final[Mapping[ProductKind, str]] = {
     "columns": "binned", "vector": "binned", "sampled": "entries", "fibers": "fibers 16"
 }  # fmt: skip
 """What kernels compute -> the family that serves where nothing was compared."""
@@ -134,7 +134,7 @@ def schedules(
                 )
 
 
-def _tiles(kind: DeviceKind, parts: tuple[Part, ...], n_dense_cols: int, vector: int) -> Iterator[tuple[int, int]]:
+def _tiles(kind: ProductKind, parts: tuple[Part, ...], n_dense_cols: int, vector: int) -> Iterator[tuple[int, int]]:
     """(tile, warps): every thread has a load of `vector` elements to do, and no column tile is mostly empty."""
     if kind == "vector":
         yield from ((0, 4), (0, 2))

@@ -12,6 +12,11 @@ MODEL_SUFFIX: Final = ".safetensors"
 GRAPH_SUFFIX: Final = ".graph.safetensors"
 
 
+def is_wide(op: str) -> bool:
+    """Whether `op`, as `collect` names operations, has several dense columns."""
+    return not any(one.n_dense_cols == 1 for row in OPS.values() for one in row.collected if one.name == op)
+
+
 def op_of(problem: Problem) -> str:
     """Which operation's model a problem is for, as `collect` names them: spmv, spmm32, spmm256, ..., mttkrp16."""
     return of_width(OPS[problem.operation].learned_names, problem.n_dense_cols) or problem.operation

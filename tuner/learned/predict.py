@@ -31,6 +31,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.forking import computed_once
+from autosparse.ops import OPS
 
 if TYPE_CHECKING:
     from autosparse.tuner.graph import ProgramGraph
@@ -223,7 +224,7 @@ class LearnedModel:
 
         Costs that were learned over the default kernel's know that, those with an anchor do not.
         """
-        is_wide = problem.operation == "matmul" and problem.n_dense_cols > 1
+        is_wide = OPS[problem.operation].packed == "values" and problem.n_dense_cols > 1
         return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 
     def schedule(self, node: int) -> SuperSchedule | None:

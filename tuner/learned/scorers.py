@@ -15,6 +15,7 @@ from autosparse.tuner.features.counts import NUMPY, Counter
 from autosparse.tuner.features.setting import N_SETTING, Setting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.learned.embeddings import Convolve, Structure, embed_pattern, embed_programs
+from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights, Weights
 from numpy.typing import NDArray
@@ -193,7 +194,7 @@ class ScorerFactory:
         try:
             if weights.extractor == BOOSTED:
                 functions = self.walk, self.counter, self.decide
-                return TreesScorer.of(weights.tensors, weights.dimension, *functions, is_wide=weights.op != "spmv")
+                return TreesScorer.of(weights.tensors, weights.dimension, *functions, is_wide=is_wide(weights.op))
             return NetworkScorer(weights, self.convolve, self.make_predictor(weights.tensors))
         except (ValueError, KeyError, TypeError) as error:
             raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error

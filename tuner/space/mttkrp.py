@@ -29,7 +29,7 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
     ):
         order = [level.split(":")[0] for level in levels]
         yield SuperSchedule(
-            operation="mttkrp",
+            operation=problem.operation,
             format=Format.parse(",".join(levels) + ("" if bits == 32 else f" | bits={bits}")),
             loop_order=(order[0], *(("j1",) if tile else ()), *order[1:], *(("j0",) if tile else ())),
             dense_splits=(("j", tile),) if tile else (),

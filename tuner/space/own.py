@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 from autosparse.tuner.space import families as space
+from autosparse.tuner.space.algorithms import algorithm_named
 from autosparse.tuner.space.families import Family
 from autosparse.tuner.space.template import Categorical, Code, Parameter, TemplateSpace, Values
 
@@ -21,6 +22,7 @@ from autosparse.core.formats import Format
 from autosparse.core.schedule import GENERATED, RUNTIME, RUNTIME_TILE, SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import ScheduleError
+from autosparse.ops.base import ProductKind
 
 SIZE_NAMES: Final = {"r": "rows", "c": "columns", "k": "panel", "sigma": "sigma", "order": "row_order"}
 """Parameters of the sizes of families."""
@@ -73,17 +75,16 @@ MTTKRP_FAMILIES: Final = (
 )  # fmt: skip
 """Formats for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
 
-TABLES: Final[Mapping[str, tuple[str, Sequence[Family], tuple[int, ...]]]] = {
-    "spmv": ("matmul", (*space.FAMILIES.values(), space.SYMMETRIC_FAMILY), (0,)),
-    "spmm": (
-        "matmul",
+TABLES: Final[Mapping[ProductKind, tuple[Sequence[Family], tuple[int, ...]]]] = {
+    "vector": ((*space.FAMILIES.values(), space.SYMMETRIC_FAMILY), (0,)),
+    "columns": (
         tuple(row for row in (*space.FAMILIES.values(), *space.ORDERED_FAMILIES.values()) if "j1" in row.loops),
         (*space.TILES, RUNTIME_TILE),
     ),
-    "sddmm": ("sddmm", SDDMM_FAMILIES, (*space.TILES, RUNTIME_TILE)),
-    "mttkrp": ("mttkrp", MTTKRP_FAMILIES, (4, *space.TILES)),
+    "sampled": (SDDMM_FAMILIES, (*space.TILES, RUNTIME_TILE)),
+    "fibers": (MTTKRP_FAMILIES, (4, *space.TILES)),
 }
-"""Per algorithm: the operation, its families, the tiles of the dense index (0: there is none)."""
+"""What an algorithm computes -> its families, and the tiles of the dense index (0: there is none)."""
 
 
 class Axes(NamedTuple):
@@ -94,26 +95,25 @@ class Axes(NamedTuple):
     slot_prefetch: tuple[int, ...] = ()
 
 
-AXES: Final[Mapping[str, Axes]] = {
-    "spmv": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
-    "spmm": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
-    "sddmm": Axes((1, 2, 4, 8), (0, 2, 4, 8, 16)),
-    "mttkrp": Axes((1, 2, 4), (0, 4, 8, 16)),
+AXES: Final[Mapping[ProductKind, Axes]] = {
+    "vector": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
+    "columns": Axes(space.UNROLL, space.PREFETCH, space.SLOT_PREFETCH),
+    "sampled": Axes((1, 2, 4, 8), (0, 2, 4, 8, 16)),
+    "fibers": Axes((1, 2, 4), (0, 4, 8, 16)),
 }
-"""Per algorithm, as the search of each operation has them."""
+"""What an algorithm computes -> axes, as the search of each operation has them."""
 
 
 class OwnSpace(TemplateSpace):
     """Every member of the families of one algorithm."""
 
     def __init__(self, algorithm: str, *, threads: tuple[int, ...]) -> None:
-        if algorithm not in TABLES:
-            raise ScheduleError.not_in_space("algorithm", algorithm, tuple(TABLES))
-        self.operation, families, tiles = TABLES[algorithm]
+        self.operation, kind = algorithm_named(algorithm)
+        families, tiles = TABLES[kind]
         # The runtime's own loops take the threads that the caller allows.
         self._tiles = tuple(tile for tile in tiles if tile != RUNTIME_TILE or 0 in threads)
         self.name = f"own-{algorithm}"
-        self._axes = AXES[algorithm]
+        self._axes = AXES[kind]
         self._families = {row.name: row for row in families}
         sizes = {
             name: (ABSENT, *sorted({size[key] for row in families for size in row.sizes if key in size}))

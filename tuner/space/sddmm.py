@@ -31,7 +31,7 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
     shape, widths = problem.matrix.shape, tiles(problem) or (0,)
     is_far = shape[1] * problem.n_dense_cols * np.dtype(problem.dtype).itemsize > problem.target.l2_bytes
     if is_far and problem.pattern.index_dtype == "int32":
-        yield from _ready(READY_AHEAD if is_whole else READY_FIRST)
+        yield from _ready(problem.operation, READY_AHEAD if is_whole else READY_FIRST)
     for row in SDDMM_FAMILIES:
         for size in row.sizes:
             if not _makes_sense(row, size, shape, is_whole=is_whole, is_far=is_far):
@@ -42,17 +42,17 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
             ahead = FETCHED if is_whole else (0, 8)
             first = widths[:1] if row.levels in BY_ROWS else widths[:2]
             for tile, jam, fetched in itertools.product(widths if is_whole else first, jams, ahead):
-                yield member("sddmm", row, size, tile=tile, index_bits=bits, unroll=jam, prefetch=fetched)
+                yield member(problem.operation, row, size, tile=tile, index_bits=bits, unroll=jam, prefetch=fetched)
 
 
-def _ready(aheads: Sequence[int]) -> Iterator[SuperSchedule]:
+def _ready(operation: str, aheads: Sequence[int]) -> Iterator[SuperSchedule]:
     """What the runtime computes by itself: CSR as it is, rows of Y fetched ahead, and rows in an order."""
     for row in SDDMM_FAMILIES:
         if row.levels != CSR_LEVELS:
             continue
         for size, ahead in itertools.product(row.sizes, aheads):
             if size or ahead:  # without both it is the default kernel
-                yield member("sddmm", row, size, implementation=RUNTIME, prefetch=ahead)
+                yield member(operation, row, size, implementation=RUNTIME, prefetch=ahead)
 
 
 def _extent(size: Mapping[str, Any], shape: tuple[int, int]) -> int:

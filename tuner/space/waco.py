@@ -27,12 +27,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.space.algorithms import algorithm_named
 from autosparse.tuner.space.template import Categorical, Code, Parameter, Permutation, TemplateSpace, Values
 
 from autosparse.core.formats import Format, Level, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
-from autosparse.errors import ScheduleError
+from autosparse.ops.base import ProductKind
 
 SPLITS: Final = tuple(1 << power for power in range(16))
 CHUNKS: Final = tuple(1 << power for power in range(9))
@@ -40,31 +41,29 @@ CHUNKS: Final = tuple(1 << power for power in range(9))
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What differs between operations: a row of `TEMPLATES`."""
+    """What differs between algorithms: a row of `TEMPLATES`."""
 
-    operation: str
     sparse: str  # indices of A
     most_columns: int  # largest tile of the dense index j; 0: there is none
     parallel: tuple[str, ...]
 
 
-TEMPLATES: Final[Mapping[str, Template]] = {
-    "spmv": Template("matmul", "ik", 0, ("i1", "i0")),
-    "spmm": Template("matmul", "ik", 128, ("i1", "i0", "j1")),
-    "sddmm": Template("sddmm", "ik", 128, ("i1", "i0", "k1", "k0")),
-    "mttkrp": Template("mttkrp", "ikl", 16, ("i1", "i0", "j1")),
+TEMPLATES: Final[Mapping[ProductKind, Template]] = {
+    "vector": Template("ik", 0, ("i1", "i0")),
+    "columns": Template("ik", 128, ("i1", "i0", "j1")),
+    "sampled": Template("ik", 128, ("i1", "i0", "k1", "k0")),
+    "fibers": Template("ikl", 16, ("i1", "i0", "j1")),
 }
-"""The paper's four algorithms (§5.1)."""
+"""What the paper's four algorithms compute (§5.1) -> template."""
 
 
 class WacoSpace(TemplateSpace):
-    """The space of one algorithm of `TEMPLATES`."""
+    """The space of one algorithm."""
 
     def __init__(self, algorithm: str, *, threads: tuple[int, int], concordant: float) -> None:
-        if algorithm not in TEMPLATES:
-            raise ScheduleError.not_in_space("algorithm", algorithm, tuple(TEMPLATES))
-        template = TEMPLATES[algorithm]
-        self.name, self.operation, self.concordant = f"waco-{algorithm}", template.operation, concordant
+        self.operation, kind = algorithm_named(algorithm)
+        template = TEMPLATES[kind]
+        self.name, self.concordant = f"waco-{algorithm}", concordant
         self.sparse = tuple(f"{index}{part}" for index in template.sparse for part in "10")
         self.coordinates = (*self.sparse, "j1", "j0") if template.most_columns else self.sparse
         columns = tuple(size for size in SPLITS if size <= template.most_columns)

@@ -21,11 +21,13 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
+from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.targets.accelerator import Configuration, Machine
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
 from autosparse.errors import InputError, RecordError
+from autosparse.ops.base import ProductKind
 
 ENTRY_BYTES: Final = 12
 VALUE_BYTES: Final = 4
@@ -44,15 +46,19 @@ class Accelerated:
     later_entry_bytes: int
 
 
-OPERATIONS: Final[Mapping[str, Accelerated]] = {
-    "spmm": Accelerated(
+ACCELERATED: Final[Mapping[ProductKind, Accelerated]] = {
+    "columns": Accelerated(
         row_vectors=2, first_moves=1, later_moves=2, first_entry_bytes=ENTRY_BYTES, later_entry_bytes=ENTRY_BYTES
     ),
-    "sddmm": Accelerated(
+    "sampled": Accelerated(
         row_vectors=1, first_moves=1, later_moves=1,
         first_entry_bytes=ENTRY_BYTES + VALUE_BYTES, later_entry_bytes=ENTRY_BYTES + 2 * VALUE_BYTES,
     ),
 }  # fmt: skip
+OPERATIONS: Final[Mapping[str, Accelerated]] = {
+    name: ACCELERATED[one.kind] for name, one in ALGORITHMS.items() if one.kind in ACCELERATED
+}
+"""Algorithms that accelerators compute."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from autosparse.tuner.features.counts import NUMPY
 from autosparse.tuner.features.counts import Counter as PatternCounter
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
+from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.predict import PORTFOLIO
 from autosparse.tuner.learned.ranking import Ranking
 from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
@@ -103,7 +104,7 @@ class BoostedRun:
         for at, (recipe, cases) in enumerate(by_recipe.items()):
             progress(at / len(by_recipe), f"pattern {at} of {len(by_recipe)}")
             structure = recipe.make(self.matrices).to_structure()
-            numbers = sketch(structure, self.counter, is_wide=self.data.op != "spmv")
+            numbers = sketch(structure, self.counter, is_wide=is_wide(self.data.op))
             for case in cases:
                 problem = _problem(case, structure)
                 guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules, self.counter)))
