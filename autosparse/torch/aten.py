@@ -13,8 +13,7 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from autosparse.errors import StructureError
-from autosparse.torch import coo, direct, few, native, products, theirs
-from autosparse.torch.cells import SMALL_PRODUCT
+from autosparse.torch import coo, direct, few, native, products, theirs, thresholds
 from autosparse.torch.checks import HALF
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
 from autosparse.torch.theirs import has_bits, has_few, is_tiny, originals, settled, write_through
@@ -106,7 +105,7 @@ def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor
     else:
         values = A.values
     transposed = A.transposed is not flipped
-    if A.nnz * (X.shape[1] if X.dim() == 2 else 1) < SMALL_PRODUCT:
+    if A.nnz * (X.shape[1] if X.dim() == 2 else 1) < thresholds.DIRECT_PRODUCT:
         result = native.mm(A, values, X, transposed=transposed)
     else:
         result = products.mm(A, values, X, transposed=transposed)

@@ -16,6 +16,7 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from autosparse.torch import native, products
+from autosparse.torch.sampled import dots
 from autosparse.torch.structure import Rows
 
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
@@ -45,7 +46,7 @@ def sampled(rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     if wants_grad(X, Y):
         result: torch.Tensor = Sampled.apply(rows, X, Y)
         return result
-    return native.sddmm(rows.structure, X, Y)
+    return dots(rows, X, Y)
 
 
 class Product(torch.autograd.Function):
@@ -76,7 +77,7 @@ class Sampled(torch.autograd.Function):
     def forward(ctx: Ctx, rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
         ctx.rows = rows
         ctx.save_for_backward(X, Y)
-        return native.sddmm(rows.structure, X, Y)
+        return dots(rows, X, Y)
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:

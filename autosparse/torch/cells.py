@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import torch
@@ -35,8 +35,6 @@ NUMPY_DTYPES: Final[dict[torch.dtype, np.dtype[Any]]] = {
 _INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.int32), np.dtype(np.int64))
 Arrays: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # crow, col
 Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
-SMALL_PRODUCT: Final = 1 << 18
-"""Multiplications below which a product takes the default kernel directly: nothing could be gained, 10 µs lost."""
 
 
 class _Borrowed:
@@ -178,6 +176,9 @@ class Cell(Operand):
         if now != self._fingerprint:
             self._fingerprint = now
             self.values_version += 1
+        self._refresh_structure()
+
+    def _refresh_structure(self) -> None:
         if isinstance(self._structure, Structure):
             self._structure.changed()
             self.structure_version = max(self.structure_version, self._structure.n_changes)
@@ -217,13 +218,34 @@ class Gathered(Cell):
         self.values_version += 1  # after the writing, for a background thread that reads meanwhile
 
 
+class Sampling(Cell):
+    """Operand of products sampled at the entries of `structure`: all of its values are 1."""
+
+    def __init__(self, structure: Structure, dtype: torch.dtype) -> None:
+        super().__init__(structure, dtype)
+        self.ones = torch.ones(structure.nnz, dtype=dtype)
+
+    def refresh(self) -> None:
+        """Raise the version of the structure when it is not what it was at the last look."""
+        self._refresh_structure()
+
+
 def cell_of(structure: Structure | Transposed, dtype: torch.dtype) -> Cell:
     """The operand of `structure` with values of `dtype`."""
-    cell: Cell | None = structure.cells.get(dtype)
-    if cell is None:
-        cell = Gathered(structure, dtype) if isinstance(structure, Transposed) else Cell(structure, dtype)
-        cell = structure.cells.setdefault(dtype, cell)
-    return cell
+    return _kept(structure, dtype, Gathered) if isinstance(structure, Transposed) else _kept(structure, dtype, Cell)
+
+
+def sampling_of(structure: Structure, dtype: torch.dtype) -> Sampling:
+    """The operand of `structure` for products of `dtype` that are sampled at its entries."""
+    return _kept(structure, dtype, Sampling)
+
+
+CellKind = TypeVar("CellKind", bound=Cell)
+
+
+def _kept(structure: Any, dtype: torch.dtype, kind: type[CellKind]) -> CellKind:  # Any: what `kind` is made of
+    kept: CellKind | None = structure.cells.get((dtype, kind))
+    return kept if kept is not None else structure.cells.setdefault((dtype, kind), kind(structure, dtype))
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse import forking
-from autosparse.torch.structure import ffi, lib, pointer, version
+from autosparse.torch.structure import ffi, is_gone, lib, pointer, version
 
 MOST_KEPT: Final = 16
 
@@ -38,13 +38,13 @@ def starts_of(A: torch.Tensor) -> Starts:
     indices, (n, m) = A._indices(), A.shape
     key = (indices.data_ptr(), indices.shape[1], n, m)
     known = _kept.get(key)
-    if known is not None and known.version == version(indices) and not known.watched.expired():
+    if known is not None and known.version == version(indices) and not is_gone(known.watched):
         return known
     made = _find(indices, n, m, is_sorted=A.is_coalesced())
     with _lock:
         _kept[key] = made
         _kept.move_to_end(key)
-        for old in [k for k, starts in _kept.items() if starts.watched.expired()]:
+        for old in [k for k, starts in _kept.items() if is_gone(starts.watched)]:
             del _kept[old]
         while len(_kept) > MOST_KEPT:
             _kept.popitem(last=False)

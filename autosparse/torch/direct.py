@@ -11,17 +11,12 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from autosparse._native import runtime_api
-from autosparse.torch import native
-from autosparse.torch.cells import SMALL_PRODUCT
+from autosparse.torch import native, sampled, thresholds
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, lib
 
 Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool]  # crow, col, values, whether stored by columns
 
 _CSR, _CSC, _STRIDED = torch.sparse_csr, torch.sparse_csc, torch.strided
-FEW_PRODUCTS: Final = 1 << 13
-"""Multiplications below which it is not worth to copy a dense operand into a better order."""
-FEW_ENTRIES: Final = 1 << 12
-"""Entries below which a matrix is copied sooner by PyTorch than by the kernel that reads it."""
 _CODES: Final = {dtype: code for dtype, code in VALUE_CODES.items() if not dtype.is_complex}
 
 
@@ -70,7 +65,7 @@ def multiply(A: torch.Tensor, B: torch.Tensor, *, n_dims: int = 2) -> torch.Tens
         return None
     crow, col, values, by_columns = rows
     n, k = A.shape
-    if shape[0] != k or col.shape[0] * m >= SMALL_PRODUCT:
+    if shape[0] != k or col.shape[0] * m >= thresholds.DIRECT_PRODUCT:
         return None
     out = native.empty((n, m) if n_dims == 2 else (n,), dtype)
     status = lib.asp_csr_mm_at(
@@ -91,7 +86,7 @@ def _multiply_rows(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
         return None
     crow, col, values, _ = rows
     (n, k), (k_too, m) = A.shape, B.shape
-    if k_too != k or steps[0] < k or n * col.shape[0] >= FEW_PRODUCTS:
+    if k_too != k or steps[0] < k or n * col.shape[0] >= thresholds.ROW_BY_ROW_PRODUCT:
         return None
     out = native.empty((n, m), dtype)
     status = lib.asp_csr_rows_at(
@@ -109,7 +104,9 @@ def scale_and_add(product: torch.Tensor, base: torch.Tensor, beta: Any, alpha: A
     Two operators of PyTorch's take 3 µs, one of them to make a tensor of a number.
     """
     code = _CODES.get(product.dtype)
-    if alpha == 1 or code is None or type(alpha) is complex or type(beta) is complex or product.numel() > FEW_ENTRIES:
+    if alpha == 1 or code is None or type(alpha) is complex or type(beta) is complex:
+        return False
+    if product.numel() > thresholds.COPIED_ENTRIES:
         return False
     shape = product.shape
     if base.shape != shape or not _is_plain(base, product.dtype):
@@ -132,7 +129,8 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     (n, K), (K_too, m), (ldx, step) = X.shape, Y.shape, X.stride()
     if K_too != K or S.shape != (n, m) or step != 1 or ldx < K:
         return None
-    result = S.clone() if S._nnz() < FEW_ENTRIES else None
+    is_planned = S._nnz() * K >= thresholds.DIRECT_SAMPLE
+    result = S.clone() if S._nnz() < thresholds.COPIED_ENTRIES and not is_planned else None
     rows = _rows_of(S if result is None else result)
     if rows is None:
         return None
@@ -140,12 +138,14 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     nnz, values, new_col = col.shape[0], base, None
     if result is None:
         new_col, values = native.empty((nnz,), col.dtype), native.empty((nnz,), dtype)
-    row_step, column_step = Y.stride()
-    status = lib.asp_sddmm_at(
-        code, INDEX_CODES[col.dtype], n, m, crow.data_ptr(), col.data_ptr(), nnz, X.data_ptr(), ldx,
-        Y.data_ptr(), row_step, column_step, K, alpha, beta, base.data_ptr(), values.data_ptr(),
-        0 if new_col is None else new_col.data_ptr(), native.threads(),
+    given = (
+        code, INDEX_CODES[col.dtype], n, m, crow.data_ptr(), col.data_ptr(), nnz, X.data_ptr(), ldx, Y.data_ptr(),
+        *Y.stride(), K, alpha, beta, base.data_ptr(), values.data_ptr(), 0 if new_col is None else new_col.data_ptr(),
     )  # fmt: skip
+    if is_planned:
+        status = sampled.compute(sampled.Sample(given, (crow, col), X, Y, values, alpha, beta, base, new_col))
+    else:
+        status = lib.asp_sddmm_at(*given, native.threads())
     if status:
         runtime_api.raise_for(status)
     if result is None:

@@ -20,12 +20,11 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from autosparse._native import runtime_api
+from autosparse.torch import thresholds
 
 Few: TypeAlias = Callable[[object, object, object, object, object, object], torch.Tensor | None]
 """(A, B, base, beta, alpha, out) → alpha · A B + beta · base; None: not here, nothing was done."""
 
-MOST: Final = 1 << 13
-"""Multiplications, and entries of a result, below which a product is few."""
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
 _FARTHEST: Final = 512
 """Bytes of a TensorImpl that are searched at most."""
@@ -85,7 +84,7 @@ class _Search:
         self.kept = (*types, *named, torch.empty, core)
         state.types, state.named = ([ffi.cast("void *", id(one)) for one in some] for some in (types, named))
         state.empty = ffi.cast("void *", id(torch.empty))
-        state.most = MOST
+        state.most = thresholds.BUILTIN_PRODUCT
         self._object()
         self._keys()
         self._codes()

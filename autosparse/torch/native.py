@@ -14,12 +14,11 @@ import torch
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
+from autosparse.torch import thresholds
 from autosparse.torch.structure import VALUE_CODES, Placed, Transposed, ffi, lib, pointer
 
 cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects carry no types
 
-POOLED_FROM_BYTES: Final = 8 << 20
-"""Results from here on take recycled pages (their storage cannot be resized); smaller ones malloc recycles itself."""
 _NUMPY: Final = {
     torch.float32: "f4", torch.float64: "f8", torch.complex64: "c8", torch.complex128: "c16", torch.int32: "i4",
     torch.int64: "i8",
@@ -28,7 +27,7 @@ _NUMPY: Final = {
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Memory for a result: a fresh page costs as much as the product that fills it."""
-    if math.prod(shape) * dtype.itemsize < POOLED_FROM_BYTES:
+    if math.prod(shape) * dtype.itemsize < thresholds.POOLED_BYTES:
         # a tuple and a named dtype cost half a microsecond
         return torch.empty(*shape) if dtype is torch.get_default_dtype() else torch.empty(shape, dtype=dtype)
     return torch.from_numpy(memory.empty_output(shape, np.dtype(_NUMPY[dtype])))
@@ -120,7 +119,7 @@ def sddmm(
     numbers = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
     status = lib.asp_sddmm(
         VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
-        structure.nnz,        pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
+        structure.nnz, pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
         ffi.NULL if base is None else pointer(base), pointer(out), threads(),
     )  # fmt: skip
     runtime_api.raise_for(status)

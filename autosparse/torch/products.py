@@ -7,8 +7,8 @@ from typing import Protocol
 
 import torch
 
-from autosparse.torch import native
-from autosparse.torch.cells import SMALL_PRODUCT, Gathered, cell_of, run
+from autosparse.torch import native, thresholds
+from autosparse.torch.cells import Gathered, cell_of, run
 from autosparse.torch.structure import Structure
 
 
@@ -29,7 +29,7 @@ def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = 
     structure, B = home.structure, native.rows_of(B)
     if not structure.is_sound:  # of a tensor that PyTorch did not check, seen for the first time
         structure.check()
-    if structure.nnz * (B.shape[1] if B.dim() == 2 else 1) < SMALL_PRODUCT or native.flags():
+    if structure.nnz * (B.shape[1] if B.dim() == 2 else 1) < thresholds.DIRECT_PRODUCT or native.flags():
         return native.mm(structure, values, B, transposed=transposed)
     if transposed:
         return _transposed_mm(structure, values, B)

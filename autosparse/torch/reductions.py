@@ -10,6 +10,7 @@ import torch
 from autosparse.torch import few, native, products
 from autosparse.torch.aten import Keys, entries_of, is_plain
 from autosparse.torch.checks import HALF
+from autosparse.torch.sampled import dots
 from autosparse.torch.structure import VALUE_CODES
 from autosparse.torch.theirs import is_tiny, originals
 
@@ -67,7 +68,7 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
     else:
         if reduce == "mean":
             grad = grad / A.arrays[0].diff().clamp_(min=1).unsqueeze(1)
-        d_values = native.sddmm(A, grad, b) if wanted[0] else None
+        d_values = dots(A, grad, b) if wanted[0] else None
         d_b = products.mm(A, A.values, grad, transposed=True) if wanted[1] else None
     if d_values is None:
         return None, d_b

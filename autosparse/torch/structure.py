@@ -20,6 +20,7 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import get_options
 from autosparse.errors import InputError, InputTypeError, ShapeError, StructureError
+from autosparse.torch import thresholds
 
 ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
@@ -29,9 +30,6 @@ VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, to
 MOST_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
 SWEEP_FROM: Final = 8  # structures from which dead ones are looked for when another is added
 
-TURN_NS_PER_ENTRY: Final = 12.0  # building a transpose, before one was measured
-TURNED_GAIN: Final = 0.4  # share of a transposed product that the transpose saves, at least
-
 
 def pointer(tensor: torch.Tensor) -> Any:
     """``void *`` to the first element; the caller keeps `tensor` alive."""
@@ -40,7 +38,18 @@ def pointer(tensor: torch.Tensor) -> Any:
 
 def version(tensor: torch.Tensor) -> int:
     """Torch's count of writes; tensors made in inference mode are not counted."""
-    return 0 if tensor.is_inference() else tensor._version
+    try:
+        return tensor._version
+    except RuntimeError:  # asking first takes longer than reading
+        return 0
+
+
+def is_gone(watched: StorageWeakRef) -> bool:
+    """Whether its memory was given back: `StorageWeakRef.expired`, without the detour that takes ten times as long."""
+    return bool(_expired(watched.cdata))
+
+
+_expired: Final = torch.UntypedStorage._expired
 
 
 class Placed:
@@ -72,7 +81,7 @@ class Structure(Placed):
         self.index_code = INDEX_CODES[col.dtype]
         self.crow, self.col = pointer(crow), pointer(col)
         self.inverse_lengths: dict[torch.dtype, torch.Tensor] = {}
-        self.cells: dict[torch.dtype, Any] = {}  # Any: cells.Cell, which knows this class
+        self.cells: dict[tuple[torch.dtype, type], Any] = {}  # Any: cells.Cell, which knows this class
         self.is_sound = False  # whether a kernel may follow the indices: looked at once, by `check`
         self.n_changes = 0  # of the arrays, found by `changed`
         self.rent_s = 0.0  # spent in products with the transpose while it is not built
@@ -84,14 +93,13 @@ class Structure(Placed):
 
     def stands(self, crow: torch.Tensor, col: torch.Tensor) -> bool:
         """Whether `crow` and `col`, found at the same addresses, are still the arrays that we saw."""
-        a, b = self._watched
-        return self._versions == (version(crow), version(col)) and not (a.expired() or b.expired())
+        return self._versions == (version(crow), version(col)) and not self.dead
 
     @property
     def dead(self) -> bool:
         """Whether the memory of an index array was given back."""
         a, b = self._watched
-        return bool(a.expired() or b.expired())
+        return is_gone(a) or is_gone(b)
 
     def changed(self) -> bool:
         """Whether index arrays were replaced behind torch's back (NumPy, ``.data``) since the last look.
@@ -147,7 +155,7 @@ class Structure(Placed):
         if self._turned is None:
             options = get_options()
             price_s = self.nnz * Transposed.ns_per_entry * 1e-9
-            if self.rent_s * TURNED_GAIN < price_s or Transposed.bytes_ratio(self) > options.extra_memory:
+            if self.rent_s * thresholds.TRANSPOSE_GAIN < price_s or Transposed.bytes_ratio(self) > options.extra_memory:
                 return None
         return self.transposed()
 
@@ -157,7 +165,7 @@ class Transposed(Placed):
 
     __slots__ = ("cells", "perm", "tensors")
 
-    ns_per_entry = TURN_NS_PER_ENTRY  # as measured last
+    ns_per_entry = thresholds.TRANSPOSE_NS_PER_ENTRY  # as measured last
 
     def __init__(self, of: Structure) -> None:
         start_s = time.perf_counter()
@@ -167,7 +175,7 @@ class Transposed(Placed):
         self.index_code = INDEX_CODES[dtype]
         self.tensors = tuple(torch.empty(n, dtype=dtype) for n in (self.n_rows + 1, self.nnz, self.nnz))
         self.crow, self.col, self.perm = map(pointer, self.tensors)
-        self.cells: dict[torch.dtype, Any] = {}
+        self.cells: dict[tuple[torch.dtype, type], Any] = {}
         arrays = [_at(of.crow, of.n_rows + 1, of.index_code), _at(of.col, of.nnz, of.index_code)]
         if narrow and of.index_code:
             arrays = [array.to(dtype) for array in arrays]

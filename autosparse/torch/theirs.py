@@ -11,13 +11,10 @@ from typing import Any, Final
 
 import torch
 
-from autosparse.torch import native
+from autosparse.torch import native, thresholds
 from autosparse.torch.structure import VALUE_CODES
 
 originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
-
-TINY_PRODUCT = 1 << 13 if torch._C.has_mkl else 0  # without MKL PyTorch refuses some of these products
-"""Multiplications below which a product is PyTorch's."""
 
 _COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
 _ZEROS: Final = {dtype: torch.zeros((), dtype=dtype) for dtype in VALUE_CODES}
@@ -32,7 +29,7 @@ def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
     if b.layout is not _STRIDED or (layout is not _CSR and layout is not _COO) or not 1 <= len(shape) <= 2:
         return False
     return (
-        a._nnz() * (shape[1] if len(shape) == 2 else 1) < TINY_PRODUCT
+        a._nnz() * (shape[1] if len(shape) == 2 else 1) < thresholds.PYTORCH_PRODUCT
         and a.dim() == 2
         and a.shape[1] == shape[0]
         and b.dtype is dtype
@@ -42,7 +39,7 @@ def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 def has_few(a: torch.Tensor) -> bool:
     """Whether a times any vector is PyTorch's; what does not fit it refuses in its own words."""
-    return a.layout is _CSR and a._nnz() < TINY_PRODUCT and a.dtype in VALUE_CODES
+    return a.layout is _CSR and a._nnz() < thresholds.PYTORCH_PRODUCT and a.dtype in VALUE_CODES
 
 
 def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:

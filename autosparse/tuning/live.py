@@ -358,9 +358,10 @@ class LiveTuner:
         self._aside.clear()
         self._look_at(math.inf)
         operand, loop = self.operand(), self.loop
+        assert loop is not None
         if operand is not None:
             operand.pin()
-        if not background.submit(lambda: self._do_aside(step, operand, loop)):  # the process is ending
+        if not background.submit(partial(self._do_aside, step, operand, loop)):  # the process is ending
             self._end_aside(operand)
 
     def _do_aside(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:

@@ -17,12 +17,11 @@ PARTS = 4
 
 @pytest.fixture
 def small_products_as_they_were():
-    from autosparse.torch import aten, direct, products
+    from autosparse.torch import thresholds
 
-    kept = [(module, module.SMALL_PRODUCT) for module in (products, aten, direct)]
+    kept = thresholds.DIRECT_PRODUCT, thresholds.DIRECT_SAMPLE
     yield
-    for module, small in kept:
-        module.SMALL_PRODUCT = small
+    thresholds.DIRECT_PRODUCT, thresholds.DIRECT_SAMPLE = kept
 
 
 @pytest.mark.usefixtures("small_products_as_they_were")

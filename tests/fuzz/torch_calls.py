@@ -17,7 +17,7 @@ import torch
 
 import autosparse.torch as asp
 from autosparse.errors import AutosparseError
-from autosparse.torch import aten, direct, products
+from autosparse.torch import thresholds
 from tests.fuzz.torch_answers import matrix_of, reduced, softmax_of, solid, weighted, wide
 
 REFUSALS = (AutosparseError, RuntimeError, TypeError, ValueError, IndexError, OverflowError, MemoryError)
@@ -334,8 +334,7 @@ def run(seed: int) -> str:
     case = Case(seed)
     call = case.rng.choice(CALLS)
     small = case.rng.choice((8, 1 << 18))  # from here on products go by the executor
-    for module in (products, aten, direct):
-        module.SMALL_PRODUCT = small
+    thresholds.DIRECT_PRODUCT = thresholds.DIRECT_SAMPLE = small
     name = f"case {seed} ({call.__name__}, {case.dtype}, {case.n} x {case.m}, {case.nnz} entries"
     try:
         got, want = call(case)

@@ -9,9 +9,9 @@ import pytest
 def tiny_product(monkeypatch):
     """Set the number of multiplications below which PyTorch is asked."""
     pytest.importorskip("torch")
-    from autosparse.torch import theirs
+    from autosparse.torch import thresholds
 
-    return lambda n: monkeypatch.setattr(theirs, "TINY_PRODUCT", n)
+    return lambda n: monkeypatch.setattr(thresholds, "PYTORCH_PRODUCT", n)
 
 
 @pytest.fixture

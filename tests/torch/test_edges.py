@@ -11,7 +11,8 @@ from autosparse.tuning import background, live
 from tests.torch.world import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from autosparse.torch import products, structure  # isort: skip
+from autosparse.torch import structure, thresholds  # isort: skip
+from autosparse.torch.cells import Cell  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*deprecated", "ignore:.*[Oo]verrid")
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc, torch.sparse_coo)
@@ -311,7 +312,7 @@ def test_interrupted_tuning_leaves_a_matrix_that_multiplies(monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 [A @ B for _ in range(100)]
         known = structure.structure_of(A.crow_indices(), A.col_indices(), 400, 400)
-        assert not known.cells[torch.float32].busy.locked()
+        assert not known.cells[torch.float32, Cell].busy.locked()
         assert_close(A @ B, D @ B)
 
 
@@ -336,4 +337,4 @@ def test_values_written_while_the_background_thread_tunes_are_seen(monkeypatch):
             A.values().mul_(-1)
             assert_close(A @ B, D @ B)
     assert n_done > 0
-    assert A._nnz() * 64 > products.SMALL_PRODUCT
+    assert A._nnz() * 64 > thresholds.DIRECT_PRODUCT

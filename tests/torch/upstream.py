@@ -41,10 +41,10 @@ class Outcomes:
         self.calls: Counter[str] = Counter()
         if mode != "stock":
             import autosparse.torch.few
-            import autosparse.torch.theirs
+            import autosparse.torch.thresholds
 
             self._count(spoil=mode == "control")
-            autosparse.torch.theirs.TINY_PRODUCT = 0  # the tests' matrices are small: ours shall be looked at
+            autosparse.torch.thresholds.PYTORCH_PRODUCT = 0  # the tests' matrices are small: ours shall be looked at
             if mode == "long way":
                 autosparse.torch.few.matrix = autosparse.torch.few.vector = autosparse.torch.few.none
             autosparse.torch.install()

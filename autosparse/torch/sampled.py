@@ -1,0 +1,111 @@
+"""Products sampled at the entries of a matrix, alpha ⟨X[i], Y[j]⟩ + beta base: the default kernel, or the executor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from autosparse._native import runtime_api
+from autosparse.config import get_options
+from autosparse.dispatch import executor
+from autosparse.operands.dense import by_rows
+from autosparse.operands.native_rows import NativeRows
+from autosparse.ops import SDDMM
+from autosparse.torch import native, thresholds
+from autosparse.torch.cells import sampling_of
+from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, lib, structure_of
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Bound
+    from autosparse.torch.products import Home
+
+
+@dataclass(slots=True)
+class Sample:
+    """out[p] = alpha ⟨X[i], Y[:, j]⟩ + beta base[p] for entry p = (i, j); X (n, K) by rows, Y (K, m), real.
+
+    `given` holds the default kernel's arguments except the threads. `base` and `out` are (nnz,); `new_col`, when given,
+    receives a copy of the columns. This is a call of `dispatch.protocols`.
+    """
+
+    given: tuple[Any, ...]  # Any: addresses, codes, and numbers
+    arrays: tuple[torch.Tensor, torch.Tensor]  # crow, col
+    X: torch.Tensor
+    Y: torch.Tensor
+    out: torch.Tensor
+    alpha: float = 1.0
+    beta: float = 0.0
+    base: torch.Tensor | None = None
+    new_col: torch.Tensor | None = None
+    rows: NativeRows | None = None  # where the executor reads the matrix; its values are 1
+    kept: None = None
+    n_vecs: int = field(init=False)  # K
+
+    def __post_init__(self) -> None:
+        self.n_vecs = self.X.shape[1]
+
+    @property
+    def suits_generated(self) -> bool:
+        """Whether there are columns; Y is copied where it does not lie by rows."""
+        return self.n_vecs > 0
+
+    def by_default(self, n_threads: int, flags: int) -> int:
+        """See `protocols.Call`; one pass, whatever alpha, beta and `new_col` are."""
+        status: int = lib.asp_sddmm_at(*self.given, native.threads())
+        return status
+
+    def by(self, bound: Bound, n_threads: int) -> bool:
+        """See `protocols.Call`."""
+        X, Y, rows, threads = self.X, self.Y.t(), self.rows, min(n_threads, native.threads())
+        assert rows is not None
+        if Y.stride(1) != 1 or Y.stride(0) < Y.shape[1]:
+            Y = torch.from_numpy(by_rows(Y.detach().numpy(), threads=threads))
+        ones = int(runtime_api.ffi.cast("intptr_t", rows.data[0]))
+        places = X.data_ptr(), X.stride(0), Y.data_ptr(), Y.stride(0), ones, self.out.data_ptr()
+        if bound.run(*places, self.n_vecs, threads) is False:
+            return False
+        if self.alpha != 1:
+            self.out.mul_(self.alpha)
+        if self.base is not None:  # with beta 0 too: 0 · nan is nan, as in PyTorch
+            self.out.add_(self.base, alpha=self.beta)
+        if self.new_col is not None:
+            self.new_col.copy_(self.arrays[1])
+        return True
+
+
+def dots(home: Home, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+    """⟨X[i], Y[j]⟩ for each entry (i, j), as `native.sddmm`: by what was planned where that may be worth it."""
+    (crow, col), nnz, dtype = home.arrays, home.arrays[1].shape[0], X.dtype
+    if X.dim() != 2 or dtype.is_complex or nnz * X.shape[1] < thresholds.DIRECT_SAMPLE:
+        return native.sddmm(home.structure, X, Y)
+    X, Y = native.rows_of(X), (native.settled(Y) if Y.is_neg() or Y._is_zerotensor() else Y).t()
+    out = native.empty((nnz,), dtype)
+    given = (
+        VALUE_CODES[dtype], INDEX_CODES[col.dtype], X.shape[0], Y.shape[1], crow.data_ptr(), col.data_ptr(), nnz,
+        X.data_ptr(), X.stride(0), Y.data_ptr(), *Y.stride(), X.shape[1], 1.0, 0.0, 0, out.data_ptr(), 0,
+    )  # fmt: skip
+    runtime_api.raise_for(compute(Sample(given, (crow, col), X, Y, out)))
+    return out
+
+
+def compute(sample: Sample) -> int:
+    """Write ``sample.out``; the default kernel's status."""
+    if native.flags() or not get_options().extra_memory:
+        return sample.by_default(0, 0)
+    (crow, col), X = sample.arrays, sample.X
+    structure = structure_of(crow, col, X.shape[0], sample.Y.shape[1])
+    if not structure.is_sound:  # of a tensor that PyTorch did not check, seen for the first time
+        structure.check()
+    cell = sampling_of(structure, X.dtype)
+    if not cell.busy.acquire(blocking=False):  # another thread samples at these entries
+        return sample.by_default(0, 0)
+    try:
+        cell.point_at(cell.ones, sample.arrays)
+        sample.rows = cell.rows
+        executor.serve(SDDMM.name, cell, cell.rows, X.shape[1], lambda threads: sample)
+    finally:
+        cell.let_go()
+        cell.busy.release()
+    return 0
