@@ -1,11 +1,12 @@
 """PageRank of a graph that is made block by block, on two Dask workers: our blocks against SciPy's, same program.
 
-    python benchmarks/dask_pagerank.py                      # 52 million links, 2 workers of 2 GB, 8 seeds at once
-    python benchmarks/dask_pagerank.py --columns 1          # one PageRank: a vector at a time
+    python benchmarks/dask_pagerank.py                      # 78 million links, 2 workers of 2 GB, one vector
+    python benchmarks/dask_pagerank.py --tune 15            # also with blocks tuned before, 15 s each
+    python benchmarks/dask_pagerank.py --columns 8          # 8 personalised PageRanks at once
     python benchmarks/dask_pagerank.py --overhead           # A @ x in 16 blocks against the product in one piece
 
-Each kind of block is timed in turns on the same cluster, and each makes its graph itself on the workers. Half of a
-page's links go to pages near it, half to pages drawn with a probability that falls with a power of their number.
+The workers make both kinds of blocks themselves and keep them; the kinds are timed in turns on the same cluster. Half
+of a page's links go to pages near it, half to pages drawn with a probability that falls with a power of their number.
 """
 
 from __future__ import annotations
@@ -26,29 +27,33 @@ from distributed import Client, LocalCluster, futures_of, wait
 import autosparse as asp
 
 DAMPING = np.float32(0.85)
+STRIP = 20_000
+"""Rows that are made at once."""
 
 
 def links(i: int, j: int, *, n: int, rows: int, degree: int, kind: Callable[[Any], Any]) -> Any:
-    """Block i of the transition matrix, transposed: rows are pages linked to, values 1/degree."""
+    """Block i of DAMPING times the transition matrix, transposed: rows are pages linked to."""
     rng = np.random.default_rng(i)
-    here = np.repeat(np.arange(rows, dtype=np.int64), degree)
-    near = (here + i * rows + rng.integers(-500, 501, here.size)) % n
-    far = (n * rng.random(here.size) ** 3).astype(np.int64)
-    columns = np.where(rng.random(here.size) < 0.5, near, far).astype(np.int32)
-    starts = np.arange(0, here.size + 1, degree, dtype=np.int32)
-    block = sps.csr_array((np.full(here.size, 1 / degree, np.float32), columns, starts), shape=(rows, n))
-    block.sort_indices()
-    return kind(block)
+    columns = np.empty((rows, degree), np.int32)
+    for first in range(0, rows, STRIP):  # strip by strip: a block must fit a worker, and its making too
+        here = np.arange(first, min(first + STRIP, rows))[:, None]
+        shape = here.size, degree
+        near = (here + i * rows + rng.integers(-500, 501, shape)) % n
+        far = (n * rng.random(shape) ** 3).astype(np.int64)
+        columns[first : first + STRIP] = np.sort(np.where(rng.random(shape) < 0.5, near, far), axis=1)
+    starts = np.arange(0, columns.size + 1, degree, dtype=np.int32)
+    values = np.full(columns.size, DAMPING / degree, np.float32)
+    return kind(sps.csr_array((values, columns.ravel(), starts), shape=(rows, n)))
 
 
-def graph(client: Client, options: argparse.Namespace, kind: Callable[[Any], Any]) -> da.Array:
-    """The matrix in the workers' memory."""
+def graph(options: argparse.Namespace, kind: Callable[[Any], Any]) -> list[Any]:
+    """The blocks of the matrix, which the workers make and keep."""
     rows = options.pages // options.blocks
     make = partial(links, n=rows * options.blocks, rows=rows, degree=options.degree, kind=kind)
     made = asp.dask.from_blocks if kind is asp.dask.block else plain_blocks
     A = made(make, ([rows] * options.blocks, [rows * options.blocks]), dtype=np.float32).persist()
     wait(A)
-    return A
+    return sorted(futures_of(A), key=lambda one: one.key)
 
 
 def plain_blocks(make: Callable[..., Any], chunks: Any, *, dtype: Any) -> da.Array:
@@ -58,45 +63,68 @@ def plain_blocks(make: Callable[..., Any], chunks: Any, *, dtype: Any) -> da.Arr
     return da.Array(tasks, name, tuple(map(tuple, chunks)), meta=sps.csr_array((0, 0), dtype=dtype))
 
 
-def step(block: Any, jump: np.ndarray, *parts: np.ndarray) -> np.ndarray:
+def step(block: Any, jump: Any, *parts: np.ndarray) -> np.ndarray:
     """The rows of DAMPING * (A @ x) + jump that one block gives; x in the parts that the blocks gave before."""
-    return DAMPING * (block @ np.concatenate(parts)) + jump
+    y = block @ np.concatenate(parts)
+    y += jump
+    return y
 
 
-def pagerank(client: Client, A: da.Array, *, n_iterations: int, columns: int) -> np.ndarray:
+def pagerank(client: Client, blocks: list[Any], *, n: int, n_iterations: int, columns: int) -> np.ndarray:
     """Ranks after some iterations, (n,) or (n, columns) for seeds 0, 1, ...; x stays on the workers."""
-    n, rows = A.shape[0], A.chunks[0][0]
-    jump = np.full(n, (1 - DAMPING) / n, np.float32)
+    rows = n // len(blocks)
+    jumps: list[Any] = [np.float32((1 - DAMPING) / n)] * len(blocks)
+    parts = [client.submit(np.full, rows, np.float32(1 / n), pure=False) for _ in blocks]
     if columns > 1:
         jump = np.zeros((n, columns), np.float32)
         jump[np.arange(columns), np.arange(columns)] = 1 - DAMPING
-    blocks = sorted(futures_of(A), key=lambda one: one.key)
-    jumps = client.scatter([jump[at : at + rows] for at in range(0, n, rows)], hash=False)
-    parts = [client.submit(np.divide, one, 1 - DAMPING, pure=False) for one in jumps]
+        jumps = client.scatter([jump[at : at + rows] for at in range(0, n, rows)], hash=False)
+        parts = [client.submit(np.divide, one, 1 - DAMPING, pure=False) for one in jumps]
     for _ in range(n_iterations):
         parts = [client.submit(step, one, its, *parts, pure=False) for one, its in zip(blocks, jumps, strict=True)]
-        wait(parts)
     return np.concatenate(client.gather(parts))
 
 
+def tuned(block: Any, columns: int, budget_s: float) -> str:
+    """What a block's product is done with once it was tuned."""
+    return str(block.tune("matmul", columns=columns, effort="measure", runs=10**6, budget_s=budget_s))
+
+
 def compare(client: Client, options: argparse.Namespace) -> None:
-    kinds = {"autosparse": asp.dask.block, "scipy": sps.csr_array}
-    took: dict[str, list[float]] = {name: [] for name in kinds}
+    kinds = {"SciPy": sps.csr_array, "autosparse": asp.dask.block}
+    blocks = {name: graph(options, kind) for name, kind in kinds.items()}
+    rows = options.pages // options.blocks
+    n = rows * options.blocks
+    run = partial(pagerank, client, n=n, n_iterations=options.iterations, columns=options.columns)
+    print(
+        f"{n * options.degree:,} links, {options.blocks} blocks, {options.columns} columns, {options.iterations} steps"
+    )
+    in_turns(run, blocks, options)
+    if options.tune:
+        start = time.perf_counter()
+        plans = client.gather(client.map(tuned, blocks["autosparse"], columns=options.columns, budget_s=options.tune))
+        print(f"tuned in {time.perf_counter() - start:.1f} s, of all blocks at once: {plans[0]}")
+        in_turns(run, blocks, options)
+
+
+def in_turns(run: Callable[..., np.ndarray], blocks: dict[str, list[Any]], options: argparse.Namespace) -> None:
+    """Print how long each kind takes, and how far their results are apart."""
+    took: dict[str, list[float]] = {name: [] for name in blocks}
     found: dict[str, np.ndarray] = {}
-    for _ in range(options.repeats):
-        for name, kind in kinds.items():
-            A = graph(client, options, kind)
+    for turn in range(options.repeats + 1):
+        for name, its in blocks.items():
             start = time.perf_counter()
-            found[name] = pagerank(client, A, n_iterations=options.iterations, columns=options.columns)
-            took[name].append(time.perf_counter() - start)
-            del A
-    n_links = options.pages // options.blocks * options.blocks * options.degree
-    apart = np.abs(found["autosparse"] - found["scipy"]).max() / np.abs(found["scipy"]).max()
-    print(f"{n_links:,} links in {options.blocks} blocks, {options.columns} column(s), {options.iterations} iterations")
+            found[name] = run(its)
+            if turn:  # the first prepares
+                took[name].append(time.perf_counter() - start)
+    apart = np.abs(found["autosparse"] - found["SciPy"]).max() / np.abs(found["SciPy"]).max()
     for name, seconds in took.items():
         print(f"  {name:<11} {statistics.median(seconds):7.2f} s (of {', '.join(f'{one:.2f}' for one in seconds)})")
-    ratios = [theirs / ours for ours, theirs in zip(took["autosparse"], took["scipy"], strict=True)]
-    print(f"  {statistics.median(ratios):.2f} times as fast; largest difference {apart:.1e} of the largest rank")
+    ratios = [theirs / ours for ours, theirs in zip(took["autosparse"], took["SciPy"], strict=True)]
+    print(
+        f"  {statistics.median(ratios):.2f} times as fast; largest difference {apart:.1e} of the largest rank",
+        flush=True,
+    )
 
 
 def overhead(options: argparse.Namespace) -> None:
@@ -131,12 +159,13 @@ def overhead(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", type=int, default=650_000)
-    parser.add_argument("--degree", type=int, default=80)
-    parser.add_argument("--blocks", type=int, default=4)
-    parser.add_argument("--columns", type=int, default=8)
+    parser.add_argument("--pages", type=int, default=2_600_000)
+    parser.add_argument("--degree", type=int, default=30)
+    parser.add_argument("--blocks", type=int, default=2)
+    parser.add_argument("--columns", type=int, default=1)
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--tune", type=float, default=0.0, help="seconds for each block, after the first comparison")
     parser.add_argument("--effort", default="off", help="of tuning, for --overhead")
     parser.add_argument("--overhead", action="store_true")
     options = parser.parse_args()

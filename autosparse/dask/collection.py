@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -18,6 +19,72 @@ from autosparse.errors import InputError
 
 DEFAULT_BLOCK_BYTES = 64 << 20
 """Of a block where nobody says how many: a tenth of a second of reading, and small beside a worker's memory."""
+
+
+class SparseArray(da.Array):
+    """A Dask array of blocks, whose products cut dense operands as the blocks are cut.
+
+    Dask cuts both operands of a product at the places at which either is cut: a vector in 16 parts would cut every
+    block of rows into 16 of columns, for each product anew. Here the dense operand follows the sparse one. What other
+    operations of Dask's return (sums, slices, map_blocks) are its own arrays, whose products are right too.
+    """
+
+    __slots__ = ()
+
+    def __matmul__(self, other: Any) -> Any:
+        if _is_dense(other) and len(self.chunks[1]) == 1 and other.ndim in (1, 2) and other.shape[0] == self.shape[1]:
+            return _product_of_rows(self, other)
+        return da.matmul(self, _cut_along(other, -2, self.chunks[1]))
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return da.matmul(_cut_along(other, -1, self.chunks[0]), self)
+
+    def dot(self, other: Any) -> Any:
+        """`self` @ `other`, as `numpy.dot` of matrices is."""
+        return super().dot(_cut_along(other, -2, self.chunks[1]))
+
+    def transpose(self, *axes: Any) -> Any:
+        """The transpose; its blocks are those of `self`, transposed."""
+        return _sparse(super().transpose(*axes))
+
+    def copy(self) -> Any:
+        """Itself again: Dask's arrays do not change."""
+        return _sparse(super().copy())
+
+    def _rebuild(self, dsk: Any, *, rename: Any = None) -> Any:
+        return _sparse(super()._rebuild(dsk, rename=rename))
+
+    def __reduce__(self) -> Any:
+        return SparseArray, super().__reduce__()[1]
+
+
+def _sparse(A: da.Array) -> Any:
+    return SparseArray(A.dask, A.name, A.chunks, A.dtype, A._meta)
+
+
+def _is_dense(other: Any) -> bool:
+    if isinstance(other, da.Array):
+        return not isinstance(other, SparseArray) and not sps.issparse(other._meta)
+    return isinstance(other, np.ndarray)
+
+
+def _product_of_rows(A: SparseArray, dense: Any) -> da.Array:
+    """A @ dense where no block of A is cut along columns: one task for each block, and no sum of parts."""
+    dense = dense if isinstance(dense, da.Array) else da.from_array(dense, chunks=-1)
+    dense = _cut_along(dense, -2, A.chunks[1])
+    dtype = np.result_type(A.dtype, dense.dtype)
+    of_dense, of_result = ("jk", "ik") if dense.ndim == 2 else ("j", "i")
+    meta = np.empty((0,) * dense.ndim, dtype)
+    return da.blockwise(operator.matmul, of_result, A, "ij", dense, of_dense, concatenate=True, dtype=dtype, meta=meta)
+
+
+def _cut_along(dense: Any, axis: int, chunks: tuple[int, ...]) -> Any:
+    """The dense Dask array `dense` cut into `chunks` along `axis` (a vector: along its only one), all else as it is."""
+    if not isinstance(dense, da.Array) or not _is_dense(dense):
+        return dense
+    axis = dense.ndim + max(axis, -dense.ndim)
+    fits = axis < dense.ndim and dense.shape[axis] == sum(chunks)  # otherwise Dask says what does not
+    return dense.rechunk({axis: chunks}) if fits and dense.chunks[axis] != chunks else dense
 
 
 def balanced_chunks(indptr: NDArray[Any], n_blocks: int) -> tuple[int, ...]:
@@ -38,7 +105,7 @@ def balanced_chunks(indptr: NDArray[Any], n_blocks: int) -> tuple[int, ...]:
     return tuple(int(step) for step in np.diff(bounds))
 
 
-def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -> da.Array:
+def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -> SparseArray:
     """A Dask array whose chunks are rows of `m`: blocks of `csr_array`.
 
     `m`: what `autosparse.csr` takes. `chunks`: "balanced" cuts rows by stored entries into `n_blocks` (default: blocks
@@ -57,12 +124,12 @@ def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -
         for i, (top, bottom) in enumerate(pairwise(starts))
         for j, (left, right) in enumerate(pairwise(lefts))
     }
-    return da.Array(graph, name, (by_row, by_column), meta=_empty(A.dtype))
+    return SparseArray(graph, name, (by_row, by_column), meta=_empty(A.dtype))
 
 
 def from_blocks(
     make: Callable[..., Any], chunks: tuple[Sequence[int], Sequence[int]], *, dtype: DTypeLike, name: str = "made"
-) -> da.Array:
+) -> SparseArray:
     """A Dask array of the sparse matrices ``make(i, j)``, block by block: never all of them in one place.
 
     `make` runs where the block is computed and returns what `autosparse.csr` takes, of shape
@@ -75,7 +142,7 @@ def from_blocks(
         for i, m in enumerate(by_row)
         for j, n in enumerate(by_column)
     }
-    return da.Array(graph, label, (by_row, by_column), meta=_empty(dtype))
+    return SparseArray(graph, label, (by_row, by_column), meta=_empty(dtype))
 
 
 def _made(make: Callable[..., Any], at: tuple[int, int], shape: tuple[int, int], dtype: Any) -> Any:

@@ -30,7 +30,7 @@ from numpy.typing import DTypeLike
 from autosparse.arrays.files import UNREADABLE, Header
 from autosparse.dask import archives
 from autosparse.dask.blocks import block, csr_block
-from autosparse.dask.collection import DEFAULT_BLOCK_BYTES, balanced_chunks
+from autosparse.dask.collection import DEFAULT_BLOCK_BYTES, SparseArray, balanced_chunks
 from autosparse.errors import InputError, InputFileError, MissingExtraError
 from autosparse.operands.native_rows import check_structure
 
@@ -101,7 +101,7 @@ def _read_npz(path: Path, n_blocks: int | None, dtype: DTypeLike | None) -> da.A
         (label, i, 0): (_rows_of_npz, path, head.indptr[first : last + 1], head.n_cols, wanted)
         for i, (first, last) in enumerate(pairwise(bounds))
     }
-    return da.Array(graph, label, (chunks, (head.n_cols,)), meta=csr_block((0, 0), dtype=wanted))
+    return SparseArray(graph, label, (chunks, (head.n_cols,)), meta=csr_block((0, 0), dtype=wanted))
 
 
 def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> Any:
@@ -138,7 +138,7 @@ def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
             graph[f"part-{label}", k, i] = (_part, (f"cut-{label}", k), i)
         parts = [(f"part-{label}", k, i) for k in range(len(source.pieces))]
         graph[label, i, 0] = (_join, parts, (m, source.shape[1]), source.dtype)
-    return da.Array(graph, label, (chunks, (source.shape[1],)), meta=csr_block((0, 0), dtype=source.dtype))
+    return SparseArray(graph, label, (chunks, (source.shape[1],)), meta=csr_block((0, 0), dtype=source.dtype))
 
 
 def _count(source: Triples, piece: Any) -> Any:

@@ -52,6 +52,27 @@ def test_products_of_blocks_are_the_product(A):
     equal(da.tensordot(A, B, axes=1), m @ B)
 
 
+def test_dense_operands_are_cut_as_blocks_are_and_blocks_are_not(A, monkeypatch):
+    sliced = []
+    cut = asp.dask.csr_block.__getitem__
+
+    def noticed(one, key):
+        if isinstance(key, tuple) and key[0] is not Ellipsis and one.nnz:  # of all blocks there is an empty one
+            sliced.append(key)
+        return cut(one, key)
+
+    monkeypatch.setattr(asp.dask.csr_block, "__getitem__", noticed)
+    A = A.persist()
+    equal(A @ da.from_array(x, chunks=33), m @ x)
+    equal(A.T @ da.from_array(y, chunks=7), m.T @ y)
+    equal(da.from_array(y, chunks=7) @ A, y @ m)
+    equal(A.dot(da.from_array(B, chunks=(9, 3))), m @ B)
+    assert sliced == []
+    equal(pickle.loads(pickle.dumps(A)) @ x, m @ x)
+    with pytest.raises(ValueError, match="do not add up"):
+        A @ da.ones(7, chunks=2)
+
+
 def test_sparse_products_stay_sparse(A):
     C = A @ asp.dask.from_csr(m2, chunks=50)
     assert isinstance(C._meta, asp.dask.csr_block)

@@ -1,0 +1,67 @@
+"""PageRank of a graph that is larger than the memory of one worker.
+
+python examples/dask_pagerank.py                          two local workers of 1.5 GB, a graph of 1.6 GB
+python examples/dask_pagerank.py --scheduler ADDRESS      a cluster: see dask_cluster.py for what changes
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from functools import partial
+
+import dask.array as da
+import numpy as np
+import scipy.sparse as sps
+from dask_cluster import in_memory, options, workers
+
+import autosparse as asp
+
+DAMPING = np.float32(0.85)
+DEGREE = 50
+
+
+def links(i: int, j: int, *, rows: int, n: int) -> sps.csr_array:
+    """Block i of the transition matrix, transposed: its rows are pages that are linked to, values 1 / DEGREE.
+
+    Half of the links come from pages near by, half from pages drawn with a probability that falls with their number.
+    """
+    rng = np.random.default_rng(i)
+    here = np.repeat(np.arange(rows), DEGREE)
+    near = (here + i * rows + rng.integers(-500, 501, here.size)) % n
+    far = (n * rng.random(here.size) ** 3).astype(np.int64)
+    columns = np.where(rng.random(here.size) < 0.5, near, far).astype(np.int32)
+    starts = np.arange(0, here.size + 1, DEGREE, dtype=np.int32)
+    block = sps.csr_array((np.full(here.size, 1 / DEGREE, np.float32), columns, starts), shape=(rows, n))
+    block.sort_indices()
+    return block
+
+
+def pagerank(A: da.Array, *, n_iterations: int = 20) -> da.Array:
+    """Ranks x = DAMPING A x + (1 - DAMPING) / n by power iteration, in blocks as A's rows are cut."""
+    n = A.shape[0]
+    jump = (1 - DAMPING) / np.float32(n)
+    x = da.full(n, 1 / n, dtype=np.float32, chunks=(A.chunks[0],))
+    for _ in range(n_iterations):
+        x = (DAMPING * (A @ x) + jump).persist()  # only x travels: each worker needs all of it
+    return x
+
+
+def main(arguments: Sequence[str] | None = None) -> np.ndarray:
+    """The ranks."""
+    chosen = options(__doc__, arguments, entries=200_000_000)
+    rows = max(1, chosen.entries // DEGREE // chosen.blocks)
+    n = rows * chosen.blocks
+    with workers(chosen, "dask_pagerank.py"):
+        made = asp.dask.from_blocks(partial(links, rows=rows, n=n), ([rows] * chosen.blocks, [n]), dtype=np.float32)
+        A = in_memory(made, chosen)
+        start = time.perf_counter()
+        ranks = pagerank(A).compute()
+        print(
+            f"20 iterations in {time.perf_counter() - start:.1f} s; the first pages: {np.argsort(-ranks)[:5].tolist()}"
+        )
+    return ranks
+
+
+if __name__ == "__main__":
+    main()
