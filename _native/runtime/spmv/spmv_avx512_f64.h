@@ -85,7 +85,6 @@ ASP_INLINE __m512d NAME(singles)(__mmask8 used, int64_t k, const I *indices, con
 #define ANY_ROW(i) NAME(any_row)(buffer, indptr[i] - start, indptr[(i) + 1] - start)
 #define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
 
-#if !GATHERS
 /* Sixteen rows of n nonzeros each, as stencils have them: their ends are predicted, and nothing passes through memory. */
 ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data, const double *x, double *y, int add)
 {
@@ -103,7 +102,6 @@ ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data
         y[row + 3] = add ? y[row + 3] + d : d;
     }
 }
-#endif
 
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const double *data, const double *x, double *y,
                                    int add)
@@ -123,13 +121,11 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
         return;
     }
 #endif
-#if !GATHERS
     const int64_t n_first = indptr[1] - start;
     if (n_first > 2 && _mm512_cmpeq_epi32_mask(length, _mm512_set1_epi32((int)n_first)) == 0xffff) {
         NAME(equal_rows)(n_first, indices + start, data + start, x, y, add);
         return;
     }
-#endif
     NAME(products)(buffer, indptr[0], indptr[16], indices, data, x);
     if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2))) {
         low = NAME(fold_quarters)(SPREAD(1, 0), SPREAD(1, 4));

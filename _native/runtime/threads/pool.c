@@ -9,7 +9,8 @@
  * BLAS, and the job that it waits for comes late. So a helper lingers as long as lingering is answered, and sleeps at
  * once where it was not. A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
  * docs/adr/0029-good-neighbours.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
- * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread.
+ * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread; so do those whose
+ * program is slower with helpers (cycles.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
@@ -26,6 +27,7 @@
 #include <stdatomic.h>
 
 #include "bell.h"
+#include "cycles.h"
 
 enum { MAX_HELPERS = 255 };
 enum { LINGER_NS = 60000 };       /* a helper looks for the next job this long before it sleeps */
@@ -303,8 +305,8 @@ static void note_arrival(int64_t end_ns)
     pool.arrival_ns += ((took_ns < ARRIVAL_MOST_NS ? took_ns : ARRIVAL_MOST_NS) - pool.arrival_ns) / 8;
 }
 
-/* The job on the caller and helpers. */
-static void share(int n_helpers, double serial_ns)
+/* The job on the caller and helpers; returns when it ended. */
+static int64_t share(int n_helpers, double serial_ns)
 {
     uint64_t generation = (uint64_t)(GATE_GENERATION(atomic_load(&pool.gate)) + 1);
     if ((uint32_t)generation == 0) generation = 1;
@@ -322,6 +324,7 @@ static void share(int n_helpers, double serial_ns)
     if (n_woken > 0) note_arrival(done_ns);
     pool.n_shared++;
     note_stall(waited_ns > STALL_NS + serial_ns / 2 || end_ns - pool.opened_ns > STALL_NS + 3 * serial_ns, end_ns);
+    return end_ns;
 }
 
 int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items, int n_threads,
@@ -335,14 +338,17 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
-        n_helpers = helpers_for(n_threads - is_beside, serial_ns, now_ns);
+        const int is_watched = serial_ns < SMALL_JOB_NS && !pool.reckless;
+        asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
+        n_helpers = it && asp_stays_alone(it, now_ns) ? 0 : helpers_for(n_threads - is_beside, serial_ns, now_ns);
         if (n_helpers > 0) {
             pool.task = task;
             pool.context = context;
             pool.n_items = n_items;
             pool.min_items = min_items;
             pool.max_items = max_items;
-            share(n_helpers, serial_ns);
+            const int64_t end_ns = share(n_helpers, serial_ns);
+            if (it) it->own_ns = end_ns - now_ns;
         }
         atomic_flag_clear_explicit(&pool.taken, memory_order_release);
     }

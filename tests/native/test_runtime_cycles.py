@@ -1,0 +1,54 @@
+"""A short job stays on one thread where that makes the cycles of the program shorter: the rules, with given times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+
+from tests.native.runtime_cases import needs_runtime
+
+pytestmark = needs_runtime
+
+N = 20_000
+OWN_NS = 40_000
+
+
+def share_alone(shared_ns: np.ndarray, alone_ns: np.ndarray) -> float:
+    """The part of the calls that stays on one thread."""
+    shared, alone = (np.ascontiguousarray(one, dtype=np.int64) for one in (shared_ns, alone_ns))
+    pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (shared, alone)]
+    return runtime_api.lib.asp_cycles_alone(*pointers, len(shared), OWN_NS) / len(shared)
+
+
+def noisy(rng: np.random.Generator, ns: float, n: int = N) -> np.ndarray:
+    """Cycles of about `ns`, one in twenty much longer."""
+    return ns * rng.normal(1.0, 0.02, n) * np.where(rng.random(n) < 0.05, 20.0, 1.0)
+
+
+@pytest.mark.parametrize("between_ns", [30_000, 200_000])
+def test_the_faster_way_serves(between_ns):
+    rng = np.random.default_rng(0)
+    slow, quick = (noisy(rng, between_ns + OWN_NS + more) for more in (50_000, 0))
+    assert share_alone(slow, quick) > 0.97
+    assert share_alone(quick, slow) < 0.02
+
+
+def test_nothing_is_tried_where_it_matters_little():
+    rng = np.random.default_rng(0)
+    assert share_alone(noisy(rng, 50 * OWN_NS), noisy(rng, 49 * OWN_NS)) == 0.0
+
+
+def test_a_loop_of_products_alone_is_hardly_disturbed():
+    """Its first trial comes late."""
+    shared, alone = np.full(500, OWN_NS + 2_000), np.full(500, 2 * OWN_NS)
+    assert share_alone(shared, alone) == 0.0
+    assert share_alone(np.resize(shared, N), np.resize(alone, N)) < 0.005
+
+
+def test_another_part_of_the_program_is_judged_for_itself():
+    """A loop of products first; then one whose cycles are longer, and shorter on one thread."""
+    n = 5_000
+    shared = np.concatenate((np.full(n, OWN_NS + 2_000), np.full(n, 180_000)))
+    alone = np.concatenate((np.full(n, 2 * OWN_NS), np.full(n, 150_000)))
+    assert 0.47 < share_alone(shared, alone) < 0.51
