@@ -7,15 +7,18 @@ values, neighbours and the machine change. So a plan is what the last race left 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from autosparse.config import Effort
+from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
 from autosparse.tuner.search.outcome import plan_of
-from autosparse.tuner.search.race import LastRace, Race, RaceRule, last_race
+from autosparse.tuner.search.race import LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import Search
-from autosparse.tuner.search.trial import Pause, Sample, Steps
+from autosparse.tuner.search.trial import Pause, Sample, Steps, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
@@ -31,23 +34,70 @@ WATCH_MAJORITY: Final = 0.75
 
 
 def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
-    """What is left of a measured plan after a race on memory as users have it; the search's champion is who won."""
-    champion = search.champion
-    if champion.schedule is None or id(champion) not in search.measured_s or search.default_s is None:
+    """What is left of a measured plan after a race on memory as users have it; the search's champion is who won.
+
+    A composite has the best single format for a rival: it must beat it by more than a tie, and the rival serves where
+    the composite does not win.
+    """
+    champion, default_s = search.champion, search.default_s
+    if champion.schedule is None or id(champion) not in search.measured_s or default_s is None:
         return found
     start_s = clock()
+    champions = _champions(search)
+    ways = [[lab.served(one, is_fresh=fresh) for one in (search.default, *champions)] for fresh in (True, False)]
+    runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(champions)]
+    try:
+        races = last_race(runs, clock=clock, limit_s=limit_s)
+    except MemoryError:  # a second result beside the first: what could not be raced is not believed
+        races = []
+    races = races or [LastRace(()) for _ in champions]
+    for one, race in zip(champions, races, strict=True):
+        search.measured_s[id(one)] = race.ratio * default_s
+    at = winner_of(races)
+    search.champion = search.default if at is None else champions[at]
+    for one in champions:
+        if one is not search.champion:
+            one.drop()
+    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
+
+
+def winner_of(races: Sequence[LastRace]) -> int | None:
+    """Which champion serves: the first where it won and beats those after it that won; None: the default kernel."""
+    for at, race in enumerate(races):
+        if race.is_won and all(race.beats(other) for other in races[at + 1 :] if other.is_won):
+            return at
+    return None
+
+
+def _champions(search: Search) -> list[Trial]:
+    """The champion, and behind a composite the best single format that is faster than the default kernel.
+
+    Where there is no room for both packed copies, their races of the search decide which of them it is.
+    """
+    champion, rival = search.champion, _best_single(search)
     if not champion.ready:  # it had made room for a challenger when the budget ended
         champion.pack()
-    ways = [(lab.served(search.default, is_fresh=one), lab.served(champion, is_fresh=one)) for one in (True, False)]
-    try:
-        race = last_race([(one, other) for one, other in ways if one and other], clock=clock, limit_s=limit_s)
-    except MemoryError:  # a second result beside the first: what could not be raced is not believed
-        race = LastRace(())
-    search.measured_s[id(champion)] = race.ratio * search.default_s
-    if not race.is_won:
-        champion.drop()
-        search.champion = search.default
-    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
+    if rival is None or not isinstance(champion.schedule, Composite):
+        return [champion]
+    rival.pack()
+    if rival.ready:
+        return [champion, rival]
+    if search.measured_s[id(champion)] <= LAST_TIE * search.measured_s[id(rival)]:
+        return [champion]
+    champion.drop()
+    rival.pack()
+    return [rival if rival.ready else champion]
+
+
+def _best_single(search: Search) -> Trial | None:
+    """The fastest of the single formats that raced and were faster than the default kernel."""
+    times_s = {
+        id(one): search.measured_s[id(one)]
+        for one in search.trials
+        if isinstance(one.schedule, SuperSchedule) and one.failed is None and id(one) in search.measured_s
+    }
+    able = [one for one in search.trials if times_s.get(id(one), math.inf) < (search.default_s or 0.0)]
+    return min(able, key=lambda one: times_s[id(one)], default=None)
 
 
 def watch(lab: KernelLab, champion: KernelTrial, *, excess_s: float) -> Steps:

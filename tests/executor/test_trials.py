@@ -40,7 +40,7 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, monkeypatch)
     monkeypatch.setattr(MatmulCall, "by_default", spy)
     with lab_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as lab:
         trial = lab.lab(None)
-        for run in (lab.runner(trial), lab.runner(trial)):
+        for run in (lab.lab.runner(trial, 0), lab.lab.runner(trial, 1)):
             for _ in range(5):
                 run()
     # Each place twice, so that a warm-up and the run that is timed meet the same one; the next sample begins elsewhere.

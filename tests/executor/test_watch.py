@@ -8,6 +8,7 @@ from autosparse._native import runtime_api
 from autosparse.tuner.space import families as space
 
 import autosparse
+from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import confirmation, planner
@@ -31,7 +32,7 @@ def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) ->
     assert state.n_calls - state.n_tuned <= 60
 
 
-def slow_products(A, *, columns: int, out: bool = False):
+def slow_products(A, *, columns: int = 8, out: bool = False):
     """Products until the plan is given up, at most 400; how many there were."""
     shape = (A.shape[1], columns) if columns > 1 else (A.shape[1],)
     B = np.ones(shape, A.dtype)
@@ -63,6 +64,14 @@ def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
         A = make_slow()
         assert slow_products(A, columns=width, out=out) < 200
         assert "stopped being faster" in state_of(A, width).live_tuner.current_plan().why
+
+
+def test_a_slow_composite_is_given_up() -> None:
+    slow = space.schedule("matmul", *BLOCKS, tile=8)
+    with autosparse.options(extra_memory=200.0):
+        A = autosparse.csr(make(800, 800), copy=True)
+        force(A, Composite(parts=(Part(Rows(9), slow), Part(REST, slow))), columns=8)
+        assert slow_products(A) < 200
 
 
 def test_a_slow_plan_is_given_up_past_python() -> None:

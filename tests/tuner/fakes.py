@@ -113,6 +113,6 @@ class FakeFactory:
         self.made.append(trial)
         return trial
 
-    def run_of(self, trial: object) -> Callable[[], object] | None:
+    def run_of(self, trial: object, turn: int = 0) -> Callable[[], object] | None:
         assert isinstance(trial, FakeTrial)
         return None if trial.failed else trial.run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from autosparse.tuner.search.race import LAST_ROUNDS, last_race
+from autosparse.tuner.search.race import LAST_ROUNDS, LastRace, last_race
 
 from tests.tuner.fakes import FakeClock
 
@@ -23,14 +23,14 @@ def spending(clock: FakeClock, *seconds: float):
 def test_a_champion_stays_where_it_is_faster_in_both_ways(fresh: float, out: float, *, is_won: bool) -> None:
     clock = FakeClock()
     ways = [(spending(clock, 0.01), spending(clock, 0.01 * ratio)) for ratio in (fresh, out)]
-    race = last_race(ways, clock=clock, limit_s=10)
+    (race,) = last_race(ways, clock=clock, limit_s=10)
     assert race.is_won is is_won
     assert race.ratio == pytest.approx((fresh * out) ** 0.5, rel=0.02)
 
 
 def test_one_disturbed_product_decides_nothing_and_time_is_kept() -> None:
     clock = FakeClock()
-    race = last_race([(spending(clock, 0.01), spending(clock, 0.05, *[0.008] * 20))], clock=clock, limit_s=10)
+    (race,) = last_race([(spending(clock, 0.01), spending(clock, 0.05, *[0.008] * 20))], clock=clock, limit_s=10)
     assert race.is_won
     clock = FakeClock()
     last_race([(spending(clock, 1.0), spending(clock, 1.0))], clock=clock, limit_s=0.5)
@@ -38,4 +38,5 @@ def test_one_disturbed_product_decides_nothing_and_time_is_kept() -> None:
 
 
 def test_without_any_way_nothing_is_won() -> None:
-    assert not last_race([], clock=FakeClock(), limit_s=1).is_won
+    assert last_race([], clock=FakeClock(), limit_s=1) == []
+    assert not LastRace(()).is_won

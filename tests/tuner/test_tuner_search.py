@@ -88,7 +88,7 @@ def test_stalls_of_the_default_kernel_make_no_other_one_fast() -> None:
     clock, n = FakeClock(), 0
     factory = FakeFactory(clock, lambda one: 2.1e-5 if one else 2e-5)
 
-    def stalled(trial: FakeTrial) -> Callable[[], object] | None:
+    def stalled(trial: FakeTrial, turn: int) -> Callable[[], object] | None:
         nonlocal n
         run, n = factory.run_of(trial), n + 1
         if trial.schedule is not None or n % 3:
@@ -203,7 +203,7 @@ def test_at_most_champion_and_one_challenger_are_packed() -> None:
     clock, most = FakeClock(), 0
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
 
-    def run_of(trial: object) -> Callable[[], object] | None:
+    def run_of(trial: object, turn: int) -> Callable[[], object] | None:
         nonlocal most
         most = max(most, sum(one.packed for one in factory.made if one.schedule and not one.schedule.format.is_csr))
         return factory.run_of(trial)
@@ -239,7 +239,7 @@ def test_interrupt_drops_everything_but_the_champion() -> None:
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
     n_samples = 0
 
-    def run_of(trial: object) -> Callable[[], object] | None:
+    def run_of(trial: object, turn: int) -> Callable[[], object] | None:
         nonlocal n_samples
         n_samples += 1
         if n_samples == 40:

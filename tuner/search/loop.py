@@ -79,8 +79,8 @@ def done(work: Work, clock: Callable[[], float], observe: Observe | None) -> flo
 class Runner(Protocol):
     """Runs one product with a trial into a result that was allocated before."""
 
-    def __call__(self, trial: Trial) -> Callable[[], object] | None:
-        """A closure to time, or None when this trial cannot run."""
+    def __call__(self, trial: Trial, turn: int) -> Callable[[], object] | None:
+        """A closure to time, or None when this trial cannot run; who is given one `turn` meets the same memory."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,7 +117,7 @@ class WithinBudget:
         return partial(done, step, self.clock, self.observe) if isinstance(step, Work) else partial(self._time, step)
 
     def _time(self, sample: Sample) -> float | None:
-        run, key = self.runner(sample.trial), id(sample.trial)
+        run, key = self.runner(sample.trial, sample.turn), id(sample.trial)
         if run is None:
             return None
         least_s = self._usual_s.get(key, math.inf)

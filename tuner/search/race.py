@@ -129,6 +129,8 @@ LAST_WORST: Final = 1.0
 """Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
 LAST_MEAN: Final = 0.96
 """... and in the mean."""
+LAST_TIE: Final = 0.97
+"""Ratio of a composite to the best single format in the mean from which it is no tie, which single formats win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +149,32 @@ class LastRace:
         """Whether the champion stays."""
         return bool(self.ratios) and max(self.ratios) <= LAST_WORST and self.ratio <= LAST_MEAN
 
+    def beats(self, other: LastRace) -> bool:
+        """Whether the champion is nowhere slower than `other`'s, and in the mean faster by more than a tie."""
+        pairs = list(zip(self.ratios, other.ratios, strict=True))
+        return all(mine <= LAST_WORST * theirs for mine, theirs in pairs) and self.ratio <= LAST_TIE * other.ratio
+
 
 def last_race(
-    ways: Sequence[tuple[Callable[[], object], Callable[[], object]]], *, clock: Callable[[], float], limit_s: float
-) -> LastRace:
-    """Race (default kernel, champion) in each of the ways, interleaved; `limit_s` cuts rounds, but for the fewest."""
-    ratios: list[list[float]] = [[] for _ in ways]
+    ways: Sequence[Sequence[Callable[[], object]]], *, clock: Callable[[], float], limit_s: float
+) -> list[LastRace]:
+    """Race (default kernel, champions...) in each of the ways, interleaved; what each champion came to, in order.
+
+    `limit_s` cuts rounds, but for the fewest.
+    """
+    ratios: list[list[list[float]]] = [[[] for _ in way[1:]] for way in ways]
     start_s, (fewest, most) = clock(), LAST_ROUNDS
     for turn in range(most):
-        for found, (default, champion) in zip(ratios, ways, strict=True):
-            order = (default, champion) if turn % 2 == 0 else (champion, default)
-            taken_s: dict[Callable[[], object], float] = {}
-            for run in order:
-                run()  # users run one kernel only: it finds in the caches what it left there
-                taken_s[run] = timed_s(run, clock=clock)
-            found.append(taken_s[champion] / max(taken_s[default], 1e-9))
+        for way, found in zip(ways, ratios, strict=True):
+            taken_s = [0.0] * len(way)
+            for at in range(len(way))[:: 1 if turn % 2 == 0 else -1]:
+                way[at]()  # users run one kernel only: it finds in the caches what it left there
+                taken_s[at] = timed_s(way[at], clock=clock)
+            for own, mine_s in zip(found, taken_s[1:], strict=True):
+                own.append(mine_s / max(taken_s[0], 1e-9))
         if turn + 1 >= fewest and clock() - start_s > limit_s:
             break
-    return LastRace(tuple(statistics.median(found) for found in ratios if found))
+    return [LastRace(tuple(map(statistics.median, own))) for own in zip(*ratios, strict=True)]
 
 
 def spread(samples_s: Sequence[float]) -> float:

@@ -351,7 +351,8 @@ class Search:
 
     def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
         on_credit = len(entrants) == 2 and self._is_first(entrants[1])
-        return Sample(trial=entrants[turn], price_s=self._excess_s(race, entrants, turn), on_credit=on_credit)
+        price_s = self._excess_s(race, entrants, turn)
+        return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, on_credit=on_credit)
 
     def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
         """Expected seconds that a sample of this entrant takes beyond the best known kernel's."""

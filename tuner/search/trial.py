@@ -33,6 +33,7 @@ class Sample:
 
     trial: Trial
     price_s: float  # expected excess over the best known kernel
+    turn: int = 0  # the round of the race: all entrants of one round meet the same memory
     path_price_s: float = 0.0
     on_credit: bool = False  # of the first candidate
     is_check: bool = False  # of a plan in service, at whatever width products have

@@ -41,7 +41,6 @@ class KernelTrial:
     failed: str | None = None
     crowded: bool = False
     packed_bytes: int = 0
-    n_timed: int = 0  # runs that were given out to be timed
     build_s: float = 0.0
     pack_s: float = 0.0
     gain_s: float = 0.0  # what one product with this kernel saves, once measured

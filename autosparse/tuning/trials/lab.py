@@ -199,8 +199,11 @@ class KernelLab:
         """Names the compiler in failure records."""
         return _native.compiler_id(self.options.compiler)
 
-    def runner(self, trial: Trial) -> Callable[[], object] | None:
-        """A product with synthetic dense operands to time, or None when `trial` cannot run."""
+    def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
+        """A product with synthetic dense operands to time, or None when `trial` cannot run.
+
+        Of several sets of operands it begins with number `turn`, and after two products goes on to the next.
+        """
         assert isinstance(trial, KernelTrial)
         operand = self.operand()
         if operand is None or trial.failed is not None:
@@ -210,8 +213,7 @@ class KernelLab:
         # Each twice: a product is timed after one that brought its operands back into the caches.
         each_twice = [call for call in self._calls for _ in range(2)]
         self._wait_for_threads()
-        turns = itertools.islice(itertools.cycle(each_twice), 2 * (trial.n_timed % len(self._calls)), None)
-        trial.n_timed += 1
+        turns = itertools.islice(itertools.cycle(each_twice), 2 * (turn % len(self._calls)), None)
         way = self._way(trial, operand)
         return None if way is None else lambda: unwatched(way, next(turns))
 

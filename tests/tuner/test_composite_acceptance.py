@@ -1,0 +1,110 @@
+"""A composite serves only where it beats the default kernel and the best single format, on memory as users have it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from autosparse.tuner import tune
+from autosparse.tuner.hybrid.schedules import runtime
+
+from autosparse.config import Effort
+from autosparse.core.composite import REST, Composite, Part, Rows, Schedule
+from autosparse.tuning.confirmation import confirmed
+from tests.tuner.fakes import FakeClock, FakeFactory, FakeTrial
+from tests.tuner.test_tuner_search import make_problem, make_search
+
+SINGLE = runtime("matmul", "degree")
+COMPOSITE = Composite(parts=(Part(Rows(20), runtime("matmul")), Part(REST, SINGLE)))
+DEFAULT_S = 0.01
+
+
+@dataclasses.dataclass
+class GivenComposites:
+    """A divider that has found these."""
+
+    found: tuple[Schedule, ...]
+    price_s: float = 0.0
+
+    def __call__(self) -> tuple[Schedule, ...]:
+        return self.found
+
+
+def searched(in_search: dict[Any, float], *, room: int = 2) -> tuple[Any, Any, FakeClock]:
+    """(search, its plan, clock) after a search whose times relative to the default kernel's are these; others: 2."""
+    clock = FakeClock()
+    factory = FakeFactory(clock, lambda schedule: DEFAULT_S * (1.0 if schedule is None else in_search.get(schedule, 2)))
+
+    def has_room(_: FakeTrial) -> bool:
+        return sum(one.packed for one in factory.made) < room
+
+    def change(trial: FakeTrial) -> None:
+        trial.room, trial.packed_bytes = has_room, 0 if trial.schedule is None else 1
+
+    factory.change = change
+    search = make_search(factory, make_problem(), effort=Effort.MEASURE)
+    search.divide = GivenComposites((SINGLE, COMPOSITE))
+    return search, tune(search, runner=factory.run_of, budget_s=1e6, clock=clock), clock
+
+
+def served_by(clock: FakeClock, fresh: dict[Any, float], named: dict[Any, float]) -> Any:
+    """A lab whose products take so long where users have them, by a way and a schedule."""
+
+    def served(trial: FakeTrial, *, is_fresh: bool) -> Callable[[], object]:
+        assert trial.ready
+        ratios = fresh if is_fresh else named
+        return lambda: clock.spend(DEFAULT_S * (1.0 if trial.schedule is None else ratios[trial.schedule]))
+
+    return SimpleNamespace(served=served)
+
+
+@pytest.mark.parametrize(
+    ("fresh", "named", "chosen"),
+    [
+        ((0.7, 0.8), (0.7, 0.8), COMPOSITE),
+        ((0.79, 0.8), (0.79, 0.8), SINGLE),  # a tie
+        ((0.9, 0.8), (0.9, 0.8), SINGLE),  # slower than it was in the search
+        ((0.6, 0.8), (0.9, 0.8), SINGLE),  # slower in one way
+        ((1.1, 0.9), (1.1, 0.9), SINGLE),
+        ((0.9, 1.1), (0.9, 1.1), COMPOSITE),
+        ((1.1, 1.1), (1.1, 1.1), None),
+    ],
+)
+@pytest.mark.parametrize("in_search", [(0.5, 0.8), (0.9, 0.8)])
+def test_composite_must_win_the_last_race(in_search, fresh, named, chosen):
+    order = (COMPOSITE, SINGLE)
+    search, found, clock = searched(dict(zip(order, in_search, strict=True)))
+    assert found.schedule == min(order, key=lambda one: in_search[order.index(one)])
+    lab = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
+    plan = confirmed(lab, search, found, limit_s=1.0, clock=clock)
+    if found.schedule == SINGLE and chosen == COMPOSITE:
+        chosen = SINGLE if fresh[1] <= 0.96 else None  # it was beaten before: it does not come back
+    assert plan.schedule == chosen
+    assert search.champion.schedule == chosen
+    assert all(one.packed == (one is search.champion) for one in search.trials)
+
+
+@pytest.mark.parametrize(("composite", "chosen"), [(0.7, COMPOSITE), (0.79, SINGLE)])
+def test_without_room_for_both_the_races_of_the_search_decide(composite, chosen):
+    times = {COMPOSITE: composite, SINGLE: 0.8}
+    search, found, clock = searched(times, room=1)
+    assert confirmed(served_by(clock, times, times), search, found, limit_s=1.0, clock=clock).schedule == chosen
+
+
+def test_entrants_of_a_round_meet_the_same_memory():
+    turns: list[int] = []
+    clock = FakeClock()
+    factory = FakeFactory(clock, lambda schedule: DEFAULT_S)
+
+    def spy(trial: FakeTrial, turn: int) -> Callable[[], object] | None:
+        turns.append(turn)
+        return factory.run_of(trial)
+
+    search = make_search(factory, make_problem())
+    search.divide = GivenComposites((COMPOSITE,))
+    rounds = search.style.rule.max_rounds
+    tune(search, runner=spy, budget_s=1e6, clock=clock)
+    assert turns[: 2 * rounds] == [turn for turn in range(rounds) for _ in range(2)]
