@@ -133,15 +133,15 @@ def _remaining(pattern: Pattern, left: Array) -> Pattern:
     return pattern if left.all() else _of_entries(Subset(pattern, np.arange(pattern.nnz), None), left).pattern
 
 
-def block_fill(pattern: Pattern, r: int, c: int, *, every: int = 1) -> Array:
-    """Entries in the aligned r x c block of each entry, uint16 (nnz,); 0 outside every n-th group of r rows."""
+def block_fill(pattern: Pattern, r: int, c: int) -> Array:
+    """Entries in the aligned r x c block of each entry, uint16 (nnz,)."""
     fill = np.empty(pattern.nnz, dtype=np.uint16)
     code = runtime_api.lib.asp_block_fill(
         runtime_api.INDEX_CODES[pattern.index_dtype],
         *pattern.shape,
         runtime_api.pointer(pattern.indptr),
         runtime_api.pointer(pattern.indices),
-        *(r, c, every),
+        *(r, c),
         runtime_api.pointer(fill),
     )
     if code < 0:

@@ -111,11 +111,7 @@ class HybridDivider:
         """The divisions of op(A) that are looked into, most promising first."""
         view = _view(self.lab) if view is None else view
         start_s = self.clock()
-
-        def fill_of(r: int, c: int, every: int) -> Array:
-            return _native.block_fill(view, r, c, every=every)
-
-        found = divisions(view, self.lab.problem.n_dense_cols, fill_of, self.costs)[:MOST_DIVISIONS]
+        found = divisions(view, self.lab.problem.n_dense_cols, _native.block_fill, self.costs)[:MOST_DIVISIONS]
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
 

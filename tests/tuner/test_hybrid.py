@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from autosparse.tuner.hybrid import divisions as divisions_module
 from autosparse.tuner.hybrid import primitives
 from autosparse.tuner.hybrid.costs import CSR, REFERENCE
-from autosparse.tuner.hybrid.divisions import divisions
+from autosparse.tuner.hybrid.divisions import divisions, sample_of
 from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
 from autosparse.tuner.hybrid.optimum import optimal_cost
 from autosparse.tuner.hybrid.schedules import tried
@@ -90,10 +91,6 @@ def test_pieces_of_a_format_divide_the_entries(name):
     assert all(piece.slots >= piece.entry.size for piece in pieces)
 
 
-def fill_of(pattern: Pattern) -> Any:
-    return lambda r, c, every: _native.block_fill(pattern, r, c, every=every)
-
-
 def test_block_fill_counts_entries_of_blocks():
     pattern = small(0)
     rows = np.repeat(np.arange(N), pattern.row_lengths)
@@ -108,19 +105,40 @@ def test_dense_rows_and_planted_blocks_are_found():
     few = sp.random_array((400, 400), density=0.01, rng=rng).toarray() > 0
     few[::40] |= rng.random((10, 400)) < 0.6
     pattern = pattern_of(few)
-    best = divisions(pattern, 256, fill_of(pattern))[0]
+    best = divisions(pattern, 256, _native.block_fill)[0]
     assert isinstance(best.selections[0], Rows)
     assert best.kinds == ("dense", "rest")
     assert best.selections[1] == REST
     planted = np.kron(rng.random((50, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((200, 200)) < 0.03)
     pattern = pattern_of(planted)
-    rules = [one.selections[0] for one in divisions(pattern, 256, fill_of(pattern))]
+    rules = [one.selections[0] for one in divisions(pattern, 256, _native.block_fill)]
     assert any(isinstance(rule, Blocks) and (rule.r, rule.c) == (4, 4) for rule in rules)
+
+
+def test_sampled_rows_keep_their_blocks(monkeypatch):
+    """The sample is of whole groups: each entry has the fill that it has in the matrix, and estimates are near."""
+    rng = np.random.default_rng(0)
+    planted = np.kron(rng.random((96, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((384, 200)) < 0.03)
+    pattern = pattern_of(planted)
+    whole = divisions(pattern, 256, _native.block_fill)
+    monkeypatch.setattr(divisions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
+    sample = sample_of(pattern)
+    assert 0 < sample.nnz < pattern.nnz / 2
+    firsts = range(divisions_module.GROUP_ROWS, pattern.n_rows, 3 * divisions_module.GROUP_ROWS)
+    entries = [
+        np.arange(pattern.indptr[first], pattern.indptr[first + divisions_module.GROUP_ROWS]) for first in firsts
+    ]
+    for r, c in divisions_module.BLOCK_SHAPES:
+        wanted = _native.block_fill(pattern, r, c)[np.concatenate(entries)]
+        np.testing.assert_array_equal(_native.block_fill(sample, r, c), wanted)
+    sampled = divisions(pattern, 256, _native.block_fill)
+    assert sampled[0].selections == whole[0].selections
+    assert sampled[0].predicted_ratio == pytest.approx(whole[0].predicted_ratio, rel=0.1)
 
 
 def test_uniform_matrices_are_not_divided():
     pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
-    assert divisions(pattern, 256, fill_of(pattern)) == []
+    assert divisions(pattern, 256, _native.block_fill) == []
 
 
 @pytest.mark.parametrize("operation", [name for name, row in OPS.items() if row.parts])

@@ -6,6 +6,7 @@ Predictions only decide what is measured; a division that is measured competes w
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,8 +20,8 @@ from autosparse.core.pattern import Pattern
 
 Array = NDArray[Any]  # numbers of entries
 
-FillOf = Callable[[int, int, int], Array]
-"""(r, c, n) -> entries in the r x c block of each entry, looked at in every n-th group of r rows (elsewhere 0)."""
+FillOf = Callable[[Pattern, int, int], Array]
+"""(pattern, r, c) -> entries in the aligned r x c block of each entry."""
 
 LEAST_NNZ: Final = 50_000
 """Entries from which a matrix is divided without being asked: smaller products are over too soon."""
@@ -29,7 +30,10 @@ WORTH: Final = 0.97
 """Predicted time over that of one format from which a division is measured."""
 MOST_OF_A_KIND: Final = 2
 SAMPLED_ENTRIES: Final = 100_000
+"""About so many entries are looked at for blocks: those of groups of rows spread over the matrix."""
 BLOCK_SHAPES: Final = (*((r, c) for r in (2, 4, 8) for c in (2, 4, 8)), (3, 3))
+GROUP_ROWS: Final = math.lcm(*(r for r, _ in BLOCK_SHAPES))
+"""Rows of a group of the sample: aligned blocks stay what they are in the whole."""
 FILLS: Final = (0.5, 0.7, 0.8, 1.0)
 CUTS: Final = (8, 16, 32, 64)
 LEAST_SHARE: Final = 0.1
@@ -71,7 +75,7 @@ def divisions(
 ) -> list[Division]:
     """Divisions of op(A) that are predicted to be faster than CSR, best first, by whole rows before by value.
 
-    O(nnz) where blocks are looked for.
+    O(rows) and a sample of the entries.
     """
     if pattern.nnz == 0 or min(pattern.shape) == 0:
         return []
@@ -83,14 +87,15 @@ def divisions(
 
 
 def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list[Division]:
-    lengths = pattern.row_lengths
+    n_rows_of = np.bincount(pattern.row_lengths)  # by length
+    n_rows_from = n_rows_of[::-1].cumsum()[::-1]
+    n_entries_from = (n_rows_of * np.arange(n_rows_of.size))[::-1].cumsum()[::-1]
     mean = pattern.nnz / pattern.n_rows
     cuts = sorted({*CUTS, int(4 * mean) + 1, int(16 * mean) + 1, max(1, int(DENSE * pattern.n_cols))})
     dense, long, known = [], [], set()
     for cut in cuts:
-        is_long = lengths >= cut
-        n_long = int(is_long.sum())
-        share = float(lengths[is_long].sum()) / pattern.nnz
+        n_long = int(n_rows_from[cut]) if cut < n_rows_of.size else 0
+        share = float(n_entries_from[cut]) / pattern.nnz if n_long else 0.0
         if n_long in known or not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
             continue  # another cut took the same rows, or a part would not matter
         known.add(n_long)
@@ -112,21 +117,34 @@ def _panel_cost(costs: PrimitiveCosts, density: float) -> float:
     return rate.of(0.0, n_blocks, 4.0 * n_blocks) / costs.tile(CSR, 1)
 
 
+def sample_of(pattern: Pattern) -> Pattern:
+    """Every n-th group of rows, about SAMPLED_ENTRIES entries in all; the pattern itself if it is small."""
+    every = pattern.nnz // SAMPLED_ENTRIES
+    n_groups = pattern.n_rows // GROUP_ROWS
+    if every < 2 or n_groups < every:
+        return pattern
+    first = np.arange(every // 2, n_groups, every) * GROUP_ROWS
+    rows = (first[:, None] + np.arange(GROUP_ROWS)).ravel()
+    indptr = np.concatenate([[0], np.cumsum(pattern.row_lengths[rows])]).astype(pattern.indptr.dtype)
+    runs = zip(pattern.indptr[first], pattern.indptr[first + GROUP_ROWS], strict=True)
+    indices = np.concatenate([pattern.indices[begin:end] for begin, end in runs])
+    return Pattern(rows.size, pattern.n_cols, indptr, indices)
+
+
 def _by_blocks(pattern: Pattern, fill_of: FillOf, costs: PrimitiveCosts) -> list[Division]:
-    csr = costs.tile(CSR, 1)
+    csr, sample = costs.tile(CSR, 1), sample_of(pattern)
+    if not sample.nnz:
+        return []
     found = []
     for r, c in BLOCK_SHAPES:
-        every = max(1, pattern.nnz // SAMPLED_ENTRIES)
-        counts = fill_of(r, c, every)
-        looked = counts[counts > 0].astype(np.float64) / (r * c)
-        if not looked.size:
-            continue
+        n_entries = np.bincount(fill_of(sample, r, c))  # by the number of entries in their block
+        counts = np.arange(n_entries.size)
         for tau in FILLS:
-            taken = looked[looked >= tau - 1e-9]
-            share = taken.size / looked.size
+            taken = counts >= max(1.0, (tau - 1e-9) * r * c)
+            share = float(n_entries[taken].sum()) / sample.nnz
             if not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
                 continue
-            n_tiles = float((1.0 / (taken * r * c)).sum()) / looked.size  # for each entry of the matrix
+            n_tiles = float((n_entries[taken] / counts[taken]).sum()) / sample.nnz  # for each entry of the matrix
             blocks = n_tiles * costs.tile(Operator("block", r, c), 1)
             further = costs.further_row * pattern.n_rows / pattern.nnz
             ratio = (blocks + (1.0 - share) * csr + further) / csr

@@ -85,10 +85,6 @@ void asp_zero_rows(uintptr_t C, int64_t ld_bytes, int64_t row_bytes, const int32
     const index *pos = indptr, *crd = indices;                                                                   \
     for (int64_t block = 0; block < n_blocks; block++) {                                                         \
         const int64_t begin = pos[block * r], last = (block + 1) * r, end = pos[last < n_rows ? last : n_rows];  \
-        if (block % every) {                                                                                     \
-            memset(fill + begin, 0, (size_t)(end - begin) * sizeof *fill);                                       \
-            continue;                                                                                            \
-        }                                                                                                        \
         for (int64_t e = begin; e < end; e++)                                                                    \
             counts[crd[e] / c] += counts[crd[e] / c] < UINT16_MAX;                                               \
         for (int64_t e = begin; e < end; e++)                                                                    \
@@ -98,7 +94,7 @@ void asp_zero_rows(uintptr_t C, int64_t ld_bytes, int64_t row_bytes, const int32
     }
 
 int asp_block_fill(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
-                   int64_t c, int64_t every, uint16_t *fill)
+                   int64_t c, uint16_t *fill)
 {
     const int64_t n_blocks = (n_rows + r - 1) / r;
     uint16_t *counts = calloc((size_t)(n_cols / c + 1), sizeof *counts);

@@ -17,7 +17,6 @@ int asp_run_windows(const asp_part *parts, int64_t n_parts, int64_t n_rows, int6
 /* Zero row_bytes bytes of each of the n rows of C that `rows` lists, ld_bytes apart. */
 void asp_zero_rows(uintptr_t C, int64_t ld_bytes, int64_t row_bytes, const int32_t *rows, int64_t n);
 /* fill[e]: entries in the aligned r x c block of cells that entry e lies in, of a matrix by rows with 32-bit (itype 0) or
- * 64-bit (1) indices; every n-th of the groups of r rows is looked at (1: all), the others' entries get 0. Returns 0, or
- * a negative number without memory. */
+ * 64-bit (1) indices. Returns 0, or a negative number without memory. */
 int asp_block_fill(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
-                   int64_t c, int64_t every, uint16_t *fill);
+                   int64_t c, uint16_t *fill);
