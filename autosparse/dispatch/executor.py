@@ -18,7 +18,7 @@ from autosparse.dispatch.state import FOREVER_NS, DispatchState, HasDtype, state
 from autosparse.errors import TUNING_FAILURES, StructureError
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
-from autosparse.ops import MATMUL, MTTKRP, SDDMM
+from autosparse.ops import names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -134,7 +134,7 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
         addresses = _address_of(left), row_step(left), _address_of(right), row_step(right), _address_of(S)
         return SampledCall(rows, *addresses, X.shape[1], (left, right))
 
-    serve(SDDMM.name, operand, rows, X.shape[1], call)
+    serve(names.SDDMM, operand, rows, X.shape[1], call)
     return S
 
 
@@ -155,7 +155,7 @@ def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray |
         addresses, steps = [_address_of(one) for one in dense], [row_step(one) for one in dense]
         return TensorCall(unfolding, addresses, steps, _address_of(M), row_step(M), n_vecs, dtype, dense)
 
-    serve(MTTKRP.name, unfolding, factors[0], n_vecs, call)
+    serve(names.MTTKRP, unfolding, factors[0], n_vecs, call)
     return M
 
 
@@ -253,7 +253,7 @@ def current_plan(operand: Operand, **problem: Any) -> Plan:
     return explicit.current_plan(operand, **problem)
 
 
-def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = MATMUL.name) -> Report:
+def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = names.MATMUL) -> Report:
     """Everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
     from autosparse.tuning import explicit
 

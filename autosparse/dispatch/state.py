@@ -11,11 +11,10 @@ import numpy as np
 from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, get_options
-from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
-from autosparse.ops import MATMUL, OPS
+from autosparse.ops import names
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import PastPython, Serving, Tuning
@@ -52,7 +51,7 @@ class DispatchState:
         threads: int,
         flags: int,
         next_look_ns: float = FOREVER_NS,
-        operation: str = MATMUL.name,
+        operation: str = names.MATMUL,
     ) -> None:
         self.options = options
         self.transposed = transposed
@@ -84,6 +83,8 @@ class DispatchState:
         fast_path, self.fast_path = self.fast_path, None
         if fast_path is not None:
             fast_path.retire()
+        from autosparse.log import event
+
         reason = f"{type(err).__name__}: {err}"
         event("fallback", reason)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
@@ -153,7 +154,7 @@ class HasDtype(Protocol):
 
 
 def state_for(
-    operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = MATMUL.name
+    operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = names.MATMUL
 ) -> DispatchState:
     """The state of this problem under the options in force; becomes the hot one."""
     options, dispatcher = get_options(), dispatcher_of(operand)
@@ -173,7 +174,7 @@ def state_for(
         )  # fmt: skip
         state = dispatcher.states.setdefault(key, state)
     state.options, state.dtype = options, rows.dtype
-    dispatcher.hot[n_vecs, transposed if operation == MATMUL.name else operation] = state
+    dispatcher.hot[n_vecs, transposed if operation == names.MATMUL else operation] = state
     return state
 
 
@@ -200,6 +201,7 @@ def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     if options.runs is not None:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:
+        from autosparse.ops import OPS
         from autosparse.tuning.amortization import CREDIT
 
         gain = OPS[operation].prior_gain(n_vecs)

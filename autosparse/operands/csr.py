@@ -7,15 +7,17 @@ pass, after it was handed out), and did bytes change (`refresh`: nothing, or an 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
-from autosparse.core.pattern import Pattern
 from autosparse.operands import mutation_guard
 from autosparse.operands.native_rows import NativeRows, check_bounds, plain_codes
+
+if TYPE_CHECKING:
+    from autosparse.core.pattern import Pattern
 
 AnyArray = NDArray[Any]  # value arrays may have any dtype
 
@@ -191,6 +193,8 @@ class Operand:
     @property
     def pattern(self) -> Pattern:
         """The structure as it is now (the guard looks first). StructureError when it is not within bounds."""
+        from autosparse.core.pattern import Pattern  # tuning asks for it, products do not
+
         self.refresh()
         if self._pattern is None or self._pattern[0] != self.structure_version:
             known, indices = self._structure_print and self._structure_print.known, self.indices[: self.nnz]

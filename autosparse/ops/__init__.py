@@ -1,31 +1,24 @@
-"""The operations: one file each, one row in `OPS`. Everything in which they differ is said there."""
+"""The operations: one file each, one row in `OPS`. Everything in which they differ is said there.
+
+Rows are loaded when one is asked for: that takes 3 ms, and products do not begin with it (`names` is what they need).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+import importlib
+from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.ops.base import Operation
-from autosparse.ops.matmul import MATMUL
-from autosparse.ops.mttkrp import MTTKRP
-from autosparse.ops.sddmm import SDDMM
-from autosparse.ops.spgemm import SPGEMM
-
-_rows: Final = {row.name: row for row in (MATMUL, SDDMM, MTTKRP, SPGEMM)}
-OPS: Final[Mapping[str, Operation]] = MappingProxyType(_rows)
-
-
-def register(row: Operation) -> None:
-    """Add an operation while the program runs. ValueError when its name is taken."""
-    if row.name in _rows:
-        raise ValueError(f"there is an operation {row.name!r} already")
-    _rows[row.name] = row
-
-
-def unregister(name: str) -> None:
-    """Take an operation that was registered out of the table again."""
-    del _rows[name]
-
+if TYPE_CHECKING:
+    from autosparse.ops.base import Operation
+    from autosparse.ops.table import MATMUL, MTTKRP, OPS, SDDMM, SPGEMM, register, unregister
 
 __all__ = ["MATMUL", "MTTKRP", "OPS", "SDDMM", "SPGEMM", "Operation", "register", "unregister"]
+
+_HOME_OF: Final = {name: "base" if name == "Operation" else "table" for name in __all__}
+
+
+def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under this name
+    if name not in _HOME_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    return value

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
+from autosparse.ops import names
 from autosparse.ops.base import COMPLEX, REAL, Collected, DeviceProduct, Operation, Words
 
 
@@ -23,7 +24,7 @@ def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transpos
 
 
 MATMUL: Final = Operation(
-    name="matmul",
+    name=names.MATMUL,
     formula="C[i,j] += A[i,k] * B[k,j]",
     expressions=(IndexExpression(Access("C", ("i", "j")), Access("A", ("i", "k")), (Access("B", ("k", "j")),)),),
     reference=reference,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
+from autosparse.ops import names
 from autosparse.ops.base import Collected, DeviceProduct, Operation, Words
 
 AnyArray = NDArray[Any]  # of one native dtype
@@ -50,7 +51,7 @@ def _expression(order: int) -> IndexExpression:
 
 
 MTTKRP: Final = Operation(
-    name="mttkrp",
+    name=names.MTTKRP,
     formula="M[i,j] += T[i,k,l] * B[k,j] * C[l,j]",
     expressions=tuple(_expression(order) for order in range(3, len(TENSOR_INDICES) + 1)),
     reference=reference,

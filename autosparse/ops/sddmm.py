@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.expression import Access, IndexExpression
 from autosparse.core.pattern import Pattern
+from autosparse.ops import names
 from autosparse.ops.base import COMPLEX, Collected, DeviceProduct, Operation, Words
 
 AnyArray = NDArray[Any]  # of one native dtype
@@ -80,7 +81,7 @@ def reference(pattern: Pattern, data: AnyArray, X: AnyArray, Y: AnyArray) -> Any
 
 
 SDDMM: Final = Operation(
-    name="sddmm",
+    name=names.SDDMM,
     formula="S[i,k] = A[i,k] * X[i,j] * Y[k,j]",
     expressions=(
         IndexExpression(

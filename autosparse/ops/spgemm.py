@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from autosparse.core.expression import Access, IndexExpression
+from autosparse.ops import names
 from autosparse.ops.base import COMPLEX, REAL, Operation
 
 
@@ -14,7 +15,7 @@ def reference(A: Any, B: Any) -> Any:  # Any: SciPy's sparse arrays
 
 
 SPGEMM: Final = Operation(
-    name="spgemm",
+    name=names.SPGEMM,
     formula="C[i,j] += A[i,k] * B[k,j], all sparse",
     expressions=(
         IndexExpression(
