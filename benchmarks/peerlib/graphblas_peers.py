@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from peerlib.case import Case, Prepared
+from peerlib.case import Case, Prepared, UnavailableError
 from peerlib.sparse_peers import Foreign
 
 
@@ -25,11 +25,21 @@ class Held:
         return np.asarray(self.to_numpy(), dtype=dtype)
 
 
-def _matrix(case: Case) -> tuple[Any, Any]:
-    """(graphblas, A as a Matrix by rows), with the case's number of threads."""
-    import graphblas
+def _library(case: Case) -> Any:
+    """Graphblas, with the case's number of threads; UnavailableError where it does not fit the library beside it."""
+    try:
+        import graphblas
 
-    graphblas.ss.config["nthreads"] = case.threads
+        config = graphblas.ss.config  # loads all of it
+    except (ImportError, OSError, AttributeError) as err:  # AttributeError: a constant that its library does not have
+        raise UnavailableError(f"python-graphblas does not load: {err}") from err
+    config["nthreads"] = case.threads
+    return graphblas
+
+
+def _matrix(case: Case) -> tuple[Any, Any]:
+    """(graphblas, A as a Matrix by rows)."""
+    graphblas = _library(case)
     if "graphblas" not in case.shared:
         case.shared["graphblas"] = graphblas.io.from_scipy_sparse(case.A)
     return graphblas, case.shared["graphblas"]

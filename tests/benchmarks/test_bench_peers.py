@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse
-from peerlib import c_peers, dgl_peers, eigen_peers
+from peerlib import c_peers, dgl_peers, eigen_peers, graphblas_peers
 from peerlib.case import Case, Operation, Prepared, Tensor, UnavailableError
 from peerlib.matrices import find_matrices, find_tensors, load, load_tensor
 from peerlib.registry import PEERS, Peer, contenders
@@ -106,6 +107,12 @@ def test_peers_whose_parts_are_not_here_say_which(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, "dgl", None)
     with pytest.raises(UnavailableError, match="DGL does not load"):
         dgl_peers.dgl_sum(case)
+
+
+def test_a_graphblas_of_another_version_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "graphblas", types.SimpleNamespace())  # `ss` is loaded by a look at it, and fails
+    with pytest.raises(UnavailableError, match=r"python-graphblas does not load: .* no attribute 'ss'"):
+        graphblas_peers.dense(make_case("spmm7"))
 
 
 def test_checkers_see_one_wrong_entry_of_every_kind() -> None:
