@@ -132,6 +132,27 @@ def worlds() -> list[World]:
     return made
 
 
+def plant(kind: str, key: str, record: Any) -> None:
+    """Let `record` be the only one that is remembered."""
+    store = cache.open_store()
+    store.clear() if store.cache_folder is None else store._memory.forget()
+    if isinstance(record, dict):
+        store.save(kind, key, record)
+    history._experiences.pop(store, None)
+
+
+def is_adopted(world: World, schedule: Any) -> bool:
+    """Whether an undamaged plan with this schedule serves one of the first products that meet it."""
+    plan = Plan(schedule=schedule, why="w", effort="full", default_s=2e-5, measured_s=1e-5, tune_s=0.1)
+    plant("plan", world.key("plan", random.Random(0)), cache.plan_to_record(plan))
+    operand = world.make()
+    for _ in range(8):
+        world.product(operand)
+        if any(state.serving is not None for state in world.cell(operand).dispatcher.states.values()):
+            return True
+    return False
+
+
 def mutated(record: Any, rng: random.Random) -> Any:
     """`record` with one to four of its values replaced, dropped or wrapped."""
     record = copy.deepcopy(record)
@@ -160,12 +181,8 @@ def check(seed: int, known: list[World]) -> bool:
     rng = random.Random(seed)
     world = rng.choice(known)
     kind = rng.choice(("plan", "plan", "plan", "machine", "history", "failure"))
-    store = cache.open_store()
-    store.clear() if store.cache_folder is None else store._memory.forget()
     record = mutated(world.record(kind, rng), rng)
-    if isinstance(record, dict):
-        store.save(kind, world.key(kind, rng), record)
-    history._experiences.pop(store, None)
+    plant(kind, world.key(kind, rng), record)
     operand = world.make()
     bound = 3e-4 * max(1.0, float(np.abs(world.wanted).max()))
     for _ in range(8):
@@ -200,6 +217,9 @@ def main(folder: Path, first: int, n: int) -> None:
     settings = {"runs": 10**7, "overhead": 1.0, "effort": "estimate", "budget_s": 1e6, "extra_memory": 100}
     with asp.options(cache=False, compiler=refusing_compiler(folder), **settings):
         known = worlds()
+        for world in known:  # else the cases would tell nothing: no plan would be read at all
+            assert is_adopted(world, world.schedules[1]), world.name
+            assert not is_adopted(world, None), world.name
         for seed in range(first, first + n):
             (folder / "seed").write_text(str(seed))
             n_served += check(seed, known)
