@@ -150,7 +150,8 @@ def main() -> int:
     args = arguments()
     if args.report:
         lines = args.json.read_text(encoding="utf-8").splitlines()
-        rows = [Row(**fields) for line in lines if (fields := json.loads(line)).pop("kind") == "case"]
+        read = (Row(**fields) for line in lines if (fields := json.loads(line)).pop("kind") == "case")
+        rows = list({(row.name, row.n, row.dtype): row for row in read}.values())  # the newest counts
     else:
         start_again(args.threads)
         from autosparse.config import set_options

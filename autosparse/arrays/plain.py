@@ -36,5 +36,5 @@ attributes: Final = _find_attributes()
 def over(kind: type, shape: tuple[int, ...], arrays: Mapping[str, Any]) -> Any:
     """An object of SciPy's class `kind` over these arrays, which are not looked at."""
     made: Any = object.__new__(kind)
-    vars(made).update(FRESH_STATE, _shape=shape, **arrays)
+    made.__dict__ = {**FRESH_STATE, "_shape": shape, **arrays}
     return made

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy.sparse._sputils import upcast_char
 
 from autosparse.arrays import plain
-from autosparse.arrays.fields import NAMES
 from autosparse.dispatch import executor
 from autosparse.errors import ShapeError
 from autosparse.operands.csr import NOT_FEW_NS, Operand
@@ -95,7 +94,9 @@ class Products:
         """A @ B of an ndarray (k,) or (k, n) of another dtype: ours where B converts to A's, else SciPy's."""
         B = None if rows.dtype is None else _converted(other, rows.dtype)
         if B is None:
-            return self._plain()._matmul_dispatch(other)
+            as_scipys = self._plain()
+            is_vector = other.ndim == 1 and len(self._shape) == 2  # lengths fit: no need to look what `other` is again
+            return as_scipys._matmul_vector(other) if is_vector else as_scipys._matmul_dispatch(other)
         return executor.matmul(self._cell, B, transposed=self._transposed)
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
@@ -114,5 +115,6 @@ class Products:
 
     def _plain(self) -> Any:
         """The matrix as an object of SciPy's class over the same arrays, for use within one call."""
+        indptr, indices, data = self._cell.peek_all()
         kind = plain.CLASSES[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
-        return plain.over(kind, self._shape, {name: self._cell.peek(field) for field, name in enumerate(NAMES)})
+        return plain.over(kind, self._shape, {"indptr": indptr, "indices": indices, "data": data})

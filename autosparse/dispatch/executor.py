@@ -16,7 +16,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, HasDtype, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
-from autosparse.operands.csr import Operand
+from autosparse.operands.csr import NATIVE, Operand
 from autosparse.operands.native_rows import NativeRows
 from autosparse.ops import names
 
@@ -93,6 +93,8 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     For the first milliseconds of small products: no state, no fast path and no native rows are made for what may be
     the only one. B may be any array. StructureError is left to `matmul`.
     """
+    if B.dtype.char not in NATIVE:
+        return None
     options, n = get_options(), operand.n_minor if transposed else operand.n_major
     if n > MOST_ROWS or not 0 < B.ndim < 3 or options.runs is not None:
         return None

@@ -31,7 +31,8 @@ NOT_FEW_NS: Final = 1_000_000
 _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 _NEVER: Final = object()  # clean since: not yet
 _NONE_YET: Final = (None, None, None)
-_NATIVE: Final = frozenset("fdFD")  # dtypes of our kernels
+NATIVE: Final = frozenset("fdFD")
+"""Characters of the dtypes of our kernels."""
 
 
 class _Lease:
@@ -120,6 +121,10 @@ class Operand:
     def peek(self, field: int) -> Any:
         """The user's own array object, for reading within one call: it must not leave our code."""
         return self._arrays[field]
+
+    def peek_all(self) -> list[Any]:
+        """Indptr, indices and data, likewise."""
+        return self._arrays
 
     def rebind(self, field: int, value: Any) -> None:
         """Put another array in place; a version rises unless it is the same memory."""
@@ -335,11 +340,11 @@ class Operand:
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
         self.fresh = False
-        is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         codes = self._codes()
         if codes is None:
             self.few_ns = NOT_FEW_NS
             return NativeRows(self.n_major, self.n_minor)
+        is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
             rows = NativeRows(self.n_major, self.n_minor, self._arrays[DATA].dtype, codes)
@@ -355,7 +360,7 @@ class Operand:
     def _codes(self) -> tuple[int, int] | None:
         """Codes of the dtypes of arrays that our kernels take and that are within bounds; None: SciPy computes."""
         indptr, indices, data = self._arrays
-        if self._flat or not isinstance(data, np.ndarray) or data.dtype.char not in _NATIVE:
+        if self._flat or not isinstance(data, np.ndarray) or data.dtype.char not in NATIVE:
             return None
         if not runtime_api.is_there():
             return None
