@@ -115,6 +115,6 @@ class Products:
 
     def _plain(self) -> Any:
         """The matrix as an object of SciPy's class over the same arrays, for use within one call."""
-        indptr, indices, data = self._cell.peek_all()
+        indptr, indices, data = map(self._cell.peek, range(3))
         kind = plain.CLASSES[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
         return plain.over(kind, self._shape, {"indptr": indptr, "indices": indices, "data": data})

@@ -16,8 +16,8 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, HasDtype, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
-from autosparse.operands.csr import NATIVE, Operand
-from autosparse.operands.native_rows import NativeRows
+from autosparse.operands.csr import Operand
+from autosparse.operands.native_rows import NATIVE, NativeRows
 from autosparse.ops import names
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
-from autosparse.operands.native_rows import NativeRows, check_bounds, plain_codes
+from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
@@ -31,8 +31,6 @@ NOT_FEW_NS: Final = 1_000_000
 _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 _NEVER: Final = object()  # clean since: not yet
 _NONE_YET: Final = (None, None, None)
-NATIVE: Final = frozenset("fdFD")
-"""Characters of the dtypes of our kernels."""
 
 
 class _Lease:
@@ -121,10 +119,6 @@ class Operand:
     def peek(self, field: int) -> Any:
         """The user's own array object, for reading within one call: it must not leave our code."""
         return self._arrays[field]
-
-    def peek_all(self) -> list[Any]:
-        """Indptr, indices and data, likewise."""
-        return self._arrays
 
     def rebind(self, field: int, value: Any) -> None:
         """Put another array in place; a version rises unless it is the same memory."""

@@ -14,6 +14,8 @@ AnyArray = NDArray[Any]  # value arrays may have any dtype
 
 _DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DTYPE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
+NATIVE: Final = frozenset("fdFD")
+"""Characters of the dtypes of our kernels."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
