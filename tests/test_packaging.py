@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from autosparse.errors import MissingExtraError
 from tests.house.sources import IN_CHECKOUT, REPOSITORY, sources
 
 if sys.version_info >= (3, 11):
@@ -133,3 +134,10 @@ def test_the_tests_install_the_cpu_build_of_torch_and_every_extra_they_need():
         assert package in named
     for document in ("README.md", "autosparse/errors.py"):
         assert "pip install torch --index-url" in (REPOSITORY / document).read_text(encoding="utf-8")
+
+
+def test_who_lacks_torch_is_told_of_its_cpu_build() -> None:
+    index = "https://download.pytorch.org/whl/cpu"
+    assert index in str(MissingExtraError.needed("torch", extra="torch", purpose="training"))
+    assert index not in str(MissingExtraError.needed("numba", extra="numba", purpose="training"))
+    assert index in (REPOSITORY / "README.md").read_text(encoding="utf-8")
