@@ -2,7 +2,8 @@
 
     python benchmarks/search_compare.py --models FOLDER --op spmv [--matrices FOLDER] [--trials 400] [--out FILE]
 
-FOLDER holds what `python -m autosparse calibrate --out FOLDER` wrote. Every strategy asks the same model for the cost
+FOLDER holds a model (`train`, `calibrate --out FOLDER`) and the graph of `tuner.graph.build` beside it,
+OP.graph.safetensors. Every strategy asks the same model for the cost
 of one schedule after another (the graph in batches, as it is used) on the same patterns; costs are given as predicted
 ratios to the default kernel. HyperOpt (TPE) and OpenTuner take part where they are installed.
 """
@@ -28,8 +29,9 @@ import numpy as np
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, real_files
 from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.graph import best_first, exhaustive
-from autosparse.tuner.learned.predict import LearnedModel
+from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
+from autosparse.tuner.learned.predict import LearnedModel, Scale
+from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
 
 from autosparse import _native
@@ -37,8 +39,8 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
-from autosparse.errors import ScheduleError
-from autosparse.tuning.learned import scorer_of
+from autosparse.errors import RecordError, ScheduleError
+from autosparse.tuning.learned import guessed, scorer_of
 
 MIN_NNZ = 100_000
 ILLEGAL = 1e3
@@ -61,8 +63,8 @@ class Outcome:
 class Objective:
     """The predicted ratio of a schedule, with a count, a clock and a trace."""
 
-    def __init__(self, model: LearnedModel, problem: Problem, features: np.ndarray) -> None:
-        self.model, self.problem, self.features = model, problem, features
+    def __init__(self, model: LearnedModel, graph: ProgramGraph, problem: Problem, features: np.ndarray) -> None:
+        self.model, self.graph, self.problem, self.features = model, graph, problem, features
         self.n_trials, self.model_s, self.best = 0, 0.0, float("inf")
         self.trace: list[tuple[int, float, float]] = []
         self.start_s = time.perf_counter()
@@ -93,7 +95,7 @@ Strategy = Callable[[Objective, int], None]
 Score = Callable[[np.ndarray], np.ndarray]  # nodes of the graph -> predicted costs
 
 
-def _on_graph(walk: Callable[[Score, LearnedModel, int], object]) -> Strategy:
+def _on_graph(walk: Callable[[Score, ProgramGraph, int], object]) -> Strategy:
     def run(objective: Objective, n_trials: int) -> None:
         model = objective.model
         start_s = time.perf_counter()
@@ -107,7 +109,7 @@ def _on_graph(walk: Callable[[Score, LearnedModel, int], object]) -> Strategy:
             objective.note(ids.size, ratio, time.perf_counter() - start_s)
             return costs
 
-        walk(score, model, n_trials)
+        walk(score, objective.graph, n_trials)
 
     return run
 
@@ -212,11 +214,9 @@ def _quietly() -> Iterator[None]:
 STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
     "graph": (
         None,
-        _on_graph(
-            lambda score, model, n: best_first(model.graph.neighbours, score, model.graph.entries, beam=32, most=n)
-        ),
+        _on_graph(lambda score, graph, n: best_first(graph.neighbours, score, graph.entries, beam=32, most=n)),
     ),
-    "exhaustive": (None, _on_graph(lambda score, model, n: exhaustive(len(model.graph), score))),
+    "exhaustive": (None, _on_graph(lambda score, graph, n: exhaustive(len(graph), score))),
     "random": (None, _random),
     "hyperopt": ("hyperopt", _tpe),
     "opentuner": ("opentuner", _opentuner),
@@ -260,10 +260,20 @@ def problem_of(op: str, pattern: Pattern) -> Problem:
     )  # fmt: skip
 
 
+def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
+    """The model of `op` in `folder`, asked for the programs of the graph beside it (`tuner.graph.build`)."""
+    weights = LearnedWeights.read(folder / f"{op}.safetensors")
+    graph = ProgramGraph.load(folder / f"{op}.graph.safetensors")
+    if graph.model != weights.name:
+        raise RecordError.broken(f"graph of {op}", reason=f"belongs to model {graph.model}, not {weights.name}")
+    scale = Scale.from_data(weights.about.get("scale", {}))
+    return LearnedModel(weights, graph.codes, scale, scorer_of(weights), guessed), graph
+
+
 def main() -> None:
     """Compare, print, keep."""
     args = arguments()
-    model = LearnedModel.read(args.models, args.op, make_scorer=scorer_of)
+    model, graph = read(args.models, args.op)
     _ = model.programs  # computed when the model is loaded
     outcomes: list[Outcome] = []
     for name, pattern in patterns(args.matrices, args.patterns):
@@ -273,9 +283,7 @@ def main() -> None:
         for strategy, (module, run) in STRATEGIES.items():
             if module is not None and importlib.util.find_spec(module) is None:
                 continue
-            if strategy == "graph" and model.graph is None:
-                continue
-            objective = Objective(model, problem_of(args.op, pattern), features)
+            objective = Objective(model, graph, problem_of(args.op, pattern), features)
             run(objective, args.trials)
             outcomes.append(objective.outcome(strategy, name))
         print(f"{name}: features in {features_s * 1e3:.1f} ms", flush=True)
@@ -283,8 +291,7 @@ def main() -> None:
     for strategy, (module, _) in STRATEGIES.items():
         mine = [one for one in outcomes if one.strategy == strategy]
         if not mine:
-            why = f"{module} is not installed" if module else "the model has a portfolio, no graph"
-            print(f"{strategy:<12} not run: {why}")
+            print(f"{strategy:<12} not run: {module} is not installed")
             continue
         seconds = statistics.median(one.seconds for one in mine)
         share = statistics.median(one.model_s / one.seconds for one in mine)

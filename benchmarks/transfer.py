@@ -59,13 +59,16 @@ def main() -> int:
         "--kept", type=Path, default=HERE.parent / "build" / "transfer", help="trained models, features"
     )
     parser.add_argument("--draws", type=int, default=N_DRAWS)
+    parser.add_argument("--only", metavar="TARGET-OPERATION", help="this question only: spade-spmm, ...")
+    parser.add_argument("--rows", type=lambda text: text.split(";"), metavar="NAME;NAME", help="these methods only")
     parser.add_argument("--report", action="store_true", help="only write the tables of what there is")
     arguments = parser.parse_args()
     if not arguments.report:
         if arguments.matrices is None:
             parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
         for question in QUESTIONS:
-            _answer(question, arguments)
+            if arguments.only in (None, f"{question.target}-{question.operation}"):
+                _answer(question, arguments)
     lines = [json.loads(line) for line in arguments.json.read_text(encoding="utf-8").splitlines()]
     arguments.json.with_suffix(".md").write_text(report(lines), encoding="utf-8")
     return 0
@@ -80,7 +83,11 @@ def _answer(question: Question, arguments: argparse.Namespace) -> None:
     world = _world(question.target, question.operation, matrices, arguments)
     source = _world(question.source, question.operation, matrices, arguments)
     lines = Lines(arguments.json, dataclasses.asdict(question))
-    wanted = list(_wanted(question, world, draws(world, arguments.draws), lines))
+    wanted = [
+        one
+        for one in _wanted(question, world, draws(world, arguments.draws), lines)
+        if arguments.rows is None or one[0] in arguments.rows
+    ]
     if wanted:
         bench = make_bench(world, source)
         for at, (name, k, draw) in enumerate(wanted, start=1):

@@ -11,9 +11,9 @@ import torch
 from autosparse.tuner.training.few_shot import Settings
 
 from transferlib.cpu_source import cpu_patterns
-from transferlib.networks import VARIANTS, pretrained, untrained
+from transferlib.networks import VARIANTS, by_paper, pretrained, tuned_whole, untrained
 from transferlib.patterns import Named
-from transferlib.world import World, draws, score
+from transferlib.world import Draw, World, draws, score
 
 SOURCE_PATTERNS: Final = 60
 N_SCRATCH: Final = 5
@@ -21,6 +21,12 @@ N_SCRATCH: Final = 5
 HEADS: Final = Settings(mode="heads", rate=1e-3)
 """Fine-tuning of all but the featurizer. Ten times the paper's rate: 100 epochs of five patterns are few steps."""
 SCRATCH: Final = Settings(mode="all", rate=1e-3, batch=128, epochs=30)
+PAPERS: Final = "DASH, the paper's settings"
+BY_PAPER: Final = Settings(mode="all", rate=1e-4, batch=32, epochs=100)
+"""Table 3 of the paper: all layers, on the source as on the target."""
+PAPERS_EPOCHS: Final = 50
+"""... on the source, half of the paper's: there are 60 patterns for its 100."""
+N_PAPERS: Final = 3
 DATA: Final = Path(__file__).resolve().parent.parent / "data"
 
 
@@ -32,11 +38,24 @@ def run_networks(
     every = draws(world, arguments.draws)
     jobs = [("DASH", 0, every[0])] + [(name, 5, draw) for name in VARIANTS for draw in every]
     jobs += [("DASH", k, draw) for k in (1, 2, 10, 20) for draw in every]
-    jobs = [(name, k, draw) for name, k, draw in jobs if not lines.has(_row(name, k), k, draw.seed)]
-    scratch = [draw for draw in every[:N_SCRATCH] if not lines.has("DASH, no transfer", 5, draw.seed)]
-    if not jobs and not scratch:
+
+    def is_wanted(row: str, k: int, draw: Draw) -> bool:
+        return not lines.has(row, k, draw.seed) and (arguments.rows is None or row in arguments.rows)
+
+    jobs = [(name, k, draw) for name, k, draw in jobs if is_wanted(_row(name, k), k, draw)]
+    scratch = [draw for draw in every[:N_SCRATCH] if is_wanted("DASH, no transfer", 5, draw)]
+    papers = [draw for draw in every[:N_PAPERS] if is_wanted(PAPERS, 5, draw)]
+    if not jobs and not scratch and not papers:
         return
     patterns = cpu_patterns(DATA, world.operation, matrices, arguments.matrices, SOURCE_PATTERNS)
+    if papers:
+        source, programs = by_paper(patterns, world, BY_PAPER, epochs=PAPERS_EPOCHS, kept=arguments.kept, progress=say)
+        for draw in papers:
+            costs = tuned_whole(source, world, draw, 5, BY_PAPER, folder=arguments.matrices, programs=programs)
+            lines.add(PAPERS, 5, draw, score(world, costs))
+            say(f"{PAPERS}: draw {draw.seed}")
+    if not jobs and not scratch:
+        return
     networks = pretrained(patterns, world, matrices, arguments.matrices, kept=arguments.kept, progress=say)
     for at, (name, k, draw) in enumerate(jobs, start=1):
         lines.add(_row(name, k), k, draw, score(world, networks.costs(name, world, draw, k, HEADS)))

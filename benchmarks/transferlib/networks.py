@@ -7,7 +7,7 @@ the source with its descriptions of patterns, and then on the target.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -189,13 +189,44 @@ def untrained(
     """No transfer: DASH's network from random weights, all of it trained on k matrices of the target alone."""
     torch.manual_seed(draw.seed)
     model = DashModel(InputFeaturizer(ENTRIES_SEEN))
+    return tuned_whole(model, world, draw, k, settings, folder=folder, programs=programs)
+
+
+def tuned_whole(
+    source: DashModel, world: World, draw: Draw, k: int, settings: Settings, *, folder: Path, programs: Programs
+) -> list[Floats]:
+    """A copy of `source`, its featurizer included, fine-tuned on k matrices of `draw`: costs on the judged matrices."""
     p, z = programs.inputs(VARIANTS["DASH"])
     cases = []
     for at in draw.order[:k]:
         matrix, numbers = world.pool[at], draw.numbers[at]
-        seen = model.featurizer.prepare(read_coordinates(folder / f"{matrix.named.name}.npz"))
+        seen = source.featurizer.prepare(read_coordinates(folder / f"{matrix.named.name}.npz"))
         ratios = (matrix.times / matrix.times[world.default]).astype(np.float32)
         cases.append(Case(seen, p[numbers], z[numbers], ratios[numbers]))
-    train(model, cases, settings)
+    model = fine_tuned(source, cases, settings)
     described = _descriptions(model, [matrix.named for matrix in world.judged], folder)
     return [costs_of(model, described[matrix.named.name], p, z) for matrix in world.judged]
+
+
+def by_paper(
+    patterns: Sequence[CpuPattern], world: World, settings: Settings, *, epochs: int, kept: Path,
+    progress: Callable[[str], object],
+) -> tuple[DashModel, Programs]:  # fmt: skip
+    """DASH's network trained on the source as the paper's Table 3 says, in small batches; kept as in `pretrained`."""
+    programs = source_programs(patterns, 6)
+    own = target_programs(world, programs[0].augmented.shape[1] - 6)
+    torch.manual_seed(0)
+    model = DashModel(InputFeaturizer(ENTRIES_SEEN))
+    path = kept / f"{world.operation}-{len(patterns)}-{epochs}-by-paper.pt"
+    if path.exists():
+        model.load_state_dict(torch.load(path, weights_only=True))
+        return model, own
+    cases = []
+    for pattern, program in zip(patterns, programs, strict=True):
+        p, z = program.inputs(VARIANTS["DASH"])
+        cases.append(Case(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
+    on_source = replace(settings, epochs=epochs)
+    train(model, cases, on_source, lambda epoch, loss: progress(f"epoch {epoch + 1} of {epochs}, loss {loss:.4f}"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    torch.save(model.state_dict(), path)
+    return model, own

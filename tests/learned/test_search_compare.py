@@ -7,7 +7,10 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from autosparse.tuner.graph import ProgramGraph
+from autosparse.tuner.learned.embeddings import embed_programs
 
 from tests.learned.test_learned import write_model_folder
 
@@ -16,7 +19,12 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "search_compare.py"
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the benchmarks are not here")
 def test_strategies_are_compared_on_one_model(tmp_path, monkeypatch, capsys):
-    write_model_folder(tmp_path)
+    model = write_model_folder(tmp_path)
+    n = len(model.codes)
+    ring = ((np.arange(n)[:, None] + np.array([-3, -2, -1, 1, 2, 3])) % n).astype(np.int32)
+    points = embed_programs(model.codes, model.weights).astype(np.float16)
+    entries = np.arange(0, n, 10, dtype=np.int32)
+    ProgramGraph(model.weights.name, model.codes, points, ring, entries).save(tmp_path / "spmv.graph.safetensors")
     out = tmp_path / "found.jsonl"
     given = ["search_compare.py", "--models", str(tmp_path), "--patterns", "1", "--trials", "40", "--out", str(out)]
     monkeypatch.setattr(sys, "argv", given)

@@ -18,6 +18,7 @@ import pytest
 from autosparse._native.c.emit import emit
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.pool import KernelPool
+from autosparse.tuner.space.steps import with_run_time
 from autosparse.tuner.space.template import TemplateSpace
 from autosparse.tuner.space.waco import waco_space
 
@@ -79,7 +80,7 @@ def drawn(name: str, n_kernels: int, seed: int) -> Iterator[Run]:
 
     space = SPACES[name]()
     for at, member in enumerate(KernelPool(space, n_kernels, seed=seed, supports=suits).members):
-        variants = [member, *(space.with_run_time(member, rng) for _ in range(PER_KERNEL - 1))]
+        variants = [member, *(with_run_time(space, member, rng) for _ in range(PER_KERNEL - 1))]
         for number, made in enumerate(variants):
             yield Run(spec_of(made, at), int(rng.integers(1 << 30)) + number)
 

@@ -10,6 +10,7 @@ import pytest
 from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.space.families import READY_AHEAD
 from autosparse.tuner.space.own import own_space
+from autosparse.tuner.space.steps import neighbours, with_run_time
 from autosparse.tuner.space.template import Categorical, Permutation, TemplateSpace
 from autosparse.tuner.space.waco import waco_space
 
@@ -55,12 +56,12 @@ def test_schedules_survive_json(space: TemplateSpace) -> None:
 @everywhere
 def test_neighbours_are_others_in_the_space_and_mostly_mutual(space: TemplateSpace) -> None:
     for made in samples(space, 8):
-        beside = list(space.neighbours(made))
+        beside = list(neighbours(space, made))
         assert made not in beside
         assert len(set(beside)) == len(beside) >= 3
         assert all(space.contains(one) for one in beside)
         # A step that ends a split forgets where the inner loop was: only such steps are not undone in one.
-        mutual = [one for one in beside if made in set(space.neighbours(one))]
+        mutual = [one for one in beside if made in set(neighbours(space, one))]
         assert len(mutual) >= len(beside) / 2
 
 
@@ -73,7 +74,7 @@ def test_what_is_not_supported_is_not_sampled(space: TemplateSpace) -> None:
     rng = np.random.default_rng(1)
     made = [space.sample(rng, supports) for _ in range(20)]
     assert {one.threads for one in made} == {1}
-    assert {one.threads for one in space.neighbours(made[0], supports)} == {1}
+    assert {one.threads for one in neighbours(space, made[0], supports)} == {1}
     with pytest.raises(ScheduleError, match="none of them supported"):
         space.sample(rng, lambda operation, one: "never")
 
@@ -87,8 +88,8 @@ def test_the_runtimes_own_loops_are_members(algorithm: str) -> None:
         (order, ahead) for order in ("", "first", "rcm") for ahead in READY_AHEAD if order or ahead
     }
     one = min(ready, key=SuperSchedule.to_json)
-    assert ready - {one} <= set(space.neighbours(one))
-    assert space.with_run_time(one, np.random.default_rng(0)) == one
+    assert ready - {one} <= set(neighbours(space, one))
+    assert with_run_time(space, one, np.random.default_rng(0)) == one
     values = dict(space.values_of(one))
     default = {"family": "csr", "row_order": 0, "prefetch": 0}
     for changed in ({"unroll": 2}, {"partition": "dynamic"}, {"parnum": 1}, default):
@@ -132,7 +133,7 @@ def test_the_template_is_the_papers() -> None:
     assert table["parchunk"].values == (1, 2, 4, 8, 16, 32, 64, 128, 256)
     formats = [name for name in table if name.startswith("format")]
     assert all(table[name].values == ("C", "U") for name in formats)
-    assert space.size == 16**2 * 24 * 2 * 2 * 9 * 24 * 2**4
+    assert math.prod(one.size for one in space.parameters) == 16**2 * 24 * 2 * 2 * 9 * 24 * 2**4
 
 
 def test_the_four_algorithms_of_fig_10_are_reached_by_splits_of_one() -> None:

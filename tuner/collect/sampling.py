@@ -20,7 +20,7 @@ from autosparse.tuner.analytic.matmul import CostModel
 from autosparse.tuner.learned.scale import DEFAULT_LIKE
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import families as space
-from autosparse.tuner.space import spaces
+from autosparse.tuner.space import spaces, steps
 from autosparse.tuner.space.template import Supports, TemplateSpace
 
 from autosparse.core.problem import Problem
@@ -138,5 +138,5 @@ def _moves(
     homes: Sequence[TemplateSpace],
 ) -> list[SuperSchedule]:
     home = next((candidate for candidate in homes if candidate.contains(one)), None)
-    found = list(home.neighbours(one, supports) if home else neighbours(problem, one, supports))
+    found = list(steps.neighbours(home, one, supports) if home else neighbours(problem, one, supports))
     return [found[at] for at in rng.permutation(len(found)).tolist()]

@@ -9,7 +9,6 @@ from autosparse.ops import OPS
 from autosparse.ops.base import of_width
 
 MODEL_SUFFIX: Final = ".safetensors"
-GRAPH_SUFFIX: Final = ".graph.safetensors"
 
 
 def is_wide(op: str) -> bool:

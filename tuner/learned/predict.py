@@ -5,7 +5,7 @@ on measurements makes ratios of them: relative to an *anchor*, a schedule close 
 known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees are log ratios.
 
 A model comes with a *portfolio*, a hundred programs that are between them nearly as fast as the best of thousands, and
-scores all of it. Where a file holds none, a graph of programs beside it is searched best-first (WACO §4.2.2).
+scores all of it. (WACO §4.2.2 searches a graph of thousands: `tuner/graph`, `benchmarks/search_compare.py`.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
@@ -21,7 +21,7 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import MachineRates, Setting
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
-from autosparse.tuner.learned.names import GRAPH_SUFFIX, MODEL_SUFFIX
+from autosparse.tuner.learned.names import MODEL_SUFFIX
 from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
@@ -32,9 +32,6 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.forking import computed_once
 from autosparse.ops import OPS
-
-if TYPE_CHECKING:
-    from autosparse.tuner.graph import ProgramGraph
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
@@ -82,11 +79,10 @@ class LearnedModel:
     """One operation's cost model with the programs it proposes from, ready to be asked."""
 
     weights: LearnedWeights
-    codes: Codes = field(repr=False)  # (n, columns): the portfolio, or the nodes of the graph
+    codes: Codes = field(repr=False)  # (n, columns): the portfolio
     scale: Scale
     scorer: Scorer = field(repr=False)
     guess: Guess = field(repr=False)
-    graph: ProgramGraph | None = None  # searched where there is no portfolio
     rates: MachineRates | None = None  # measured of this machine
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
 
@@ -102,10 +98,11 @@ class LearnedModel:
     ) -> LearnedModel:
         """The model ``<name>.safetensors`` in `folder`; FileNotFoundError, or RecordError when files are broken."""
         weights = LearnedWeights.read(folder / f"{name}{MODEL_SUFFIX}")
-        graph = None if PORTFOLIO in weights.tensors else _graph_of(folder / f"{name}{GRAPH_SUFFIX}", weights)
-        codes = graph.codes if graph is not None else np.asarray(weights.tensors[PORTFOLIO], np.int16)
+        if PORTFOLIO not in weights.tensors:
+            raise RecordError.broken(f"cost model {name}", reason="it has no portfolio: `calibrate` gives it one")
+        codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
         scale = Scale.from_data(weights.about.get("scale", {}))
-        return cls(weights, codes, scale, make_scorer(weights), guess, graph, rates)
+        return cls(weights, codes, scale, make_scorer(weights), guess, rates)
 
     def features(self, pattern: Structure) -> Floats:
         """What the model keeps of `pattern`, (scorer.n_features,): the part that costs time.
@@ -117,7 +114,7 @@ class LearnedModel:
     @computed_once
     def programs(self) -> Programs:
         """What the scorer reads of each program, guesses left out."""
-        return self.scorer.programs(self.codes, self.graph.embeddings if self.graph is not None else None)
+        return self.scorer.programs(self.codes)
 
     def _costs(self, problem: Problem, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
         return self.scorer.on(features, Setting.of(problem, self.rates))
@@ -175,7 +172,8 @@ class LearnedModel:
         chosen: list[Proposal] = []
         of_format: dict[object, int] = {}
         n_dear = 0
-        for node, cost in self._by_cost(problem, features, 16 * n):
+        costs = self.scored(problem, features)(None)
+        for node in np.argsort(costs, kind="stable").tolist():
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
@@ -185,7 +183,7 @@ class LearnedModel:
             if of_format.get(schedule.format, 0) < per_format and n_dear + is_dear <= max(1, n // 2):
                 of_format[schedule.format] = of_format.get(schedule.format, 0) + 1
                 n_dear += is_dear
-                chosen.append(Proposal(schedule, behind * self._ratio(cost, anchor)))
+                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor)))
         return chosen
 
     def scored(self, problem: Problem, features: Floats) -> Callable[[Ids | None], Floats]:
@@ -199,18 +197,6 @@ class LearnedModel:
                 guesses[list(known)] = guess_column(np.asarray(self.guess(problem, list(known.values()))))
             programs = np.hstack([np.asarray(programs, np.int16), guesses])
         return lambda ids: costs(programs, ids)
-
-    def _by_cost(self, problem: Problem, features: Floats, n_best: int) -> Iterable[tuple[int, float]]:
-        """(number, predicted cost) of programs, best first: of the whole portfolio, or of `n_best` of the graph."""
-        score = self.scored(problem, features)
-        if self.graph is None:
-            scored = score(None)
-            order = np.argsort(scored, kind="stable")
-            return zip(order.tolist(), scored[order].tolist(), strict=True)
-        from autosparse.tuner.graph import best_first
-
-        found = best_first(self.graph.neighbours, score, self.graph.entries, n_best=n_best, beam=n_best)
-        return zip(found.ids.tolist(), found.costs.tolist(), strict=True)
 
     def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
         """Predictions of those schedules that the model has a code for."""
@@ -228,7 +214,7 @@ class LearnedModel:
         return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 
     def schedule(self, node: int) -> SuperSchedule | None:
-        """The schedule of a program, always the same object; None when its code means nothing to this version."""
+        """The schedule of program number `node`, always the same object; None for a code that cannot be read."""
         if node not in self._decoded:
             space = self.weights.space
             try:
@@ -236,16 +222,6 @@ class LearnedModel:
             except ScheduleError:
                 self._decoded[node] = None
         return self._decoded[node]
-
-
-def _graph_of(path: Path, weights: LearnedWeights) -> ProgramGraph:
-    """The graph of programs of a model without a portfolio."""
-    from autosparse.tuner.graph import ProgramGraph
-
-    graph = ProgramGraph.load(path)
-    if graph.model != weights.name:
-        raise RecordError.broken(path.name, reason=f"belongs to model {graph.model}, not {weights.name}")
-    return graph
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:

@@ -49,11 +49,8 @@ class Scorer(Protocol):
     def features(self, pattern: Structure) -> Floats:
         """What the model keeps of a pattern (n_features,): the part that costs time, the same for one structure."""
 
-    def embeddings(self, rows: Codes) -> Floats:
-        """Programs as points, (n, width), near each other where the model finds them alike."""
-
-    def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Programs:
-        """What `on` reads of programs, computed once; from their embeddings where those are known."""
+    def programs(self, rows: Codes) -> Programs:
+        """What `on` reads of programs, computed once."""
 
     def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
         """Costs on one pattern of all programs, or of those with some numbers."""
@@ -89,15 +86,9 @@ class NetworkScorer:
         """The pattern's embedding."""
         return embed_pattern(pattern, self.weights, self.convolve)
 
-    def embeddings(self, rows: Codes) -> Floats:
-        """Of programs."""
-        return embed_programs(rows, self.weights)
-
-    def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Floats:
+    def programs(self, rows: Codes) -> Floats:
         """Their share in the predictor's first layer."""
-        if embeddings is None:
-            embeddings = self.embeddings(rows)
-        return self.predictor.share_of_programs(np.asarray(embeddings, np.float32))
+        return self.predictor.share_of_programs(np.asarray(embed_programs(rows, self.weights), np.float32))
 
     def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
         """The predictor with this pattern, whatever the setting."""
@@ -145,11 +136,7 @@ class TreesScorer:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
         return sketch(pattern, self.counter, is_wide=self.is_wide)
 
-    def embeddings(self, rows: Codes) -> Floats:
-        """Codes themselves: trees know no points."""
-        return rows.astype(np.float32)
-
-    def programs(self, rows: Codes, embeddings: NDArray[np.floating] | None = None) -> Codes:
+    def programs(self, rows: Codes) -> Codes:
         """Their codes."""
         return np.ascontiguousarray(rows, np.int16)
 

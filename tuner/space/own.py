@@ -8,15 +8,14 @@ tile of RUNTIME_TILE: models were trained with it. They fetch rows ahead as `REA
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.algorithms import algorithm_named
 from autosparse.tuner.space.families import Family
-from autosparse.tuner.space.template import Categorical, Code, Parameter, TemplateSpace, Values
+from autosparse.tuner.space.template import Categorical, Parameter, TemplateSpace, Values
 
 from autosparse.core.formats import Format
 from autosparse.core.schedule import GENERATED, RUNTIME, RUNTIME_TILE, SuperSchedule
@@ -114,13 +113,13 @@ class OwnSpace(TemplateSpace):
         self._tiles = tuple(tile for tile in tiles if tile != RUNTIME_TILE or 0 in threads)
         self.name = f"own-{algorithm}"
         self._axes = AXES[kind]
-        self._families = {row.name: row for row in families}
+        self.families = {row.name: row for row in families}
         sizes = {
             name: (ABSENT, *sorted({size[key] for row in families for size in row.sizes if key in size}))
             for key, name in SIZE_NAMES.items()
         }
         self.parameters: tuple[Parameter, ...] = (
-            Categorical("family", tuple(self._families), is_ladder=False),
+            Categorical("family", tuple(self.families), is_ladder=False),
             *(
                 Categorical(name, values, is_ladder=name != "row_order")
                 for name, values in sizes.items()
@@ -151,7 +150,7 @@ class OwnSpace(TemplateSpace):
             if rng.random() < READY_SHARE:
                 return self._drawn_ready(values, rng)
             values["tile"] = self._tiles[int(rng.integers(len(self._tiles) - 1))]  # the last one is RUNTIME_TILE
-        row = self._families[values["family"]]
+        row = self.families[values["family"]]
         size = row.sizes[int(rng.integers(len(row.sizes)))]
         values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
         if "sigma" in size:
@@ -164,35 +163,16 @@ class OwnSpace(TemplateSpace):
 
     def _drawn_ready(self, values: dict[str, Any], rng: np.random.Generator) -> Values:
         """One of the runtime's own loops: they know an order of rows and how far they fetch ahead."""
-        row = self._families[str(rng.choice(READY_FAMILIES))]
+        row = self.families[str(rng.choice(READY_FAMILIES))]
         size = row.sizes[int(rng.integers(len(row.sizes)))]
         ahead = [n for n in space.READY_AHEAD if size or n]  # neither of them is the default kernel
         values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
         fixed = {"tile": RUNTIME_TILE, "bits": 32, "unroll": 1, "partition": "nnz", "parnum": 0}
         return {**values, **fixed, "family": row.name, "prefetch": int(rng.choice(ahead))}
 
-    def steps(self, code: Code) -> Iterator[Code]:
-        """Of the runtime's own loops also all the others of them: they differ from each other in little."""
-        yield from super().steps(code)
-        at = {parameter.name: place for place, parameter in enumerate(self.parameters)}
-        if not self.has_ready or self._tiles[int(str(code[at["tile"]]))] != RUNTIME_TILE:
-            return
-        rows = [self._families[name] for name in READY_FAMILIES]
-        for row, ahead in itertools.product(rows, space.READY_AHEAD):
-            for size in row.sizes:
-                changed = {"family": row.name, "row_order": size.get("order", ABSENT), "prefetch": ahead}
-                other = list(code)
-                for name, value in changed.items():
-                    other[at[name]] = self.parameters[at[name]].code(value)
-                yield tuple(other)
-
-    def with_run_time(self, schedule: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
-        """The runtime's own loops have no run-time parameters."""
-        return schedule if schedule.is_precompiled else super().with_run_time(schedule, rng)
-
     def schedule_of(self, values: Values) -> SuperSchedule:
         """The member of the family; ScheduleError when the family has no such sizes, or the runtime no such loop."""
-        row = self._families[values["family"]]
+        row = self.families[values["family"]]
         size = {key: values[name] for key, name in SIZE_NAMES.items() if values.get(name)}
         if size not in row.sizes:
             raise ScheduleError.not_in_space(f"sizes of {row.name}", size, row.sizes)
@@ -233,12 +213,12 @@ class OwnSpace(TemplateSpace):
     def _member(self, fmt: Format) -> tuple[Family, Mapping[str, Any]]:
         """The family and sizes that give `fmt`."""
         levels = ",".join(map(str, fmt.levels))
-        for row in self._families.values():
+        for row in self.families.values():
             if row.levels == levels:
                 for size in row.sizes:
                     if space.format_of(row, size, fmt.index_bits) == fmt:
                         return row, size
-        raise ScheduleError.not_in_space("format", str(fmt), tuple(self._families))
+        raise ScheduleError.not_in_space("format", str(fmt), tuple(self.families))
 
 
 def _is_ready(values: Values) -> bool:

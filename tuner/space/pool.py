@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
+from autosparse.tuner.space.steps import with_run_time
 from autosparse.tuner.space.template import Supports, TemplateSpace
 
 from autosparse.core.schedule import SuperSchedule
@@ -40,7 +41,7 @@ class KernelPool:
 
     def sample(self, rng: np.random.Generator) -> SuperSchedule:
         """One of the kernels, with run-time parameters drawn anew."""
-        return self.space.with_run_time(self._members[int(rng.integers(len(self._members)))], rng)
+        return with_run_time(self.space, self._members[int(rng.integers(len(self._members)))], rng)
 
 
 def _distinct(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -24,8 +24,6 @@ Code = tuple["int | tuple[int, ...]", ...]
 """Of each parameter in order: the index of its value, or, of a permutation, the index of the item at each place."""
 Values = Mapping[str, Any]  # int or str of a categorical parameter, tuple[str, ...] of a permutation
 
-RUN_TIME_PARAMETERS: Final = frozenset({"partition", "parchunk", "parnum"})
-"""Parameters that no code depends on (`SuperSchedule.as_compiled`)."""
 MAX_TRIES: Final = 10_000
 """Draws after which a sample is given up: a backend that supports less than one in as many is no use."""
 
@@ -47,10 +45,6 @@ class Categorical:
     def value(self, code: Any) -> int | str:
         """Inverse of `code`."""
         return self.values[int(code)]
-
-    def beside(self, code: Any) -> Iterator[int]:
-        """Codes one step away."""
-        yield from ((code - 1, code + 1) if self.is_ladder else range(len(self.values)))
 
     def draw(self, rng: np.random.Generator) -> int | str:
         """A value, all alike."""
@@ -78,11 +72,6 @@ class Permutation:
     def value(self, code: Any) -> tuple[str, ...]:
         """Inverse of `code`."""
         return tuple(self.items[at] for at in code)
-
-    def beside(self, code: Any) -> Iterator[tuple[int, ...]]:
-        """Codes with two adjacent places exchanged."""
-        for at in range(len(code) - 1):
-            yield (*code[:at], code[at + 1], code[at], *code[at + 2 :])
 
     def draw(self, rng: np.random.Generator) -> tuple[str, ...]:
         """An order, all alike."""
@@ -115,11 +104,6 @@ class TemplateSpace(ABC):
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Values:
         """Values of a random point of the template; a few may have no schedule."""
-
-    @property
-    def size(self) -> int:
-        """Points of the template, an upper bound on its schedules: unused parameters count."""
-        return math.prod(parameter.size for parameter in self.parameters)
 
     def encode(self, schedule: SuperSchedule) -> Code:
         """Code of `schedule`; ScheduleError when it does not belong to this space."""
@@ -156,30 +140,6 @@ class TemplateSpace(ABC):
             if supports is None or supports(self.operation, made) is None:
                 return made
         raise ScheduleError.illegal(f"of the space {self.name!r}", f"{MAX_TRIES} samples, none of them supported")
-
-    def with_run_time(self, schedule: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
-        """`schedule` with run-time parameters drawn anew: the kernel is the same."""
-        fresh = self.draw(rng)
-        run_time = {name: fresh[name] for name in RUN_TIME_PARAMETERS & fresh.keys()}
-        return self.schedule_of({**self.values_of(schedule), **run_time})
-
-    def neighbours(self, schedule: SuperSchedule, supports: Supports | None = None) -> Iterator[SuperSchedule]:
-        """Schedules whose codes differ in one step of one parameter, or of parameters that go together; each once."""
-        seen = {schedule}
-        for code in self.steps(self.encode(schedule)):
-            try:
-                found = self.decode(code)
-            except ScheduleError:
-                continue
-            if found not in seen and (supports is None or supports(self.operation, found) is None):
-                seen.add(found)
-                yield found
-
-    def steps(self, code: Code) -> Iterator[Code]:
-        """Codes beside `code`; some may have no schedule."""
-        for at, parameter in enumerate(self.parameters):
-            for step in parameter.beside(code[at]):
-                yield (*code[:at], step, *code[at + 1 :])
 
 
 def _is_code(parameter: Parameter, code: object) -> bool:

@@ -28,7 +28,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.space.algorithms import algorithm_named
-from autosparse.tuner.space.template import Categorical, Code, Parameter, Permutation, TemplateSpace, Values
+from autosparse.tuner.space.template import Categorical, Parameter, Permutation, TemplateSpace, Values
 
 from autosparse.core.formats import Format, Level, LevelKind
 from autosparse.core.schedule import SuperSchedule
@@ -119,17 +119,6 @@ class WacoSpace(TemplateSpace):
         values |= {f"format{name}": kinds.get(name, "U") for name in self.sparse}
         values |= {"paridx": schedule.parallel, "parnum": schedule.threads, "parchunk": schedule.chunk}
         return values
-
-    def steps(self, code: Code) -> Iterator[Code]:
-        """Single steps, and an exchange of two loops with the same exchange of levels: that keeps them concordant."""
-        yield from super().steps(code)
-        at = {parameter.name: place for place, parameter in enumerate(self.parameters)}
-        loops, levels = Permutation("order", self.coordinates), Permutation("level_order", self.sparse)
-        for step in loops.beside(code[at["order"]]):
-            changed = list(code)
-            changed[at["order"]] = step
-            changed[at["level_order"]] = levels.code([name for name in loops.value(step) if name in self.sparse])
-            yield tuple(changed)
 
 
 def _outer_first(names: list[str]) -> list[str]:

@@ -1,0 +1,210 @@
+"""What a cost model is worth on a kind of machine that it has not seen, and what was tried to make it worth more.
+
+    python benchmarks/kinds.py --matrices DIR --ops spmv,spmm32 --out benchmarks/results/kinds
+
+Boosted trees are fitted to training groups of one kind, of all others and of all, and judged by validation groups and
+by held-out groups that are not sealed. A *kind* is a processor and an instruction set. Reported is the share of the
+best measured speed that an estimate comes to, geometric mean over patterns: the best predicted program where that is
+predicted to be faster than the default kernel, else the default kernel, which is among those measured.
+
+WAYS are what was tried for kinds that were left out; they may be chosen by the validation groups alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.analytic.models import predicted_ratios
+from autosparse.tuner.features.setting import N_SETTING
+from autosparse.tuner.features.sketch import sketch
+from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
+from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
+from autosparse.tuner.training.boosted import machine_weights
+from autosparse.tuner.training.data import Case, read_data
+from peerlib.environment import matrices_folder
+from peerlib.table import markdown
+
+from autosparse.core.problem import Problem
+from autosparse.tuning.statistics import COUNTER
+
+DATA: Final = Path(__file__).resolve().parent / "data"
+SPLITS: Final = ("validation", "held_out")
+FEWEST: Final = 20
+"""Patterns of a split by which a kind is judged, and of training by which a model of its own is fitted."""
+SETTINGS: Final = BoostSettings(n_trees=100, rate=0.15)
+STIFF: Final = replace(SETTINGS, leaves=15, fewest=200, ridge=100.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """A case as trees read it: rows (n, features), the last column being the statistics model's guess."""
+
+    case: Case
+    rows: np.ndarray = field(repr=False)
+
+    @property
+    def kind(self) -> str:
+        target = self.case.setting.target
+        return f"{'EPYC' if target.fills_last_cache_late else 'Xeon'} {target.isa}"
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a model is fitted, and how what it predicts is read."""
+
+    settings: BoostSettings = SETTINGS
+    knows_machine: bool = True
+    guess_weight: float = 0.0  # of the ranks by the statistics model's guess beside those by the trees
+
+
+WAYS: Final[Mapping[str, Way]] = {
+    "as shipped": Way(),
+    "without the machine's numbers": Way(knows_machine=False),
+    "stiff trees": Way(STIFF, knows_machine=False),
+    "ranks averaged with the guess's": Way(guess_weight=0.5),
+    "stiff trees and averaged ranks": Way(STIFF, knows_machine=False, guess_weight=0.5),
+}
+
+
+def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Seen]:
+    """Every case of the data that is not sealed; a pattern is made once, however often it was measured."""
+    by_recipe: dict[Any, list[Case]] = {}
+    for case in read_data(folders, op).cases:
+        if case.split != "sealed":
+            by_recipe.setdefault(case.recipe, []).append(case)
+    found = []
+    for at, (recipe, cases) in enumerate(by_recipe.items()):
+        if at % 100 == 0:
+            print(f"{op}: pattern {at} of {len(by_recipe)}", file=sys.stderr, flush=True)
+        structure = recipe.make(matrices).to_structure()
+        numbers = sketch(structure, COUNTER, is_wide=op != "spmv")
+        for case in cases:
+            where = case.setting
+            problem = Problem(
+                operation=case.operation, pattern=structure, transposed=False, n_dense_cols=where.n_dense_cols,
+                dtype=where.dtype, threads=where.threads, deterministic=False, target=where.target,
+            )  # fmt: skip
+            guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules, COUNTER)))
+            found.append(Seen(case, features_of(inputs(numbers, where), np.hstack([case.codes, guesses]))))
+    return found
+
+
+def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], np.ndarray]:
+    """Predicted logarithms of ratios of a case, by trees of `train`."""
+    machines = machine_weights([one.case for one in train])
+    weights = np.concatenate(
+        [machines[one.case.setting.target] * weights_of(one.case.ratios, way.settings) for one in train]
+    )
+    y = np.concatenate([targets(one.case.ratios) for one in train])
+    kept = np.ones(train[0].rows.shape[1], bool)
+    if not way.knows_machine:
+        kept[n_sketch - N_SETTING : n_sketch] = False
+    settings = replace(way.settings, fewest=max(1, min(way.settings.fewest, len(y) // 50)))
+    model: Boosted = fit(
+        np.vstack([one.rows for one in train])[:, kept], y, n_sketch=0, settings=settings, weights=weights
+    )
+
+    def predicted(one: Seen) -> np.ndarray:
+        costs = model._model.predict(one.rows[:, kept])  # of scikit-learn: the exported trees want whole rows
+        if not way.guess_weight:
+            return costs
+        w, ranks = way.guess_weight, costs.argsort(kind="stable").argsort(kind="stable")
+        ranks = (1 - w) * ranks + w * one.rows[:, -1].argsort(kind="stable").argsort(kind="stable")
+        best = int(ranks.argmin())  # believed or not as the trees say
+        return np.where(np.arange(len(costs)) == best, costs[best], np.maximum(costs, costs[best] + 1e-6))
+
+    return predicted
+
+
+def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray]) -> float:
+    """Geometric mean of (best measured time) / (time of what an estimate takes)."""
+    logs = []
+    for one in cases:
+        costs, ratios = predicted(one), np.minimum(one.case.ratios, 1e3)
+        best = int(costs.argmin())
+        taken = float(ratios[best]) if costs[best] < 0 else 1.0
+        logs.append(math.log(min(1.0, float(ratios.min())) / taken))
+    return math.exp(float(np.mean(logs)))
+
+
+def default_share(cases: Sequence[Seen]) -> float:
+    """The same of the default kernel alone."""
+    return share(cases, lambda one: np.ones(len(one.case.ratios)))
+
+
+def judged(op: str, seen: Sequence[Seen], ways: Mapping[str, Way]) -> list[dict[str, Any]]:
+    """A record of each kind left out, trained on and way."""
+    n_sketch = n_inputs(seen[0].case.recipe.n_dims)
+    train = [one for one in seen if one.case.split == "train"]
+    found: list[dict[str, Any]] = []
+    for kind in sorted({one.kind for one in seen}):
+        tests = {s: [one for one in seen if one.kind == kind and one.case.split == s] for s in SPLITS}
+        tests = {s: cases for s, cases in tests.items() if len(cases) >= FEWEST}
+        own = [one for one in train if one.kind == kind]
+        trained = {"its own": own, "others": [one for one in train if one.kind != kind], "all": train}
+        for name, cases in trained.items():
+            if not tests or len({one.case.recipe for one in cases}) < FEWEST:
+                continue
+            for way, how in (ways if name == "others" else {"as shipped": WAYS["as shipped"]}).items():
+                model = fitted(cases, how, n_sketch)
+                shares = {s: (len(test), share(test, model), default_share(test)) for s, test in tests.items()}
+                found.append({"op": op, "kind": kind, "trained on": name, "way": way, "shares": shares})
+                print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    return found
+
+
+def report(records: Sequence[Mapping[str, Any]]) -> str:
+    """A table in Markdown."""
+    own = {(one["op"], one["kind"]): one["shares"] for one in records if one["trained on"] == "its own"}
+    rows = [["operation", "kind left out", "trained on", "way", "split", "patterns", "share", "default", "of its own"]]
+    for one in records:
+        for split, (n, reached, default) in one["shares"].items():
+            at_home = own.get((one["op"], one["kind"]), {}).get(split)
+            relative = f"{reached / at_home[1]:.3f}" if at_home else "-"
+            rows.append(
+                [one["op"], one["kind"], one["trained on"], one["way"], split, str(n), f"{reached:.3f}",
+                 f"{default:.3f}", relative]
+            )  # fmt: skip
+    return markdown(rows)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Fit, judge, write OUT.jsonl and OUT.md."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
+    parser.add_argument("--ops", default="spmv,spmm32")
+    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--out", type=Path, help="without suffix; operations that are there are kept")
+    args = parser.parse_args(given)
+    folders = sorted({path.parent for path in DATA.rglob("sp*.npz")} | {path.parent for path in DATA.rglob("sd*.npz")})
+    folders = [folder for folder in folders if folder.name != "transfer"]
+    path = args.out.with_suffix(".jsonl") if args.out else None
+    lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
+    records = [json.loads(line) for line in lines]
+    for op in args.ops.split(","):
+        ways = {name: WAYS[name] for name in args.ways.split(",")}
+        records = [one for one in records if one["op"] != op] + judged(op, prepared(op, args.matrices, folders), ways)
+        if path is not None:
+            path.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+    text = report(records)
+    print(text)
+    if args.out:
+        args.out.with_suffix(".md").write_text(f"{HEAD}\n{text}\n", encoding="utf-8")
+    return 0
+
+
+HEAD: Final = """# Cost models on kinds of machines that they have not seen
+
+Written by `python benchmarks/kinds.py`; what the columns mean is said there. Trees of 100 (shipped: 300 to 400).
+"""
+
+if __name__ == "__main__":
+    sys.exit(main())
