@@ -10,11 +10,23 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from autosparse.ops.base import Operation
-    from autosparse.ops.table import MATMUL, MTTKRP, OPS, SDDMM, SPGEMM, register, unregister
+    from autosparse.ops.matmul import MATMUL
+    from autosparse.ops.mttkrp import MTTKRP
+    from autosparse.ops.sddmm import SDDMM
+    from autosparse.ops.spgemm import SPGEMM
+    from autosparse.ops.table import OPS, register, unregister
 
 __all__ = ["MATMUL", "MTTKRP", "OPS", "SDDMM", "SPGEMM", "Operation", "register", "unregister"]
 
-_HOME_OF: Final = {name: "base" if name == "Operation" else "table" for name in __all__}
+_HOMES: Final = {
+    "base": ("Operation",),
+    "matmul": ("MATMUL",),
+    "mttkrp": ("MTTKRP",),
+    "sddmm": ("SDDMM",),
+    "spgemm": ("SPGEMM",),
+    "table": ("OPS", "register", "unregister"),
+}
+_HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under this name

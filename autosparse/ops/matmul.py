@@ -23,7 +23,7 @@ def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transpos
     return result
 
 
-MATMUL: Final = Operation(
+MATMUL: Final[Operation] = Operation(
     name=names.MATMUL,
     formula="C[i,j] += A[i,k] * B[k,j]",
     expressions=(IndexExpression(Access("C", ("i", "j")), Access("A", ("i", "k")), (Access("B", ("k", "j")),)),),

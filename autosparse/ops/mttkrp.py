@@ -50,7 +50,7 @@ def _expression(order: int) -> IndexExpression:
     return IndexExpression(Access("M", ("i", "j")), Access("T", stored), factors)
 
 
-MTTKRP: Final = Operation(
+MTTKRP: Final[Operation] = Operation(
     name=names.MTTKRP,
     formula="M[i,j] += T[i,k,l] * B[k,j] * C[l,j]",
     expressions=tuple(_expression(order) for order in range(3, len(TENSOR_INDICES) + 1)),

@@ -80,7 +80,7 @@ def reference(pattern: Pattern, data: AnyArray, X: AnyArray, Y: AnyArray) -> Any
     return values
 
 
-SDDMM: Final = Operation(
+SDDMM: Final[Operation] = Operation(
     name=names.SDDMM,
     formula="S[i,k] = A[i,k] * X[i,j] * Y[k,j]",
     expressions=(

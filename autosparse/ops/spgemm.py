@@ -14,7 +14,7 @@ def reference(A: Any, B: Any) -> Any:  # Any: SciPy's sparse arrays
     return A @ B
 
 
-SPGEMM: Final = Operation(
+SPGEMM: Final[Operation] = Operation(
     name=names.SPGEMM,
     formula="C[i,j] += A[i,k] * B[k,j], all sparse",
     expressions=(
