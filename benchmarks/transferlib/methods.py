@@ -102,6 +102,11 @@ def residual(bench: Bench, draw: Draw, k: int) -> Costs:
     return _residual(bench, draw, k, lambda matrix: bench.base[matrix.named.name][0])
 
 
+def mean_residual(bench: Bench, draw: Draw, k: int) -> Costs:
+    """The mean of the source's two models, of patterns alone and of counts too, and an additive residual."""
+    return _residual(bench, draw, k, lambda matrix: sum(bench.base[matrix.named.name]) / 2)
+
+
 def exact_residual(bench: Bench, draw: Draw, k: int) -> Costs:
     """The bound of that family: the source's true times instead of its trees."""
     exact = {one.named.name: np.log(one.times) for one in (*bench.source.pool, *bench.source.judged)}
@@ -164,6 +169,7 @@ METHODS: Final[Mapping[str, Method]] = {
     "no-transfer trees": Method(no_transfer),
     "no-transfer trees with counts": Method(no_transfer_counting),
     "source + residual": Method(residual),
+    "mean of two sources + residual": Method(mean_residual),
     "exact source + residual": Method(exact_residual, same_grid=True),
     "source + trees with counts": Method(corrected_trees),
 }
