@@ -341,8 +341,9 @@ class LiveTuner:
         operand = self.operand()
         if self._in_background and operand is not None:
             operand.unpin()
+        self._aside = _set_event()  # whoever was setting it, or waiting for it, held the lock inside
         if self._in_background or forking.was_held(self._lock):
-            self._in_background, self._aside = False, _set_event()
+            self._in_background = False
             self.loop = None  # not closed: its frame is running, as far as Python knows
             self._look_at(math.inf)
 

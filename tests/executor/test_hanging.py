@@ -86,6 +86,22 @@ def test_a_limit_in_proportion_to_the_price(tmp_path: Path) -> None:
     assert lab.compile_limit_s() == 1e3
 
 
+def test_a_child_does_not_wait_for_who_was_ending_a_step() -> None:
+    """The lock inside the event was held by another thread when the process forked: 1 in 7,000 children hung."""
+    plain = make(400, 400)
+    A = asp.csr(plain, copy=True)
+    with asp.options(compiler="no-such-compiler", **UNASKED), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3000):
+            A @ dense(plain, 8)
+            live_tuner = state_of(A, 8).live_tuner
+            if live_tuner is not None:
+                break
+    with live_tuner._aside._cond:
+        live_tuner.forget_threads()
+        assert live_tuner._aside._cond.acquire(blocking=False)
+
+
 AT_EXIT = """
 import sys, time
 import numpy as np, scipy.sparse as sps
