@@ -16,6 +16,7 @@ from autosparse.config import Effort
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Candidate, Plan
 from autosparse.errors import RecordError, ScheduleError
+from autosparse.ops import EINSUM
 
 T = TypeVar("T")
 
@@ -269,10 +270,10 @@ def _program(record: Record) -> Record:
     """A program of an einsum by its text, and the sparse operands whose first level is dense."""
     program = record.get("program") if isinstance(record, dict) else None
     if not isinstance(program, str):
-        raise RecordError.bad_field("einsum", "program", program, expected="text")
+        raise RecordError.bad_field(EINSUM.name, "program", program, expected="text")
     names = record.get("dense_levels")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise RecordError.bad_field("einsum", "dense_levels", names, expected="names of operands")
+        raise RecordError.bad_field(EINSUM.name, "dense_levels", names, expected="names of operands")
     return record
 
 
@@ -309,7 +310,7 @@ KINDS: Final[Mapping[str, Kind]] = {
         Kind("history", 1, History.from_record, _longer_history, is_wisdom=True),
         Kind("machine", 1, _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
         Kind("features", 1, _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
-        Kind("einsum", 1, _program, _newer, is_wisdom=True),
+        Kind(EINSUM.name, 1, _program, _newer, is_wisdom=True),
         Kind("device_plan", 1, _device_plan, _newer, is_wisdom=True),
         Kind("failure", 1, Failure.from_record, _newer, is_wisdom=False),
     )

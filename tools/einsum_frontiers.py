@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from autosparse.asymptotic.candidates import enumerated, kernel_of, signature
+from autosparse.asymptotic.candidates import as_row, enumerated, kernel_of, signature
 
 NAMED = (
     *("ab,b->a s d", "ab,bc->ac s s", "ab,bc->ac s d", "ab,bc,c->a s s d", "ab,bc,cd->ad s s s", "ab,bc,cd->ad s s d"),
@@ -21,6 +22,18 @@ NAMED = (
 )
 
 
+def _lines(rows: dict[str, dict[str, Any]]) -> str:
+    """JSON with a line per program and query."""
+    texts = []
+    for key, row in rows.items():
+        parts = [f'"n_programs": {row["n_programs"]}']
+        for name in ("members", "queries"):
+            entries = ",\n  ".join(json.dumps(entry, ensure_ascii=False) for entry in row[name])
+            parts.append(f'"{name}": [\n  {entries}\n ]')
+        texts.append(f"{json.dumps(key)}: {{\n " + ",\n ".join(parts) + "\n}")
+    return "{\n" + ",\n".join(texts) + "\n}\n"
+
+
 def main() -> None:
     """Enumerate each expression and write the file."""
     found = {}
@@ -28,11 +41,10 @@ def main() -> None:
         text, *kinds = row.split(" ")
         left, output = text.split("->")
         inputs, sparse = tuple(left.split(",")), tuple(kind == "s" for kind in kinds if kind)
-        candidates = enumerated(kernel_of(inputs, output, sparse))
         key, _ = signature(inputs, output, sparse)
-        found[key] = [candidates.n_programs, list(map(str, candidates.members))]
+        found[key] = as_row(enumerated(kernel_of(inputs, output, sparse)))
     target = Path(__file__).resolve().parent.parent / "autosparse" / "asymptotic" / "frontiers.json"
-    target.write_text(json.dumps(found, indent=0, ensure_ascii=False) + "\n", encoding="utf-8")
+    target.write_text(_lines(found), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -77,7 +77,7 @@ def supports(operation: str, schedule: SuperSchedule) -> str | None:
     if operation != schedule.operation or operation not in OPS:
         return f"operation {operation!r} has no index expression (known: {', '.join(OPS)})"
     row = OPS[operation]
-    if reason := row.expressions[0].reason_not_lowered:
+    if reason := row.reason_not_lowered:
         return reason
     stored = {name[:-1] for name in schedule.format.order}
     expression = variant_of(operation, stored)

@@ -12,10 +12,10 @@ from typing import Any, Final
 from autosparse.asymptotic.cin.nodes import Access, Assign, Call, Expression, Loop, Statement, Where, assignments, reads
 from autosparse.asymptotic.cin.parser import parse
 from autosparse.asymptotic.cost.model import CostModel, Steps
-from autosparse.asymptotic.cost.tasks import TaskSets
-from autosparse.asymptotic.frontier import programs, undominated
+from autosparse.asymptotic.cost.tasks import PlainQuery, bits
+from autosparse.asymptotic.frontier import least_deep, undominated
 from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.programs.nests import workspaces
+from autosparse.asymptotic.programs.nests import n_orders, orders, workspaces
 from autosparse.asymptotic.programs.protocols import taco_protocols, with_protocols
 
 
@@ -36,13 +36,17 @@ class Candidates:
     """The frontier of one pattern of subscripts."""
 
     kernel: Kernel
-    sets: TaskSets
+    queries: tuple[PlainQuery, ...]  # one per bit of the members' costs
     members: tuple[Candidate, ...]
     n_programs: int
 
 
 MANY: Final = 4
 """Operands from which a new expression is not searched thoroughly: that takes seconds (docs/adr/0034)."""
+MOST_PROGRAMS: Final = 8192
+"""Programs of a new expression that are priced; where there are more, a pair of operands is contracted first."""
+MOST_INDICES: Final = 6
+"""Indices of a new expression: so many have 720 orders of loops."""
 
 
 def name_of(n: int) -> str:
@@ -62,8 +66,21 @@ def kernel_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) ->
 def candidates(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Candidates:
     """Every program of least depth with workspaces of rank 0 or 1 that no other such program strictly beats."""
     kernel = kernel_of(inputs, output, sparse)
-    shipped = _shipped(inputs, output, sparse)
-    return enumerated(kernel, is_thorough=len(inputs) < MANY) if shipped is None else _read(kernel, *shipped)
+    key, names = signature(inputs, output, sparse)
+    row = _frontiers().get(key)
+    return enumerated(kernel, is_thorough=len(inputs) < MANY) if row is None else _read(kernel, row, names)
+
+
+@functools.lru_cache(maxsize=1024)
+def is_searchable(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> bool:
+    """Whether the frontier ships, or is found among at most `MOST_PROGRAMS` programs."""
+    key, names = signature(inputs, output, sparse)
+    if key in _frontiers():
+        return True
+    if len(names) > MOST_INDICES:
+        return False
+    choices = 2 ** (sum(sparse) + (len(inputs) < MANY))  # of inputs, and of a workspace where the search is thorough
+    return sum(n_orders(nest) * choices for nest in _small_nests(kernel_of(inputs, output, sparse))) <= MOST_PROGRAMS
 
 
 def signature(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> tuple[str, dict[str, str]]:
@@ -77,20 +94,23 @@ def signature(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) ->
 
 
 @functools.lru_cache(maxsize=1)
-def _frontiers() -> dict[str, list[Any]]:
+def _frontiers() -> dict[str, dict[str, Any]]:
     text = resources.files("autosparse.asymptotic").joinpath("frontiers.json").read_text(encoding="utf-8")
-    found: dict[str, list[Any]] = json.loads(text)
+    found: dict[str, dict[str, Any]] = json.loads(text)
     return found
 
 
-def _shipped(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> tuple[int, list[Statement]] | None:
-    """Number of programs and frontier of a named expression, found once and kept with the package."""
-    key, names = signature(inputs, output, sparse)
-    row = _frontiers().get(key)
-    if row is None:
-        return None
-    back = {new: old for old, new in names.items()}
-    return row[0], [_with_letters(parse(text), back) for text in row[1]]
+def as_row(found: Candidates) -> dict[str, Any]:
+    """What ships of a frontier: its programs, the numbers of each one's queries, and those queries by their letters."""
+    numbers = sorted({number for candidate in found.members for number in bits(candidate.cost)})
+    place = {number: n for n, number in enumerate(numbers)}
+    queries = []
+    for number in numbers:
+        query = found.queries[number]
+        heads = "".join(found.kernel.indices[bit] for bit in bits(query.heads))
+        queries.append([heads, [[tensor, *args] for tensor, args in query.atoms]])
+    members = [[str(one), [place[number] for number in bits(one.cost)]] for one in found.members]
+    return {"n_programs": found.n_programs, "members": members, "queries": queries}
 
 
 def _with_letters(node: Statement, names: dict[str, str]) -> Statement:
@@ -107,32 +127,47 @@ def _with_letters(node: Statement, names: dict[str, str]) -> Statement:
     return Assign(renamed(node.lhs), node.op, renamed(node.rhs))  # type: ignore[arg-type]  # an access stays one
 
 
-def _read(kernel: Kernel, n_programs: int, texts: list[Statement]) -> Candidates:
-    """Candidates from programs that are known to be the frontier."""
-    model = CostModel(kernel)
+def _read(kernel: Kernel, row: dict[str, Any], names: dict[str, str]) -> Candidates:
+    """Candidates from a row that ships, its letters replaced by those of the call (the keys of `names`)."""
+    back = {new: old for old, new in names.items()}
+    place = {new: kernel.indices.index(old) for old, new in names.items()}
+    moved = [place[new] for new in sorted(place)]  # variables of the row's queries are its letters in their order
+
+    def variable(one: int) -> int:
+        return moved[one] if one < len(moved) else one
+
+    queries = tuple(
+        PlainQuery(
+            sum(1 << place[index] for index in heads),
+            tuple((tensor, tuple(map(variable, args))) for tensor, *args in atoms),
+        )
+        for heads, atoms in row["queries"]
+    )
     members = []
-    for marked in texts:
+    for text, numbers in row["members"]:
+        marked = _with_letters(parse(text), back)
         steps = {
             Access(one.tensor, one.indices): one.protocols for one in reads(marked) if kernel.is_sparse(one.tensor)
         }
-        program = with_protocols(marked, {})
-        (cost,) = model.costs(program, steps=steps)
-        members.append(Candidate(program, steps, cost))
-    return Candidates(kernel, model.sets, tuple(members), n_programs)
+        members.append(Candidate(with_protocols(marked, {}), steps, sum(1 << number for number in numbers)))
+    return Candidates(kernel, queries, tuple(members), row["n_programs"])
 
 
 def enumerated(kernel: Kernel, *, is_thorough: bool = True) -> Candidates:
     """Candidates of a new expression; workspaces beside other reads are only located unless `is_thorough`."""
     model = CostModel(kernel)
     found: list[Candidate] = []
-    for program in programs(kernel, keep_outer=False):
-        if _has_small_workspaces(program) and _is_orderly(program):
-            for steps in _protocols(kernel, program, is_thorough=is_thorough):
-                (cost,) = model.costs(program, steps=steps)
-                found.append(Candidate(program, steps, cost))
+    for program in (program for nest in _small_nests(kernel) for program in orders(nest)):
+        for steps in _protocols(kernel, program, is_thorough=is_thorough):
+            (cost,) = model.costs(program, steps=steps)
+            found.append(Candidate(program, steps, cost))
     best = set(undominated(model.sets, {candidate.cost for candidate in found}))
     members = tuple(candidate for candidate in found if candidate.cost in best)
-    return Candidates(kernel, model.sets, members, len(found))
+    return Candidates(kernel, model.sets.plain, members, len(found))
+
+
+def _small_nests(kernel: Kernel) -> list[Statement]:
+    return [nest for nest in least_deep(kernel, keep_outer=False) if _has_small_workspaces(nest) and _is_orderly(nest)]
 
 
 def _has_small_workspaces(program: Statement) -> bool:

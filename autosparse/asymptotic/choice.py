@@ -45,7 +45,7 @@ def choose(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     patterns = {name: operand for name, operand in named.items() if isinstance(operand, Sparse)}
     indices = found.kernel.indices
-    estimator = Estimator(found.sets, patterns, [subscripts.extents[index] for index in indices])
+    estimator = Estimator(found.queries, patterns, [subscripts.extents[index] for index in indices])
     priced = []
     for candidate in found.members:
         plan = Plan(

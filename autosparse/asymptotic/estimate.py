@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from autosparse.asymptotic.cost.queries import Atom
-from autosparse.asymptotic.cost.tasks import TaskSets, bits
+from autosparse.asymptotic.cost.tasks import PlainQuery, bits
 from autosparse.asymptotic.operands import AnyArray, Sparse, keys
 
 N_SAMPLES = 512
@@ -17,8 +17,8 @@ N_SAMPLES = 512
 class Estimator:
     """Sizes of queries over the patterns of some operands. The same samples every time."""
 
-    def __init__(self, sets: TaskSets, operands: Mapping[str, Sparse], extents: Sequence[int]) -> None:
-        self._sets = sets
+    def __init__(self, queries: Sequence[PlainQuery], operands: Mapping[str, Sparse], extents: Sequence[int]) -> None:
+        self._queries = queries
         self._operands = operands
         self._extents = extents
         self._sizes: dict[int, float] = {}
@@ -35,9 +35,9 @@ class Estimator:
         return self._sizes[number]
 
     def _measure(self, number: int) -> float:
-        query = self._sets.queries[number]
+        query = self._queries[number]
         heads = set(bits(query.heads))
-        atoms = _connected(self._sets.predicates.atoms[query.conjunction], heads)
+        atoms = _connected(query.atoms, heads)
         bound: dict[int, AnyArray] = {}
         weights = np.ones(N_SAMPLES)
         rng = np.random.default_rng(0)

@@ -16,14 +16,17 @@ from autosparse.asymptotic.subscripts import Subscripts
 
 
 def _product(A: Any, B: Any) -> Any:
+    """The library's product, ``A @ B``."""
     return construct.csr(A) @ (construct.csr(B) if is_sparse(B) else B)
 
 
 def _sampled(A: Any, X: Any, Y: Any) -> Any:
+    """The library's sampled product, ``asp.sddmm(A, X, Y)``."""
     return sddmm(construct.csr(A), X, Y)
 
 
 def _factors(T: Any, B: Any, C: Any) -> Any:
+    """The library's product of a tensor with factors, ``asp.mttkrp(T, [None, B, C], 0)``."""
     return mttkrp(T, [None, B, C], 0)
 
 
@@ -38,8 +41,8 @@ TUNED: Final[dict[tuple[str, str], Callable[..., Any]]] = {
 """By subscripts with letters in order of appearance, and which operands are sparse."""
 
 
-def tuned(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> Any | None:
-    """The einsum by a tuned kernel; None where there is none for it."""
+def tuned_kernel(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> Callable[..., Any] | None:
+    """The function of these operands that computes the einsum; its docstring says what runs."""
     kinds = "".join("s" if is_sparse(operand) else "d" for operand in operands)
     kernel = TUNED.get((renamed(subscripts), kinds))
     is_plain = dtype.char in "fd" and all(np.dtype(operand.dtype) == dtype for operand in operands)
@@ -49,7 +52,7 @@ def tuned(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any])
         return None
     if any(isinstance(operand, AutoSparseTensor) for operand in operands[1:]):
         return None
-    return kernel(*operands)
+    return kernel
 
 
 def _is_broadcast(operands: Sequence[Any], subscripts: Subscripts) -> bool:

@@ -77,10 +77,14 @@ def taco_frontier(kernel: Kernel, *, keep_outer: bool = False, rules: Rules = Ru
 
 def programs(kernel: Kernel, *, keep_outer: bool) -> tuple[Statement, ...]:
     """Loop nests of least depth in every order, before protocols are chosen."""
+    return tuple(program for nest in least_deep(kernel, keep_outer=keep_outer) for program in orders(nest))
+
+
+def least_deep(kernel: Kernel, *, keep_outer: bool) -> tuple[Statement, ...]:
+    """Loop nests of least depth, each in one of its orders."""
     statement = kernel.statement
     rewritten = bodies(statement.lhs, statement.op, statement.rhs)
-    placed = nests(rewritten, kernel.indices, keep_outer=keep_outer)
-    return tuple(program for nest in placed for program in orders(nest))
+    return nests(rewritten, kernel.indices, keep_outer=keep_outer)
 
 
 def undominated(sets: TaskSets, costs: Iterable[int]) -> tuple[int, ...]:

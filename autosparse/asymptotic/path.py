@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
+from autosparse.asymptotic.candidates import is_searchable
 from autosparse.asymptotic.operands import Dense, Operand, Sparse
 from autosparse.asymptotic.results import default_format
 from autosparse.asymptotic.subscripts import Subscripts
@@ -16,11 +18,21 @@ MOST_OPERANDS: Final = 4
 """Operands whose programs are enumerated."""
 
 
+def is_short(operands: Sequence[Operand], output: str) -> bool:
+    """Whether the scheduler takes these operands at once: few of them, and not too many programs."""
+    if len(operands) > MOST_OPERANDS:
+        return False
+    sparse = tuple(isinstance(operand, Sparse) for operand in operands)
+    return len(operands) < 2 or is_searchable(tuple(operand.indices for operand in operands), output, sparse)
+
+
 def shortened(operands: list[Operand], subscripts: Subscripts, execute: Callable[..., Sparse | Any]) -> list[Operand]:
-    """At most `MOST_OPERANDS` operands with the same einsum: pairs replaced by their contraction."""
+    """Operands with the same einsum that the scheduler takes, or two: pairs replaced by their contraction."""
     operands = list(operands)
+    if is_short(operands, subscripts.output):
+        return operands
     for pair in contraction_path([operand.indices for operand in operands], subscripts):
-        if len(operands) <= MOST_OPERANDS:
+        if len(operands) <= 2 or is_short(operands, subscripts.output):
             break
         chosen = [operands[n] for n in pair]
         operands = [operand for n, operand in enumerate(operands) if n not in pair]
@@ -35,18 +47,26 @@ def _contracted(
     letters = dict.fromkeys("".join(operand.indices for operand in chosen))
     output = "".join(index for index in letters if index in needed)
     inner = Subscripts(tuple(operand.indices for operand in chosen), output, subscripts.extents)
+    arrays = [operand.array for operand in chosen if isinstance(operand, Dense)]
+    if len(arrays) == len(chosen):
+        return Dense(output, np.ascontiguousarray(np.einsum(_plain(inner), *arrays, optimize=True)))
     bound = {index for operand in chosen if isinstance(operand, Sparse) for index in operand.indices}
     is_dense = not bound >= set(output) if output else True
     result = execute(chosen, inner, is_dense=is_dense or default_format(output, bound) == "dense")
     return result if isinstance(result, Sparse) else Dense(output, np.ascontiguousarray(result))
 
 
-def contraction_path(inputs: Sequence[str], subscripts: Subscripts) -> list[tuple[int, ...]]:
-    """Pairs of positions to contract; opt_einsum's where it is installed, else NumPy's greedy path."""
-    used = "".join(inputs)
+def _plain(subscripts: Subscripts) -> str:
+    """The text of subscripts with letters only, as NumPy takes it, and outputs that some input has."""
+    used = "".join(subscripts.inputs)
     letters = {index: chr(ord("a") + n) for n, index in enumerate(dict.fromkeys(used + subscripts.output))}
     output = "".join(letters[index] for index in subscripts.output if index in used)
-    text = ",".join("".join(map(letters.__getitem__, indices)) for indices in inputs) + "->" + output
+    return ",".join("".join(map(letters.__getitem__, indices)) for indices in subscripts.inputs) + "->" + output
+
+
+def contraction_path(inputs: Sequence[str], subscripts: Subscripts) -> list[tuple[int, ...]]:
+    """Pairs of positions to contract; opt_einsum's where it is installed, else NumPy's greedy path."""
+    text = _plain(replace(subscripts, inputs=tuple(inputs)))
     shapes = [tuple(subscripts.extents[index] for index in indices) for indices in inputs]
     if importlib.util.find_spec("opt_einsum"):
         import opt_einsum

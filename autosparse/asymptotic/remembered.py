@@ -26,6 +26,7 @@ from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.cache.stores import open_store
 from autosparse.config import Effort
 from autosparse.errors import EinsumError
+from autosparse.ops import EINSUM
 
 MOST: Final = 256
 """Choices kept in a process."""
@@ -47,6 +48,7 @@ class Remembered:
     tasks: float = 0.0  # about how many turns its loops take
     n_calls: int = 0
     is_timed: bool = False
+    measured_s: tuple[tuple[str, float], ...] = ()  # of the programs that were timed here
 
 
 _choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
@@ -79,9 +81,10 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
         found.is_timed = True
         choice = choose(operands, subscripts, is_dense_output=is_dense_output)
         worth = [plan for price, plan, _ in choice.plans if price <= WORTH_TIMING * choice.plans[0][0]]
-        found.program = fastest(
-            [compiled(plan, named, subscripts.extents) for plan in worth[:MOST_TIMED]], named, subscripts.extents
-        )
+        programs = [compiled(plan, named, subscripts.extents) for plan in worth[:MOST_TIMED]]
+        times = timings(programs, named, subscripts.extents)
+        found.program = programs[int(np.argmin(times))]
+        found.measured_s = tuple((one.plan.text, elapsed_s) for one, elapsed_s in zip(programs, times, strict=True))
         _save(key, found.program.plan, found.tasks)
     return execute(found.program, named, subscripts.extents, tasks=found.tasks)
 
@@ -109,11 +112,21 @@ def contract_by_numba(
     return numba_kernel.run(plan, named, subscripts.extents, is_compiled=True)
 
 
-def fastest(
+def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Remembered | Plan | None:
+    """What is remembered for these operands in this process, else on disk; nothing is chosen, compiled or counted."""
+    key = key_of(operands, subscripts, is_dense_output=is_dense_output)
+    found = _choices.get(key)
+    if found is not None:
+        return found
+    loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
+    return None if loaded is None else loaded[1]
+
+
+def timings(
     programs: Sequence[Program], named: dict[str, Operand], extents: dict[str, int],
     clock: Callable[[], float] = time.perf_counter,
-) -> Program:  # fmt: skip
-    """The program with the least time, its copies of operands included; two more for those near the best."""
+) -> list[float]:  # fmt: skip
+    """Seconds of each program, its copies of operands included; the least of three runs for those near the best."""
 
     def measured_s(program: Program) -> float:
         for operand in named.values():
@@ -124,15 +137,15 @@ def fastest(
         execute(program, named, extents)
         return clock() - start
 
-    best, best_s = programs[0], float("inf")
+    found: list[float] = []
     for program in programs:
+        best_s = min(found, default=float("inf"))
         elapsed_s = measured_s(program)
         for _ in range(2):
             if elapsed_s < AGAIN * best_s:  # the first run may have met cold caches
                 elapsed_s = min(elapsed_s, measured_s(program))
-        if elapsed_s < best_s:
-            best, best_s = program, elapsed_s
-    return best
+        found.append(elapsed_s)
+    return found
 
 
 def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
@@ -161,15 +174,16 @@ def _hash(array: AnyArray) -> object:
 
 
 def _save(key: str, plan: Plan, tasks: float) -> None:
-    text = str(with_protocols(plan.program, plan.steps))
-    open_store().save("einsum", key, {"program": text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks})
+    open_store().save(
+        EINSUM.name, key, {"program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks}
+    )
 
 
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> tuple[float, Plan] | None:
     """The plan on disk, and about how many turns its loops take; None where there is none that fits these operands."""
-    record: Any = open_store().load("einsum", key)
+    record: Any = open_store().load(EINSUM.name, key)
     if not isinstance(record, dict) or not isinstance(record.get("program"), str):
         return None
     try:

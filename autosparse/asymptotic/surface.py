@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from autosparse.asymptotic import pairwise, results
 from autosparse.asymptotic.choice import choose, is_computable
-from autosparse.asymptotic.existing import tuned
+from autosparse.asymptotic.existing import tuned_kernel
 from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import (
@@ -23,12 +23,13 @@ from autosparse.asymptotic.operands import (
     prepare,
     shape_of,
 )
-from autosparse.asymptotic.path import MOST_OPERANDS, shortened
+from autosparse.asymptotic.path import is_short, shortened
 from autosparse.asymptotic.remembered import contract, contract_by_numba
 from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
 from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
 from autosparse.errors import BuildError, EinsumError, InputTypeError, ShapeError
 from autosparse.notices import FallbackWarning, warn_once
+from autosparse.ops import EINSUM
 
 Result: TypeAlias = "Sparse | AnyArray"
 
@@ -51,25 +52,61 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
         return _of_torch(text, operands, format, out)
     if out is not None and format not in (None, "dense"):
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", "give one of them")
-    operands = tuple(map(as_array, operands))
-    subscripts = read(text, list(map(shape_of, operands)))
-    if not any(map(is_sparse, operands)):
-        return _finished(results.converted(np.einsum(text, *operands), format or "dense"), out)
-    bound = {
-        index for obj, letters in zip(operands, subscripts.inputs, strict=True) if is_sparse(obj) for index in letters
-    }
-    wanted = "dense" if out is not None else format or default_format(subscripts.output, bound)
-    check_format(wanted, len(subscripts.output))
-    dtype = np.result_type(*operands_dtypes(operands))
-    ready = tuned(operands, subscripts, dtype)
-    if ready is not None:
-        return _finished(results.converted(ready, wanted), out)
-    result = compute(operands, subscripts, dtype, is_dense=wanted == "dense")
+    request = Request.of(arguments, format if out is None else "dense")
+    wanted = request.format
+    if not request.is_sparse:
+        return _finished(results.converted(np.einsum(text, *request.operands), wanted), out)
+    kernel = request.tuned_kernel
+    if kernel is not None:
+        return _finished(results.converted(kernel(*request.operands), wanted), out)
+    result = compute(request.operands, request.subscripts, request.dtype, is_dense=wanted == "dense")
     if isinstance(result, Sparse):
         if out is None and wanted != "dense":
             return FORMATS[wanted][0](result)
         result = dense(result)
     return results.converted(_finished(result, out), wanted)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Request:
+    """The arguments of one einsum, read: NumPy and SciPy objects, subscripts that fit them, the result's format."""
+
+    operands: tuple[Any, ...]
+    subscripts: Subscripts
+    format: str
+
+    @classmethod
+    def of(cls, arguments: Sequence[Any], format: str | None) -> Request:
+        """EinsumError (a ValueError) where they do not fit together."""
+        text, given = interleaved(arguments)
+        operands = tuple(map(as_array, given))
+        subscripts = read(text, list(map(shape_of, operands)))
+        if not any(map(is_sparse, operands)):
+            return cls(operands, subscripts, format or "dense")
+        bound = {
+            index
+            for one, letters in zip(operands, subscripts.inputs, strict=True)
+            if is_sparse(one)
+            for index in letters
+        }
+        wanted = format or default_format(subscripts.output, bound)
+        check_format(wanted, len(subscripts.output))
+        return cls(operands, subscripts, wanted)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether an operand is; NumPy computes the others."""
+        return any(map(is_sparse, self.operands))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """What is computed in."""
+        return np.result_type(*operands_dtypes(self.operands))
+
+    @property
+    def tuned_kernel(self) -> Callable[..., Any] | None:
+        """The library's own kernel for this expression, where there is one."""
+        return tuned_kernel(self.operands, self.subscripts, self.dtype) if self.is_sparse else None
 
 
 def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) -> Any:
@@ -93,16 +130,17 @@ def compute(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any
 
 def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
     """The contraction of prepared operands by a kernel; by joins where there is none, or no compiler."""
-    if len(prepared) > MOST_OPERANDS:
+    if not is_short(prepared, subscripts.output):
         prepared = shortened(prepared, subscripts, execute)
         subscripts = replace(subscripts, inputs=tuple(operand.indices for operand in prepared))
     reached = {index for operand in prepared for index in operand.indices}
-    if is_computable(prepared) and reached >= set(subscripts.output):
+    is_generated = is_computable(prepared) and is_short(prepared, subscripts.output)
+    if is_generated and reached >= set(subscripts.output):
         try:
             return contract(prepared, subscripts, is_dense_output=is_dense)
         except BuildError as err:
             message = f"einsum {subscripts}: NumPy joins the operands, because {err}"
-            warn_once(FallbackWarning, "einsum", message)
+            warn_once(FallbackWarning, EINSUM.name, message)
             compiled = contract_by_numba(prepared, subscripts, is_dense_output=is_dense)
             if compiled is not None:
                 return compiled
@@ -139,18 +177,16 @@ def _finished(result: Any, out: Any) -> Any:
 
 def einsum_path(*arguments: Any, format: str | None = None) -> str:
     """What `einsum` considers and chooses for these arguments, as text: the frontier by estimated cost, then loops."""
-    text, operands = interleaved(arguments)
-    operands = tuple(map(as_array, operands))
-    subscripts = read(text, list(map(shape_of, operands)))
-    prepared = prepare(operands, subscripts, np.result_type(*operands_dtypes(operands)))
-    if not any(map(is_sparse, operands)):
+    request = Request.of(arguments, format)
+    subscripts = request.subscripts
+    if not request.is_sparse:
         return f"{subscripts}: numpy.einsum, no operand is sparse"
+    prepared = prepare(request.operands, subscripts, request.dtype)
+    if not is_short(prepared, subscripts.output):
+        return f"{subscripts}: pairs of operands along a path, each an einsum of its own"
     if not is_computable(prepared):
         return f"{subscripts}: joins of two operands at a time"
-    bound = {index for one in prepared if isinstance(one, Sparse) for index in one.indices}
-    wanted = format or default_format(subscripts.output, bound)
-    check_format(wanted, len(subscripts.output))
-    choice = choose(prepared, subscripts, is_dense_output=wanted == "dense")
+    choice = choose(prepared, subscripts, is_dense_output=request.format == "dense")
     lines = [f"{subscripts}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
     lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]
     return "\n".join([*lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from autosparse.ops.base import Operation
+    from autosparse.ops.einsum import EINSUM
     from autosparse.ops.matmul import MATMUL
     from autosparse.ops.mttkrp import MTTKRP
     from autosparse.ops.sddmm import SDDMM
     from autosparse.ops.spgemm import SPGEMM
     from autosparse.ops.table import OPS, register, unregister
 
-__all__ = ["MATMUL", "MTTKRP", "OPS", "SDDMM", "SPGEMM", "Operation", "register", "unregister"]
+__all__ = ["EINSUM", "MATMUL", "MTTKRP", "OPS", "SDDMM", "SPGEMM", "Operation", "register", "unregister"]
 
 _HOMES: Final = {
     "base": ("Operation",),
+    "einsum": ("EINSUM",),
     "matmul": ("MATMUL",),
     "mttkrp": ("MTTKRP",),
     "sddmm": ("SDDMM",),

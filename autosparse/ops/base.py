@@ -56,7 +56,7 @@ class Operation:
 
     name: str
     formula: str
-    expressions: tuple[IndexExpression, ...]  # by order of the sparse operand
+    expressions: tuple[IndexExpression, ...]  # by order of the sparse operand; (): each call brings its own
     reference: Callable[..., Any]  # NumPy's or SciPy's answer; types differ per operation
     library: str  # that computes where our kernels do not
     sparse: Literal["matrix", "tensor"] = "matrix"
@@ -87,7 +87,14 @@ class Operation:
     @property
     def is_sampled(self) -> bool:
         """Whether results are at the entries of the sparse operand."""
-        return self.expressions[0].sampled
+        return bool(self.expressions) and self.expressions[0].sampled
+
+    @property
+    def reason_not_lowered(self) -> str | None:
+        """Why no schedule of it is lowered, or None."""
+        if not self.expressions:
+            return f"{self.name} has no index expression of its own: each call brings one"
+        return self.expressions[0].reason_not_lowered
 
     def prior_gain(self, n_dense_cols: int) -> float:
         """Expected share of the default time saved by measuring candidates, in [0, 1), for this width."""

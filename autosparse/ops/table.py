@@ -7,12 +7,13 @@ from types import MappingProxyType
 from typing import Final
 
 from autosparse.ops.base import Operation
+from autosparse.ops.einsum import EINSUM
 from autosparse.ops.matmul import MATMUL
 from autosparse.ops.mttkrp import MTTKRP
 from autosparse.ops.sddmm import SDDMM
 from autosparse.ops.spgemm import SPGEMM
 
-_rows: Final = {row.name: row for row in (MATMUL, SDDMM, MTTKRP, SPGEMM)}
+_rows: Final = {row.name: row for row in (MATMUL, SDDMM, MTTKRP, SPGEMM, EINSUM)}
 OPS: Final[Mapping[str, Operation]] = MappingProxyType(_rows)
 
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from autosparse.asymptotic.cost.queries import Predicate, Predicates, homomorphism
+from autosparse.asymptotic.cost.queries import Atoms, Predicate, Predicates, homomorphism
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +15,14 @@ class Query:
 
     heads: int
     conjunction: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlainQuery:
+    """The same with its atoms: what patterns are counted by."""
+
+    heads: int
+    atoms: Atoms
 
 
 class TaskSets:
@@ -34,6 +42,11 @@ class TaskSets:
         self._wider: list[int] = []
         self._emitted: dict[tuple[int, Predicate], int] = {}
         self._minimal: dict[int, int] = {0: 0}
+
+    @property
+    def plain(self) -> tuple[PlainQuery, ...]:
+        """Every query met so far, in the order of the bits of task sets."""
+        return tuple(PlainQuery(one.heads, self.predicates.atoms[one.conjunction]) for one in self.queries)
 
     def emit(self, heads: int, guard: Predicate) -> int:
         """The set of tasks ``{[heads] | guard}``."""

@@ -21,6 +21,7 @@ from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, dis
 from autosparse.cache.stores import open_store
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
+from autosparse.ops import EINSUM
 
 LEAST_ENTRIES_PER_PART: Final = 4096
 """Parts of the outer loop hold at least so many entries of the largest sparse operand."""
@@ -68,7 +69,7 @@ def load(source: str) -> Any:
     """The library of the compiled `source`, from this process, the cache of kernels or the compiler; BuildError."""
     compiler = Compiler.find(config.get_options().compiler)
     isa = Target.host().isa
-    facts = ["einsum", source, compiler.identity, " ".join((*FLAGS, *ISA_FLAGS[isa]))]
+    facts = [EINSUM.name, source, compiler.identity, " ".join((*FLAGS, *ISA_FLAGS[isa]))]
     key = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
     library = _loaded.get(key)
     if library is None:

@@ -11,6 +11,7 @@ from typing import Final
 from autosparse.asymptotic.cin.nodes import Access, Assign, Call, Expression, Loop, Statement
 from autosparse.asymptotic.cost.model import Steps, concordances
 from autosparse.asymptotic.programs.nests import workspaces
+from autosparse.asymptotic.programs.protocols import with_protocols
 
 MOST_KEYS: Final = 2**62
 """Places of a workspace: its entries are numbered in 64 bits."""
@@ -31,6 +32,11 @@ class Plan:
     indices: str  # in the order in which extents are passed
     dense_levels: frozenset[str]  # sparse inputs whose first level is dense
     are_large: frozenset[str] = field(default=frozenset())  # indices with more than `MOST_DENSE_PLACES` values
+
+    @cached_property
+    def text(self) -> str:
+        """The program with its protocols, as the paper writes it."""
+        return str(with_protocols(self.program, self.steps))
 
     @cached_property
     def spaces(self) -> dict[str, Access]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 from autosparse.asymptotic.cin.nodes import (
@@ -75,6 +76,15 @@ def orders(statement: Statement) -> Iterator[Statement]:
             yield from (Where(consumer, producer) for producer in producers)
     else:
         yield statement
+
+
+def n_orders(statement: Statement) -> int:
+    """Number of `orders`."""
+    if isinstance(statement, Loop):
+        return math.factorial(len(statement.indices)) * n_orders(statement.body)
+    if isinstance(statement, Where):
+        return n_orders(statement.consumer) * n_orders(statement.producer)
+    return 1
 
 
 def accessed(statement: Statement) -> set[str]:

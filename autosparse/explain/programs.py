@@ -1,0 +1,94 @@
+"""What runs for an einsum and why: its programs by price, and the chosen one's loops as code."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from autosparse.asymptotic.choice import Choice, choose, is_computable
+from autosparse.asymptotic.lower.plan import Plan
+from autosparse.asymptotic.operands import Operand, Sparse, prepare
+from autosparse.asymptotic.path import is_short
+from autosparse.asymptotic.remembered import Remembered, peek
+from autosparse.asymptotic.surface import Request, loops
+from autosparse.explain.program_explanation import ProgramExplanation
+from autosparse.explain.section import Section
+from autosparse.explain.units import seconds
+from autosparse.ops import EINSUM
+
+N_LISTED: Final = 12
+"""Most programs listed, the cheapest."""
+
+
+def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
+    """Explanation of ``einsum(*arguments, format=format)``, with its errors. Compiles, runs and remembers nothing."""
+    request = Request.of(arguments, format)
+    title = f"{EINSUM.name}: {request.subscripts}"
+    extents = ", ".join(f"{index} < {extent}" for index, extent in request.subscripts.extents.items())
+    facts = [("computes", EINSUM.formula), ("indices", extents)]
+    kernel = request.tuned_kernel
+    if not request.is_sparse:
+        return ProgramExplanation(title, (_section(title, facts, f"{EINSUM.library}: no operand is sparse"),))
+    if kernel is not None:
+        return ProgramExplanation(title, (_section(title, facts, str(kernel.__doc__)),))
+    prepared = prepare(request.operands, request.subscripts, request.dtype)
+    facts += [("operands", "; ".join(_operand(n, one) for n, one in enumerate(prepared)))]
+    if not is_short(prepared, request.subscripts.output):
+        server = (
+            "programs of fewer operands, after pairs were contracted along a path: there are too many for all at once"
+        )
+        return ProgramExplanation(title, (_section(title, facts, server),))
+    if not is_computable(prepared):
+        return ProgramExplanation(title, (_section(title, facts, "joins of two operands at a time in NumPy"),))
+    return _of_programs(title, facts, request, prepared)
+
+
+def _of_programs(
+    title: str, facts: list[tuple[str, str]], request: Request, prepared: list[Operand]
+) -> ProgramExplanation:
+    is_dense = request.format == "dense"
+    known = peek(prepared, request.subscripts, is_dense_output=is_dense)
+    choice = choose(prepared, request.subscripts, is_dense_output=is_dense)
+    plan = known.program.plan if isinstance(known, Remembered) else known or choice.plan
+    facts += [
+        ("considered", f"{choice.found.n_programs} programs, of which {len(choice.plans)} are beaten by none"),
+        ("why", _why(known)),
+    ]
+    return ProgramExplanation(
+        title,
+        (
+            _section(title, facts, "a generated program"),
+            _programs(choice, plan, dict(known.measured_s) if isinstance(known, Remembered) else {}),
+            Section(title="The loops of the chosen program, as C", lines=tuple(loops(plan))),
+        ),
+    )
+
+
+def _section(title: str, facts: list[tuple[str, str]], server: str) -> Section:
+    return Section(title=title, facts=(*facts, ("served by", server)))
+
+
+def _operand(n: int, operand: Operand) -> str:
+    if isinstance(operand, Sparse):
+        return f"T{n}[{','.join(operand.indices)}] sparse, {operand.nnz:,} entries"
+    return f"T{n}[{','.join(operand.indices)}] dense"
+
+
+def _why(known: Remembered | Plan | None) -> str:
+    if known is None:
+        return "no call with these patterns yet; the model prices it least"
+    if isinstance(known, Plan):
+        return "remembered on disk for these patterns"
+    calls = f"{known.n_calls} calls in this process"
+    if known.measured_s:
+        return f"{calls}; the fastest of {len(known.measured_s)} that were timed on these patterns"
+    return f"{calls}; {'remembered on disk' if known.is_timed else 'the model prices it least, none was timed yet'}"
+
+
+def _programs(choice: Choice, chosen: Plan, measured_s: dict[str, float]) -> Section:
+    """The frontier by price; programs that were timed with their seconds, the one that runs marked."""
+    rows = [("program", "tasks", "measured", "")]
+    for price, plan, _ in choice.plans[:N_LISTED]:
+        measured = seconds(measured_s[plan.text]) if plan.text in measured_s else ""
+        rows.append((plan.text, f"{price:.3g}", measured, "runs" if plan.text == chosen.text else ""))
+    left = len(choice.plans) - N_LISTED
+    return Section(title="Programs", table=tuple(rows), lines=(f"and {left} more",) if left > 0 else ())
