@@ -86,7 +86,7 @@ def _cupy(A: matrix.CudaCsr, B: torch.Tensor) -> Run:
 def _dgl(A: matrix.CudaCsr, B: torch.Tensor) -> Run:
     import dgl.sparse
 
-    theirs = dgl.sparse.from_csr(A.structure.crow, A.structure.col, A.values, A.shape)
+    theirs = dgl.sparse.from_csr(A.structure.crow.long(), A.structure.col.long(), A.values, A.shape)
     return lambda: dgl.sparse.spmm(theirs, B)
 
 
@@ -100,7 +100,7 @@ def _pyg(A: matrix.CudaCsr, B: torch.Tensor) -> Run:
 
 def of_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Iterator[tuple[str, Callable[[], Run]]]:
     """(name, what makes ⟨X[i], Y[j]⟩ at A's entries ready)."""
-    yield "torch", lambda: lambda: products.torch_sampled(A.structure, X, Y)
+    yield "torch", lambda: _torch_sample(A, X, Y)
     yield "autosparse", lambda: lambda: products.sampled(A.structure, X, Y)
     yield KERNEL, lambda: _kernel_sample(A, X, Y)
     if X.shape[0] * Y.shape[0] <= DENSE_MOST:
@@ -111,9 +111,18 @@ def of_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Iterator[t
         yield "DGL", lambda: _dgl_sample(A, X, Y)
 
 
+def _torch_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:
+    """Torch's kernel in place: neither zeros nor a tensor are made again for each product, as its users need not."""
+    if X.dtype not in (torch.float32, torch.float64):
+        return lambda: products.torch_sampled(A.structure, X, Y)
+    values, right = torch.zeros_like(A.values), Y.T
+    S = torch.sparse_csr_tensor(A.structure.crow, A.structure.col, values, A.shape, check_invariants=False)
+    return lambda: products.torch_sampled_into(S, X, right)
+
+
 def _dgl_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:
     import dgl.sparse
 
     ones: Any = torch.ones_like(A.values)  # Any: DGL has no types
-    theirs, right = dgl.sparse.from_csr(A.structure.crow, A.structure.col, ones, A.shape), Y.T
+    theirs, right = dgl.sparse.from_csr(A.structure.crow.long(), A.structure.col.long(), ones, A.shape), Y.T
     return lambda: dgl.sparse.sddmm(theirs, X, right).val

@@ -9,9 +9,12 @@ import torch
 
 import autosparse as asp
 from autosparse.cuda import matrix
+from autosparse.cuda.structure import structure_of
 from gpulib.measure import Clock
 
-FEATURES, HIDDEN, CLASSES = 128, 64, 16
+WIDTHS: Final = (128, 64, 16)
+"""Features, hidden units and classes."""
+DRY_WIDTHS: Final = (8, 8, 4)
 EPOCHS: Final = 5
 LOSS_TOLERANCE: Final = 1e-3
 Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # values (nnz,), H (n, K) -> A(values) H
@@ -25,6 +28,7 @@ class Graph:
             torch.from_numpy(one.astype("int32")).to(place) for one in (given.indptr, given.indices)
         )  # fmt: skip
         self.n, self.nnz = given.shape[0], int(given.nnz)
+        self.structure = structure_of(self.crow, self.col, self.n)
         degrees = self.crow.long().diff()
         self.rows = torch.repeat_interleave(torch.arange(self.n, device=place), degrees)
         self.cols = self.col.long()
@@ -34,8 +38,7 @@ class Graph:
 
     def ours(self) -> Product:
         """By autosparse, with gradients of the values."""
-        ones = torch.ones(self.nnz, device=self.col.device)
-        A = matrix.csr(torch.sparse_csr_tensor(self.crow, self.col, ones, (self.n, self.n), check_invariants=False))
+        A = matrix.CudaCsr(self.structure, torch.ones(self.nnz, device=self.col.device))
         return lambda values, H: A.with_values(values) @ H
 
     def theirs(self) -> Product:
@@ -76,9 +79,9 @@ MODELS: Final = {"GCN": (_gcn, 1, 0), "GraphSAGE": (_graph_sage, 2, 0), "GAT": (
 def train(name: str, graph_name: str, given: Any, clock: Clock) -> dict[str, Any]:
     """Median seconds of an epoch of both after one warm one, when their losses agree; two layers, Adam."""
     graph = Graph(given, clock.place)
-    losses, seconds = {}, {}
+    losses, seconds, choices = {}, {}, graph.structure.choices
     for who, times in (("torch", graph.theirs()), ("autosparse", graph.ours())):
-        epoch, found = _epoch(name, graph, times, clock.place)
+        epoch, found = _epoch(name, graph, times, clock)
         with asp.options(runs=10**9):
             epoch()  # plans
             epoch()
@@ -89,17 +92,21 @@ def train(name: str, graph_name: str, given: Any, clock: Clock) -> dict[str, Any
     wrong = [who for who, error in errors.items() if not error <= LOSS_TOLERANCE]
     return {
         "case": f"networks {name} {graph_name}", "part": "networks", "nnz": graph.nnz, "errors": errors, "failed": {},
-        "wrong": wrong, "rejected": [], "seconds": {who: one for who, one in seconds.items() if who not in wrong},
+        "wrong": wrong, "rejected": [why for made in choices.values() for why in made.rejected],
+        "served": [sum(made.launch is not None for made in choices.values()), len(choices)],
+        "seconds": {who: one for who, one in seconds.items() if who not in wrong},
         "device": clock.name, "torch": torch.__version__, "is_dry": not clock.is_gpu,
     }  # fmt: skip
 
 
-def _epoch(name: str, graph: Graph, times: Product, place: str) -> tuple[Callable[[], None], list[Any]]:
+def _epoch(name: str, graph: Graph, times: Product, clock: Clock) -> tuple[Callable[[], None], list[Any]]:
     """An epoch of training from weights of a fixed seed, and the list that its losses go to."""
     layer, n_matrices, n_vectors = MODELS[name]
     torch.manual_seed(0)
-    X, labels = torch.randn(graph.n, FEATURES).to(place), torch.randint(CLASSES, (graph.n,)).to(place)
-    widths = ((FEATURES, HIDDEN), (HIDDEN, CLASSES))
+    place = clock.place
+    features, hidden_units, classes = WIDTHS if clock.is_gpu else DRY_WIDTHS
+    X, labels = torch.randn(graph.n, features).to(place), torch.randint(classes, (graph.n,)).to(place)
+    widths = ((features, hidden_units), (hidden_units, classes))
     weights = [
         [torch.randn(*shape) / shape[0] ** 0.5 for _ in range(n_matrices)]
         + [torch.randn(shape[1]) / shape[1] ** 0.5 for _ in range(n_vectors)]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import gpu
+import numpy as np
 import pytest
+import scipy.sparse as sps
 
 
 def record(**changes: Any) -> dict[str, Any]:
     return {
         "case": "spmm A 32 float32", "part": "spmm", "schedule": "rows", "wrong": [], "rejected": [], "failed": {},
+        "served": [1, 1],
         "seconds": {"torch": 4.0, "autosparse": 2.0}, "is_dry": False, **changes,
     }  # fmt: skip
 
@@ -38,7 +44,72 @@ def test_a_wrong_result_is_told_and_is_no_win():
         ({"failed": {"autosparse": "no"}}, True),
         ({"failed": {"autosparse": "no", "torch": "no"}}, False),
         ({"failed": {"kernel": "no", "torch": "no"}}, True),
+        ({"served": [0, 1]}, False),
+        ({"served": [0, 1], "is_dry": True}, True),
     ],
 )
 def test_exit_status_is_of_what_is_ours(changes: dict[str, Any], is_bad: bool):
     assert gpu.is_bad(record(**changes)) is is_bad
+
+
+def rivals() -> dict[str, dict[str, Any]]:
+    """Modules with the functions that are called of CuPy, DGL and PyG, with their parameters and SciPy's results."""
+    import torch
+
+    def arrays(*given: Any) -> Any:
+        return [np.asarray(one) for one in given]
+
+    class Dgl:
+        def __init__(self, indptr: Any, indices: Any, val: Any, shape: Any) -> None:
+            assert indptr.dtype is indices.dtype is torch.int64, "DGL takes LongTensors"
+            self.val, self.A = val, sps.csr_array(tuple(arrays(val, indices, indptr)), shape=shape)
+
+    def spmm(A: Any, X: Any) -> Any:
+        return torch.from_numpy(A.A @ np.asarray(X))
+
+    def sddmm(A: Any, X1: Any, X2: Any) -> Any:
+        rows, cols = A.A.nonzero()
+        return SimpleNamespace(val=(X1 @ X2)[rows, cols] * A.val)
+
+    class SparseTensor:
+        def __init__(self, *, rowptr: Any, col: Any, value: Any, sparse_sizes: Any) -> None:
+            assert rowptr.dtype is col.dtype is torch.int64, "torch_sparse takes LongTensors"
+            self.A = sps.csr_array(tuple(arrays(value, col, rowptr)), shape=sparse_sizes)
+
+        def __matmul__(self, X: Any) -> Any:
+            return torch.from_numpy(self.A @ np.asarray(X))
+
+    return {
+        "cupy": {"from_dlpack": np.from_dlpack},
+        "cupyx": {"scipy": None},
+        "cupyx.scipy": {"sparse": SimpleNamespace(csr_matrix=sps.csr_matrix)},
+        "dgl": {"sparse": SimpleNamespace(from_csr=Dgl, spmm=spmm, sddmm=sddmm)},
+        "dgl.sparse": {},
+        "torch_sparse": {"SparseTensor": SparseTensor},
+    }
+
+
+def test_rivals_are_called_as_their_interfaces_say(monkeypatch: pytest.MonkeyPatch):
+    """None of them can be installed without a GPU: what stands in has the parameters that their manuals give."""
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    from gpulib import contenders
+
+    from autosparse.cuda import device, matrix
+
+    for name, members in rivals().items():
+        module = ModuleType(name)
+        module.__spec__, module.__path__ = ModuleSpec(name, None), []
+        vars(module).update(members)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setitem(device.DEVICES, "cpu", device.HostDevice())
+    torch.manual_seed(0)
+    D = torch.randn(6, 5) * (torch.rand(6, 5) < 0.5)
+    A, B, X = matrix.csr(D.to_sparse_csr()), torch.randn(5, 3), torch.randn(6, 3)
+    offered = dict(contenders.of_product(A, B, None)) | {"CuPy": lambda: contenders._cupy(A, B)}
+    assert {"CuPy", "DGL", "PyG", "torch", "dense"} <= set(offered)
+    for name in ("CuPy", "DGL", "PyG", "torch", "dense"):
+        torch.testing.assert_close(offered[name]()(), D @ B)
+    samples = dict(contenders.of_sample(A, X, B))
+    for name in ("DGL", "torch", "dense"):
+        torch.testing.assert_close(samples[name]()(), (X @ B.T)[D != 0])
