@@ -45,11 +45,11 @@ def _cases() -> list[object]:
     return found
 
 
-def schedules_of(operation: str, dtype: str) -> dict[str, object]:
-    """The first schedule of each family that is offered, for 64 columns."""
+def schedules_of(operation: str, dtype: str, columns: int = 64) -> dict[str, object]:
+    """The first schedule of each family that is offered: that with the widest tile."""
     precision, dtype = ("tf32", "float32") if dtype == "tf32" else ("ieee", dtype)
-    vector = 1 if operation == "spmv" else space.vector_of(dtype, 64)
-    offered = space.schedules(operation, n_dense_cols=64, dtype=dtype, vector=vector, precision=precision)
+    vector = 1 if operation == "spmv" else space.vector_of(dtype, columns)
+    offered = space.schedules(operation, n_dense_cols=columns, dtype=dtype, vector=vector, precision=precision)
     first: dict[str, object] = {}
     for name, schedule in offered:
         first.setdefault(name, schedule)
@@ -84,6 +84,24 @@ def test_triton_compiles_what_was_promised(operation, family, dtype, device, sto
         assert found.counts["load_v4"] or found.counts["copy"] or spec.dtype == "float64"
     if spec.uses_tensor_cores:
         assert found.counts["mma"] > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("operation", ["matmul", "sddmm", "mttkrp"])
+def test_triton_spills_nothing_in_the_widest_tiles(operation, dtype, store):
+    for family, schedule in schedules_of(operation, dtype, columns=512).items():
+        spec = DeviceSpec(schedule=schedule, dtype=dtype)
+        assert compiled(spec, targets()["h100-sxm"], store).resources.spilled_bytes == 0, (family, schedule.tile)
+
+
+def test_triton_tiles_are_no_wider_than_registers_hold():
+    for operation in ("matmul", "mttkrp"):
+        for dtype, widest in {"float64": 64, "float32": 128, "float16": 128}.items():
+            offered = space.schedules(operation, n_dense_cols=512, dtype=dtype, vector=space.vector_of(dtype, 512))
+            assert max(schedule.tile for _, schedule in offered) == widest
+    offered = space.schedules("matmul", n_dense_cols=512, dtype="float64", vector=2)
+    assert max(schedule.tile for name, schedule in offered if name == "hyb") == 32
 
 
 def test_triton_compiles_the_sum_of_shared_rows(store):

@@ -70,7 +70,7 @@ class Product:
 def predicted_s(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> float:
     """Seconds of one product by `schedule`."""
     work = work_of(pattern, schedule, product, target)
-    launches = 2 if schedule.shares_rows and schedule.reduction == "two_phase" else 1
+    launches = 2 if schedule.shares_rows else 1  # a sum of partial rows, or zeros that are added to
     return roofs_s(work, product, schedule, target) + launches * target.launch_s
 
 

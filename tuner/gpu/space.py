@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -14,6 +15,11 @@ from autosparse.ops.base import ProductKind
 VECTOR_BYTES: Final = 16
 """Of the widest load."""
 WARP: Final = 32
+WIDEST: Final = 128
+"""Columns of the widest column tile."""
+MOST_WIDE_PARTS: Final = 2
+ATOMIC: Final = ("float32", "float64")
+"""Dtypes whose shared rows may be added up atomically: of half precision each part would be rounded."""
 
 FILL: Final = Part(layout="fill", rows=64)
 SPLIT: Final = 512
@@ -118,28 +124,30 @@ def schedules(
         parts = family(dots)
         if not parts:
             continue
-        for tile, warps in _tiles(kind, parts, n_dense_cols, vector):
+        for tile, warps in _tiles(kind, parts, n_dense_cols, vector, dtype):
             for panel in _panels(tile, n_dense_cols, used_bytes, target):
-                yield (
-                    name,
-                    DeviceSchedule(
-                        operation=operation,
-                        parts=parts if kind == "sampled" else (*parts, FILL),
-                        tile=tile,
-                        warps=warps,
-                        vector=min(vector, tile) if tile else 1,
-                        panel=panel,
-                        precision=precision,
-                    ),
+                made = DeviceSchedule(
+                    operation=operation,
+                    parts=parts if kind == "sampled" else (*parts, FILL),
+                    tile=tile,
+                    warps=warps,
+                    vector=min(vector, tile) if tile else 1,
+                    panel=panel,
+                    precision=precision,
                 )
+                yield name, made
+                if made.shares_rows and dtype in ATOMIC:
+                    yield name, dataclasses.replace(made, reduction="atomic")
 
 
-def _tiles(kind: ProductKind, parts: tuple[Part, ...], n_dense_cols: int, vector: int) -> Iterator[tuple[int, int]]:
+def _tiles(
+    kind: ProductKind, parts: tuple[Part, ...], n_dense_cols: int, vector: int, dtype: str
+) -> Iterator[tuple[int, int]]:  # fmt: skip
     """(tile, warps): every thread has a load of `vector` elements to do, and no column tile is mostly empty."""
     if kind == "vector":
         yield from ((0, 4), (0, 2))
         return
-    fitting, widest = 16, 32 if kind == "sampled" else 128
+    fitting, widest = 16, 32 if kind == "sampled" else _widest(parts, dtype)
     while fitting < min(n_dense_cols, widest):
         fitting *= 2
     for tile in sorted({fitting, max(16, fitting // 2)}, reverse=True):
@@ -148,6 +156,13 @@ def _tiles(kind: ProductKind, parts: tuple[Part, ...], n_dense_cols: int, vector
             continue
         work = min(part.rows * part.step if part.layout != "entries" else part.rows for part in parts) * tile
         yield tile, max(1, min(4, work // (vector * WARP)))
+
+
+def _widest(parts: tuple[Part, ...], dtype: str) -> int:
+    """Columns of the widest tile whose sums fit the registers: float64 takes two, and many parts take some too."""
+    if dtype != "float64":
+        return WIDEST
+    return WIDEST // 4 if len(parts) > MOST_WIDE_PARTS else WIDEST // 2
 
 
 def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget | None) -> tuple[int, ...]:
