@@ -1,8 +1,8 @@
 """Implementations: who can compute a schedule, as rows of a table; build, load or look for kernels by it.
 
 A schedule says whether its loops are generated or are the runtime's; the setting `compiler` says who generates. Both
-together name a row of IMPLEMENTATIONS. Composites are a row as well, which asks the others for each part. To add one,
-add a row.
+together name a row of IMPLEMENTATIONS. Composites are a row as well, which asks the others for each part, and so are
+kernels for a GPU, which have schedules of their own. To add one, add a row.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, overload
 
 from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
@@ -25,11 +25,14 @@ from autosparse._native.kernels.composite import CompositeKernel, CompositeSpec,
 from autosparse._native.kernels.identity import backend_name
 from autosparse._native.kernels.kernel import Kernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
+from autosparse._native.triton.kernel import DeviceKernel, Triton
+from autosparse._native.triton.spec import DeviceSpec
 
 from autosparse import forking
 from autosparse.core.composite import Composite, Schedule
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.errors import AutosparseError, BuildError
+from autosparse.gpu.schedule import DeviceSchedule
 
 Spec = KernelSpec | CompositeSpec
 AnyKernel = Kernel | CompositeKernel
@@ -49,10 +52,10 @@ class Implementation(Protocol):
 
     def compile(
         self, spec: Any, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> AnyKernel:
+    ) -> AnyKernel | DeviceKernel:
         """The kernel of `spec`, whose `bind` gives what `run` computes calls with. BuildError, with a log."""
 
-    def loaded(self, spec: Any, compiler: str | None) -> AnyKernel | None:
+    def loaded(self, spec: Any, compiler: str | None) -> AnyKernel | DeviceKernel | None:
         """The kernel of `spec` where this process has it mapped already."""
 
     def is_built(self, spec: Any, *, store: ArtefactStore, compiler: str | None) -> bool:
@@ -195,12 +198,15 @@ IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     RUNTIME: Precompiled(),
     **{name: Generated(name) for name in BACKENDS},
     COMPOSITE: Composites(),
+    Triton.name: Triton(),
 }
-"""Name -> implementation: "runtime", one for each backend that compiles, and "parts"."""
+"""Name -> implementation: "runtime", one for each backend that compiles, "parts", and "triton" on a GPU."""
 
 
-def implementation_of(schedule: Schedule | None, compiler: str | None) -> Implementation:
+def implementation_of(schedule: Schedule | DeviceSchedule | None, compiler: str | None) -> Implementation:
     """Who computes `schedule` (None: the default kernel) under the setting `compiler`."""
+    if isinstance(schedule, DeviceSchedule):
+        return IMPLEMENTATIONS[Triton.name]
     if schedule is None or schedule.is_precompiled:
         return IMPLEMENTATIONS[RUNTIME]
     if isinstance(schedule, Composite):
@@ -208,8 +214,10 @@ def implementation_of(schedule: Schedule | None, compiler: str | None) -> Implem
     return IMPLEMENTATIONS[backend_name(compiler)]
 
 
-def supports(operation: str, schedule: Schedule) -> str | None:
+def supports(operation: str, schedule: Schedule | DeviceSchedule) -> str | None:
     """Why there is no kernel of `schedule` for `operation`, or None when there is one."""
+    if isinstance(schedule, DeviceSchedule):
+        return IMPLEMENTATIONS[Triton.name].supports(operation, schedule)
     if isinstance(schedule, Composite):
         return composite_unsupported(operation, schedule)
     if schedule.is_precompiled:
@@ -222,11 +230,23 @@ def compiler_id(compiler: str | None = None) -> str:
     return BACKENDS[backend_name(compiler)]().identity(compiler)
 
 
+@overload
 def build(
     spec: Spec, *, store: ArtefactStore, compiler: str | None = None, compilations: Compilations | None = None
-) -> AnyKernel:
+) -> AnyKernel: ...
+@overload
+def build(
+    spec: DeviceSpec, *, store: ArtefactStore, compiler: str | None = None, compilations: Compilations | None = None
+) -> DeviceKernel: ...
+def build(
+    spec: Spec | DeviceSpec,
+    *,
+    store: ArtefactStore,
+    compiler: str | None = None,
+    compilations: Compilations | None = None,
+) -> Any:  # Any: told apart above
     """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
-    if not runtime_api.available:
+    if not runtime_api.available and not isinstance(spec, DeviceSpec):
         raise BuildError(NO_RUNTIME, key=spec.key())
     made_by = implementation_of(spec.schedule, compiler)
     return made_by.compile(spec, store=store, compiler=compiler, compilations=compilations or Compilations())
@@ -236,7 +256,9 @@ def loaded(spec: Spec, *, compiler: str | None = None) -> AnyKernel | None:
     """The kernel of `spec` where this process has it mapped already."""
     if not runtime_api.available:
         return None
-    return implementation_of(spec.schedule, compiler).loaded(spec, compiler)
+    found: Any = implementation_of(spec.schedule, compiler).loaded(spec, compiler)  # Any: of each row its own kind
+    kernel: AnyKernel | None = found
+    return kernel
 
 
 def is_built(spec: Spec, *, store: ArtefactStore, compiler: str | None = None) -> bool:

@@ -1,13 +1,13 @@
 """Launches: packed operands and dense tensors to a kernel on the stream that is current.
 
-Nothing here waits for the device, and with `out` and a workspace given nothing is allocated: a launch may be captured
-in a CUDA graph.
+Nothing here waits for the device. The workspace of a launch comes from torch's caching allocator and goes back to it:
+launches on several streams share none, and one that is captured in a CUDA graph has its own, in the graph's pool.
 """
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Final
 
@@ -36,21 +36,22 @@ class Launch:
 
     module: ModuleType
     packed: Packed
-    _work: dict[int, torch.Tensor] = field(default_factory=dict)
 
-    def prepare(self, n_cols: int, dtype: torch.dtype) -> torch.Tensor:
-        """The workspace of partial rows for products of `n_cols` columns, allocated the first time."""
-        work = self._work.get(n_cols)
-        if work is None:
-            needed = max(1, self.packed.n_slots * n_cols)
-            work = torch.empty(needed, dtype=SUMS.get(dtype, torch.float32), device=self.packed.table.device)
-            self._work[n_cols] = work
-        return work
+    def work_bytes(self, n_cols: int, dtype: torch.dtype) -> int:
+        """Bytes of partial rows of a product of `n_cols` columns, while it runs."""
+        return self._n_sums(n_cols) * SUMS.get(dtype, torch.float32).itemsize
+
+    def _n_sums(self, n_cols: int) -> int:
+        return max(1, self.packed.n_slots * n_cols)
+
+    def _workspace(self, n_cols: int, dtype: torch.dtype) -> torch.Tensor:
+        sums = SUMS.get(dtype, torch.float32)
+        return torch.empty(self._n_sums(n_cols), dtype=sums, device=self.packed.table.device)
 
     def spmv(self, values: torch.Tensor, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Out = A x; x (m,), out (n,)."""
         packed = self.packed
-        work = self.prepare(1, values.dtype)
+        work = self._workspace(1, values.dtype)
         self._clear(out)
         self._launch(packed.n_tasks, packed.table, values, *packed.arrays, x, out, work, packed.n_tasks)
         if needs_reduce(packed.spec) and packed.n_slots:
@@ -86,7 +87,7 @@ class Launch:
         n_cols = out.shape[1]
         if not n_cols:
             return out
-        work = self.prepare(n_cols, values.dtype)
+        work = self._workspace(n_cols, values.dtype)
         self._clear(out)
         n_tiles = -(-n_cols // schedule.tile)
         self._launch(

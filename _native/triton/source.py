@@ -21,6 +21,11 @@ _modules: Final[dict[str, ModuleType]] = {}
 _mutex: Final = forking.lock()
 
 
+def known(spec: DeviceSpec) -> ModuleType | None:
+    """The module of `spec` where this process has read it already."""
+    return _modules.get(spec.key())
+
+
 def module_of(spec: DeviceSpec, store: ArtefactStore) -> ModuleType:
     """The module with ``kernel`` (and ``reduce``) of `spec`; BuildError when it cannot be had."""
     key = spec.key()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.metadata
 import importlib.util
 import platform
@@ -18,7 +19,7 @@ from autosparse.cache import open_store
 from autosparse.cli import show
 from autosparse.config import SETTINGS, Options, child_environment, get_options
 from autosparse.core.target import Target
-from autosparse.errors import BuildError
+from autosparse.errors import TUNING_FAILURES, BuildError
 
 TORCH_CPU: Final = "https://download.pytorch.org/whl/cpu"
 """Builds of PyTorch without 2.6 GB of CUDA."""
@@ -169,6 +170,15 @@ def _gpu() -> Iterator[Finding]:
         import torch
     except (ImportError, OSError) as err:
         yield Finding("GPU products", f"not served: PyTorch cannot be imported: {err}")
+        return
+    try:
+        importlib.import_module("triton")
+    except TUNING_FAILURES as err:  # whatever a broken installation raises
+        yield Finding(
+            "GPU products",
+            f"PyTorch's own: Triton cannot be imported: {type(err).__name__}: {err}",
+            cure="pip install --force-reinstall 'triton>=3.2'",
+        )
         return
     if torch.version.cuda is None:
         yield Finding("GPU products", "not served: this PyTorch was built without CUDA")

@@ -15,14 +15,15 @@ from typing import Final
 import torch
 
 from autosparse import config
-from autosparse._native.triton import packing, source
+from autosparse._native.kernels import implementations
+from autosparse._native.triton import source
 from autosparse._native.triton.launch import Launch
 from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import open_store
 from autosparse.cuda.device import Device
-from autosparse.cuda.structure import Structure
-from autosparse.errors import TUNING_FAILURES
-from autosparse.gpu.schedule import SDDMM, DeviceSchedule
+from autosparse.cuda.structure import Pattern
+from autosparse.errors import TUNING_FAILURES, BuildError, PackError
+from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget, target_of
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
@@ -38,6 +39,8 @@ ACCEPTED: Final = 0.97
 ROUNDS: Final = 20
 TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
 WIDE: Final = 2**31
+FREE_BYTES: Final = 1 << 24
+"""Packed arrays and workspace that every product may have; beyond, `extra_memory` times the product's operands."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +66,17 @@ class Choice:
     is_settled: bool = False
     measured_s: dict[str, float] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)  # candidates whose result differed from torch's
+    compiled: set[tuple[bool, ...]] = field(default_factory=set)  # alignments of operands that Triton has compiled for
+
+    def give_up(self, err: BaseException) -> None:
+        """From now on torch's path serves; one warning says why."""
+        self.launch, self.schedule, self.is_settled = None, None, True
+        self.why = f"torch's own path: {type(err).__name__}: {err}"
+        warn_once(
+            FallbackWarning, "triton",
+            f"Triton kernels are not used, torch's own path serves: {type(err).__name__}: {err}. "
+            f"`python -m autosparse doctor` says which part is missing",
+        )  # fmt: skip
 
 
 Run = Callable[[Launch, int], torch.Tensor]
@@ -71,7 +85,7 @@ Vendor = Callable[[int], torch.Tensor]
 """The same product by torch."""
 
 
-def may_plan(choice: Choice, structure: Structure, device: Device, runs: int | None) -> bool:
+def may_plan(choice: Choice, structure: Pattern, device: Device, runs: int | None) -> bool:
     """Whether calls so far (or `runs` promised) pay for looking; never while a graph is captured."""
     options = config.get_options()
     if choice.is_settled or options.effort is config.Effort.OFF or device.is_capturing():
@@ -86,7 +100,7 @@ def may_plan(choice: Choice, structure: Structure, device: Device, runs: int | N
     return amortization.weigh(PREPARE_S, account=account, outlook=outlook).pays
 
 
-def plan(choice: Choice, structure: Structure, device: Device, run: Run, vendor: Vendor) -> None:
+def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: Vendor) -> None:
     """Settle `choice`: a remembered plan, or the fastest of torch's path and the schedules that the model likes best.
 
     `run` computes the product at hand by a launch, `vendor` by torch. Nothing that fails here reaches the product.
@@ -101,38 +115,39 @@ def plan(choice: Choice, structure: Structure, device: Device, run: Run, vendor:
             return
         _measure(choice, structure, device, target, (run, vendor))
     except TUNING_FAILURES as err:
-        choice.launch, choice.schedule = None, None
-        choice.why = f"torch's own path: {type(err).__name__}: {err}"
-        warn_once(FallbackWarning, "triton", f"Triton kernels are not used, torch's own path serves: {err}")
+        choice.give_up(err)
         return
     text = None if choice.schedule is None else choice.schedule.to_json()
     store.save("device_plan", key, {"schedule": text, "measured_s": choice.measured_s})
     event("plan", choice.why, schedule=text or "torch")
 
 
-def _adopt(choice: Choice, structure: Structure, text: str | None) -> None:
+def _adopt(choice: Choice, structure: Pattern, text: str | None) -> None:
     choice.why = "remembered: torch's own path was fastest" if text is None else "remembered"
     if text is not None:
         choice.schedule = DeviceSchedule.from_json(text)
         choice.launch = launch_of(structure, choice.kind, choice.schedule)
 
 
-def _measure(
-    choice: Choice, structure: Structure, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]
-) -> None:
+def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]) -> None:
     run, vendor = how
     wanted = vendor(0).double()
-    best_s = vendor_s = device.seconds(vendor, rounds=ROUNDS)
+    vendor_s, best_s = device.seconds(vendor, rounds=ROUNDS), float("inf")
     choice.measured_s["torch"] = vendor_s
     effort, deterministic = config.get_options().effort, config.get_options().deterministic
     for name, schedule in candidates(structure, choice.kind, target, deterministic)[: MOST_TRIED[effort]]:
-        launch = launch_of(structure, choice.kind, schedule)
+        label = f"{name}, tile {schedule.tile}, {schedule.warps} warps" + ", atomic" * (not schedule.is_deterministic)
+        try:
+            launch = launch_of(structure, choice.kind, schedule)
+        except PackError as err:
+            choice.measured_s[f"{label}: {err}"] = float("inf")
+            continue
         if not _agrees(run(launch, 0).double(), wanted, choice.kind.dtype):
-            choice.rejected.append(f"{name}, tile {schedule.tile}, {schedule.warps} warps")
+            choice.rejected.append(label)
             continue
         took_s = device.seconds(lambda number, launch=launch: run(launch, number), rounds=ROUNDS)  # type: ignore[misc]
-        choice.measured_s[f"{name}, tile {schedule.tile}, {schedule.warps} warps"] = took_s
-        if took_s < best_s and took_s < ACCEPTED * vendor_s:
+        choice.measured_s[label] = took_s
+        if took_s < min(best_s, ACCEPTED * vendor_s):
             best_s, choice.launch, choice.schedule = took_s, launch, schedule
             choice.why = f"{name}: measured {took_s:.3g} s, torch's own path {vendor_s:.3g} s"
     if choice.launch is None:
@@ -142,7 +157,7 @@ def _measure(
 
 
 def candidates(
-    structure: Structure, kind: Kind, target: DeviceTarget, deterministic: bool
+    structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool
 ) -> list[tuple[str, DeviceSchedule]]:
     """What is offered for this kind of product, the best by the model first."""
     facts = structure.facts(kind.transposed)
@@ -154,12 +169,17 @@ def candidates(
     )  # fmt: skip
     legal = [(name, one) for name, one in offered if one.is_deterministic or not deterministic]
     product = model.Product(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype)
-    return sorted(legal, key=lambda item: model.predicted_s(facts, item[1], product, target))
+
+    def rank(item: tuple[str, DeviceSchedule]) -> tuple[bool, float]:
+        schedule = item[1]  # atomic ones last: the model cannot tell them from those that sum in two phases
+        return not schedule.is_deterministic, model.predicted_s(facts, schedule, product, target)
+
+    return sorted(legal, key=rank)
 
 
-def launch_of(structure: Structure, kind: Kind, schedule: DeviceSchedule) -> Launch:
-    """Packed and loaded; BuildError when it cannot be."""
-    most = max(structure.n_rows, structure.n_cols, structure.nnz)
+def launch_of(structure: Pattern, kind: Kind, schedule: DeviceSchedule) -> Launch:
+    """Packed and loaded; BuildError when it cannot be, PackError when it takes more than `extra_memory` allows."""
+    most = max(*structure.shape(kind.transposed), structure.nnz)
     spec = DeviceSpec(
         schedule=schedule,
         dtype=kind.dtype,
@@ -167,21 +187,28 @@ def launch_of(structure: Structure, kind: Kind, schedule: DeviceSchedule) -> Lau
         is_indirect=kind.transposed,
         is_wide=most * kind.n_dense_cols >= WIDE,
     )
-    make = packing.entries_of_transpose if kind.transposed else packing.entries_of_csr
-    entries = make(structure.crow, structure.col, structure.n_cols)
-    launch = Launch(source.module_of(spec, open_store()), packing.pack(spec, entries, nnz=structure.nnz))
-    if kind.operation != SDDMM:
-        launch.prepare(kind.n_dense_cols, getattr(torch, kind.dtype))
+    if (reason := implementations.supports(kind.operation, schedule)) is not None:
+        raise BuildError(reason, key=spec.key())
+    kernel = implementations.build(spec, store=open_store())
+    launch = kernel.bind(structure.entries(kind.transposed), nnz=structure.nnz)
+    dtype = getattr(torch, kind.dtype)
+    needed = launch.packed.n_bytes + launch.work_bytes(kind.n_dense_cols, dtype)
+    n, m = structure.shape(kind.transposed)
+    operands = structure.n_bytes + structure.nnz * dtype.itemsize + (n + m) * kind.n_dense_cols * dtype.itemsize
+    limit = max(FREE_BYTES, int(config.get_options().extra_memory * operands))
+    if needed > limit:
+        raise PackError.too_large(schedule, needed_bytes=needed, limit_bytes=limit)
     return launch
 
 
 def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
     """Whether two sums of the same terms differ by rounding only; what is not finite must be the same."""
-    scale = wanted[wanted.isfinite()].abs().amax() if wanted.numel() else wanted.new_zeros(())
+    finite = wanted[wanted.isfinite()]
+    scale = finite.abs().amax() if finite.numel() else wanted.new_zeros(())
     return torch.allclose(found, wanted, rtol=TOLERANCE[dtype], atol=float(scale) * TOLERANCE[dtype], equal_nan=True)
 
 
-def _key(structure: Structure, kind: Kind, device_name: str) -> str:
+def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
     """Everything that a device plan depends on."""
     facts = {
         "pattern": structure.stable_hash(), "operation": kind.operation, "transposed": kind.transposed,
@@ -192,7 +219,11 @@ def _key(structure: Structure, kind: Kind, device_name: str) -> str:
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
-def told(structure: Structure) -> Iterator[str]:
-    """A line for each kind of product of `structure`."""
+def told(structure: Pattern) -> Iterator[str]:
+    """A line for each kind of product of `structure`: what is computed, by whom, why, with which schedule."""
     for choice in structure.choices.values():
-        yield f"{choice.kind.operation} x {choice.kind.n_dense_cols} {choice.kind.dtype}: {choice.why}"
+        by = "torch" if choice.schedule is None else implementations.implementation_of(choice.schedule, None).name
+        turned = " of the transpose" * choice.kind.transposed
+        schedule = "" if choice.schedule is None else f"\n  {choice.schedule}"
+        kind = f"{choice.kind.operation}{turned} x {choice.kind.n_dense_cols} {choice.kind.dtype}"
+        yield f"{kind} by {by}: {choice.why}{schedule}"

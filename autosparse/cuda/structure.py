@@ -1,4 +1,4 @@
-"""Structure: the index arrays of a sparse tensor on a GPU, and what is packed and chosen for its products."""
+"""Structure: the index arrays of a sparse tensor on a GPU, and what is known and chosen for its products."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -6,27 +6,85 @@ from __future__ import annotations
 import hashlib
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import torch
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse import forking
+from autosparse._native.triton import packing
+from autosparse._native.triton.packing import Entries
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 
 MOST_KEPT: Final = 64
-"""Structures that are remembered for tensors that torch hands over again and again; the oldest go first."""
+"""Patterns that are remembered for tensors that torch hands over again and again; the oldest go first."""
+MOST_CHOICES: Final = 32
+"""Kinds of product of one pattern whose choice is remembered; the oldest go first."""
+
+
+@dataclass(slots=True, eq=False)
+class Known:
+    """What is known of one pattern: choices by kind of product, counts, hash. It does not keep row starts alive."""
+
+    choices: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)  # Any: Choice, above this module
+    facts: dict[bool, DevicePattern] = field(default_factory=dict)
+    stable_hash: str = ""
+
+    def choose(self, key: tuple[object, ...], made: Any) -> Any:
+        """`made` under `key`, or what stands there already."""
+        kept = self.choices.setdefault(key, made)
+        while len(self.choices) > MOST_CHOICES:
+            self.choices.popitem(last=False)
+        return kept
+
+
+class Pattern(Protocol):
+    """What is asked of index arrays: a `Structure`, or the fibers of a tensor."""
+
+    known: Known
+
+    @property
+    def choices(self) -> OrderedDict[tuple[object, ...], Any]:
+        """Kind of product -> `Choice`."""
+
+    @property
+    def nnz(self) -> int:
+        """Stored entries."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the index arrays."""
+
+    @property
+    def col(self) -> torch.Tensor:
+        """Columns of the entries: tells the device."""
+
+    def shape(self, transposed: bool) -> tuple[int, int]:
+        """Rows of the result and of the dense operand."""
+
+    def facts(self, transposed: bool) -> DevicePattern:
+        """Counts for the model."""
+
+    def entries(self, transposed: bool) -> Entries:
+        """What is packed."""
+
+    def stable_hash(self) -> str:
+        """Names the pattern in keys."""
 
 
 @dataclass(slots=True, eq=False)
 class Structure:
-    """Compressed rows: crow (n + 1,), col (nnz,), of `n_cols` columns. Choices are kept by product."""
+    """Compressed rows: crow (n + 1,), col (nnz,), of `n_cols` columns, and what is known of them."""
 
     crow: torch.Tensor
     col: torch.Tensor
     n_cols: int
-    choices: dict[tuple[object, ...], Any] = field(default_factory=dict)  # Any: Choice, which is above this module
-    _facts: dict[bool, DevicePattern] = field(default_factory=dict)
-    _hash: str = ""
+    known: Known = field(default_factory=Known)
+
+    @property
+    def choices(self) -> OrderedDict[tuple[object, ...], Any]:
+        """Kind of product -> `Choice`."""
+        return self.known.choices
 
     @property
     def n_rows(self) -> int:
@@ -38,51 +96,79 @@ class Structure:
         """Entries."""
         return self.col.shape[0]
 
+    @property
+    def n_bytes(self) -> int:
+        """Of the index arrays."""
+        return (self.crow.shape[0] + self.nnz) * self.col.element_size()
+
     def shape(self, transposed: bool) -> tuple[int, int]:
         """Rows and columns of the matrix or of its transpose."""
         return (self.n_cols, self.n_rows) if transposed else (self.n_rows, self.n_cols)
 
+    def rows(self) -> torch.Tensor:
+        """Row of each entry, (nnz,) int64."""
+        counts = self.crow.long().diff()
+        ids = torch.arange(self.n_rows, device=self.col.device)
+        return torch.repeat_interleave(ids, counts, output_size=self.nnz)  # known: the host does not wait
+
     def facts(self, transposed: bool) -> DevicePattern:
         """Counts of the pattern, taken once; the host waits for them."""
-        if transposed not in self._facts:
-            self._facts[transposed] = facts_of(*self.compressed(transposed), self.shape(transposed)[1])
-        return self._facts[transposed]
+        known = self.known.facts
+        if transposed not in known:
+            known[transposed] = facts_of(*self.compressed(transposed), self.shape(transposed)[1])
+        return known[transposed]
 
     def compressed(self, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
         """(crow, col) of the matrix or of its transpose."""
         if not transposed:
             return self.crow, self.col
-        rows = torch.repeat_interleave(torch.arange(self.n_rows, device=self.col.device), self.crow.long().diff())
         order = torch.sort(self.col, stable=True).indices
         ends = torch.cumsum(torch.bincount(self.col, minlength=self.n_cols), 0)
-        return torch.cat([ends.new_zeros(1), ends]), rows[order]
+        return torch.cat([ends.new_zeros(1), ends]), self.rows()[order]
+
+    def entries(self, transposed: bool) -> Entries:
+        """What is packed of the matrix or of its transpose."""
+        make = packing.entries_of_transpose if transposed else packing.entries_of_csr
+        return make(self.crow, self.col, self.n_cols)
 
     def stable_hash(self) -> str:
         """32 hex digits of shape and index arrays, which are copied to the host for it once."""
-        if not self._hash:
+        if not self.known.stable_hash:
             digest = hashlib.blake2b(f"{self.n_rows} {self.n_cols}".encode(), digest_size=16)
             for array in (self.crow, self.col):
                 digest.update(array.cpu().long().numpy().tobytes())
-            self._hash = digest.hexdigest()
-        return self._hash
+            self.known.stable_hash = digest.hexdigest()
+        return self.known.stable_hash
 
 
-_known: Final[OrderedDict[tuple[object, ...], Structure]] = OrderedDict()
+def _version(array: torch.Tensor) -> int:
+    """Torch's count of writes; tensors made in inference mode are not counted."""
+    return 0 if array.is_inference() else array._version
+
+
+_seen: Final[OrderedDict[tuple[object, ...], tuple[StorageWeakRef, Known]]] = OrderedDict()
 _mutex: Final = forking.lock()
 
 
 def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Structure:
-    """The structure of these arrays; the same object for the same memory while nobody has written to it."""
-    key: tuple[object, ...] = (
-        *(item for array in (crow, col) for item in (array.data_ptr(), array.shape[0], array._version)),
-        n_cols, crow.device, col.dtype,
+    """These arrays with what is known of them: the same for the same memory while it lives and nobody writes to it.
+
+    A sparse tensor hands out new objects for its index arrays at every look, so memory is what is recognised. Nothing
+    here keeps it: what is known of a pattern goes when its row starts are given back.
+    """
+    key = (
+        crow.data_ptr(), col.data_ptr(), crow.shape[0], col.shape[0], n_cols, col.dtype, col.device,
+        _version(crow), _version(col),
     )  # fmt: skip
     with _mutex:
-        found = _known.get(key)
-        if found is None:  # it holds the arrays: their addresses are not given to others while it is here
-            found = _known[key] = Structure(crow, col, n_cols)
-            while len(_known) > MOST_KEPT:
-                _known.popitem(last=False)
-        else:
-            _known.move_to_end(key)
-        return found
+        found = _seen.get(key)
+        if found is not None and not found[0].expired():
+            _seen.move_to_end(key)
+            return Structure(crow, col, n_cols, found[1])
+        for old in [one for one, (storage, _) in _seen.items() if storage.expired()]:
+            del _seen[old]
+        known = Known()
+        _seen[key] = StorageWeakRef(crow.untyped_storage()), known
+        while len(_seen) > MOST_KEPT:
+            _seen.popitem(last=False)
+    return Structure(crow, col, n_cols, known)

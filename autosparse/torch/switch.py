@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import torch
 
@@ -18,16 +18,38 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.torch import aten, gradients, reductions, theirs
 from autosparse.torch.compiled import run_as_is
 
-TABLES: Final[dict[str, dict[str, Callable[..., Any]]]] = {
+Table: TypeAlias = dict[str, Callable[..., Any]]
+
+
+def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
+    """A kernel of `autosparse.cuda.aten`, which is imported when the first tensor on a GPU comes."""
+
+    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+        from autosparse.cuda import aten as on_gpu
+
+        table = on_gpu.GRADIENTS if gradient else on_gpu.table()
+        return table[operator](*given, **more)
+
+    return kernel
+
+
+ON_GPU: Final = {operator: _on_gpu(operator) for operator in (*aten.COMPRESSED, *reductions.TABLE)}
+GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operator in gradients.TABLE}
+
+TABLES: Final[dict[str, Table]] = {
     "SparseCsrCPU": aten.COMPRESSED | reductions.TABLE,
     "SparseCPU": aten.COORDINATES,
+    "SparseCsrCUDA": ON_GPU,
 }
 """Dispatch key → operator → kernel."""
 
-SPARSE_GRADIENTS: Final[dict[str, dict[str, Callable[..., Any]]]] = {"AutogradCPU": gradients.TABLE}
+SPARSE_GRADIENTS: Final[dict[str, Table]] = {"AutogradCPU": gradients.TABLE, "AutogradCUDA": GRADIENTS_ON_GPU}
 """What `sparse_gradients=True` adds."""
 
-PREFIXES: Final = {"SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::"}
+PREFIXES: Final = {
+    "SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::",
+    "SparseCsrCUDA": "cuda::", "AutogradCUDA": "cuda::autograd::",
+}  # fmt: skip
 """Names of PyTorch's own kernels in `theirs.originals`, by dispatch key."""
 
 _lock = forking.rlock()
@@ -35,7 +57,7 @@ _libraries: list[tuple[Any, frozenset[str]]] = []  # (torch.library.Library or N
 
 
 def install(*, sparse_gradients: bool = False) -> None:
-    """From now on products with torch.sparse CSR and CSC tensors on the CPU are computed by autosparse.
+    """From now on products with torch.sparse CSR and CSC tensors, on the CPU or a GPU, are computed by autosparse.
 
     `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
     a dense n × m one; every dense product of the process then costs 4 µs more. Calls nest: each needs an `uninstall`.
@@ -73,9 +95,8 @@ def override(*, sparse_gradients: bool = False) -> Iterator[None]:
 def _register(sparse_gradients: bool) -> tuple[Any, frozenset[str]]:
     """A new library and its kernels' names; None when there is nothing to register (a nested call, no runtime)."""
     if not runtime_api.available:
-        warn_once(FallbackWarning, "torch", "autosparse has no C runtime: PyTorch computes every sparse product itself")
-        return None, frozenset()
-    tables = ({} if installed() else dict(TABLES)) | (SPARSE_GRADIENTS if sparse_gradients else {})
+        warn_once(FallbackWarning, "torch", "autosparse has no C runtime: PyTorch computes every product on the CPU")
+    tables = _tables(sparse_gradients)
     if not tables:
         return None, frozenset()
     ours = frozenset[str]().union(*(names for _, names in _libraries))
@@ -84,8 +105,23 @@ def _register(sparse_gradients: bool) -> tuple[Any, frozenset[str]]:
         for operator, kernel in table.items():
             name = PREFIXES[key] + operator
             if name not in ours:  # anew each time: another library may have put its own in place, or taken it away
-                theirs.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
+                _keep_original(name, operator, key)
             with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
                 warnings.simplefilter("ignore", UserWarning)
                 library.impl(operator, run_as_is(kernel), key, with_keyset=True)
     return library, frozenset(PREFIXES[key] + operator for key, table in tables.items() for operator in table)
+
+
+def _tables(sparse_gradients: bool) -> dict[str, Table]:
+    """What this PyTorch and this installation can have registered."""
+    wanted = ({} if installed() else dict(TABLES)) | (SPARSE_GRADIENTS if sparse_gradients else {})
+    has = {"CPU": runtime_api.available, "CUDA": torch.backends.cuda.is_built()}
+    return {key: table for key, table in wanted.items() if any(key.endswith(end) for end in has if has[end])}
+
+
+def _keep_original(name: str, operator: str, key: str) -> None:
+    """Keep PyTorch's kernel; nothing where it has none for this key, as of reductions on a GPU."""
+    try:
+        theirs.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
+    except RuntimeError:
+        theirs.originals.pop(name, None)

@@ -112,6 +112,8 @@ def cases() -> Iterator[Case]:
         yield Case("matmul", layout, "float64", "duplicates", 7, transposed=True)
     for layout in VECTOR_LAYOUTS:
         yield Case("spmv", layout, "float32", "mixed", transposed=True)
+    yield Case("spmv", "segments", "float64", "one huge row", reduction="atomic")
+    yield Case("mttkrp", "fibers", "float32", "fibers", 19, reduction="atomic")
     for pattern, dtype in itertools.product(patterns.TENSORS, DTYPES):
         yield Case("mttkrp", "fibers", dtype, pattern, 19)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +19,9 @@ from tests.triton import patterns
 def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> torch.Tensor:
     crow, col, shape = patterns.MATRICES[pattern]()
     values = torch.randn(len(col), dtype=dtype)
-    return torch.sparse_csr_tensor(torch.tensor(crow), torch.tensor(col), values, shape, check_invariants=False)
+    return torch.sparse_csr_tensor(
+        torch.tensor(crow), torch.tensor(col, dtype=torch.int64), values, shape, check_invariants=False
+    )
 
 
 def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Choice:
@@ -167,21 +170,28 @@ def test_infinity_stays_in_its_rows() -> None:
 
 
 def tests() -> dict[str, Callable[[], None]]:
-    """Every law of this module by name."""
-    return {name: law for name, law in globals().items() if name.startswith("test_")}
+    """Every law by name."""
+    from tests.triton import choosing, overridden, surfaces
+
+    homes = (surfaces, choosing, overridden)
+    return {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
 
 
 def main() -> None:
     device.DEVICES["cpu"] = device.HostDevice()
     torch.set_num_threads(1)
+    import sys
+
     for name, law in tests().items():
+        if sys.argv[1:] and name not in sys.argv[1:]:
+            continue
         torch.manual_seed(0)
-        error = None
+        error, start_s = None, time.process_time()
         try:
             law()
         except Exception:  # noqa: BLE001  whatever it is, the test of this law tells
             error = traceback.format_exc()[-3000:]
-        print(json.dumps({"id": name, "error": error}), flush=True)
+        print(json.dumps({"id": name, "error": error, "cpu_s": time.process_time() - start_s}), flush=True)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,18 @@ LAWS = (
     "test_torch_serves_first", "test_planning_compares_and_remembers", "test_ours_gives_the_product",
     "test_values_are_read_live", "test_gradients_are_those_of_dense", "test_nothing_is_planned_in_a_capture",
     "test_failure_leaves_torch", "test_arrays_come_back_as_they_went", "test_shapes_and_dtypes_are_checked",
-    "test_infinity_stays_in_its_rows",
+    "test_infinity_stays_in_its_rows", "test_a_candidate_that_is_wrong_is_rejected_and_told_of",
+    "test_results_without_a_finite_number_are_compared", "test_a_kernel_that_fails_later_leaves_torch",
+    "test_a_plan_larger_than_its_memory_is_not_tried", "test_deterministic_mode_has_no_atomics",
+    "test_deterministic_mode_plans_anew", "test_nothing_is_compiled_in_a_capture",
+    "test_launches_and_measurements_go_to_the_device_of_the_tensors", "test_a_gpu_that_is_not_current_is_made_so",
+    "test_a_launch_keeps_no_workspace", "test_a_pattern_is_forgotten_with_its_tensor", "test_choices_are_bounded",
+    "test_copies_exceed_the_second_cache_and_come_in_turn", "test_products_of_torch_are_ours",
+    "test_products_of_torch_go_where_out_says", "test_sampled_products_of_torch_are_ours",
+    "test_gradients_under_the_override_are_those_of_torch", "test_reductions_of_torch_and_their_gradients_are_ours",
+    "test_extremes_are_the_same_in_panels", "test_what_is_not_ours_raises_as_torch_does",
+    "test_torch_serves_under_the_override_until_a_kernel_is_chosen",
+    "test_an_override_and_a_matrix_of_ours_do_not_call_each_other",
 )  # fmt: skip
 
 
@@ -44,6 +55,41 @@ def test_triton_surface(law: str, answers: dict[str, str | None]):
 
 def test_triton_surface_laws_are_all_run(answers: dict[str, str | None]):
     assert set(answers) == set(LAWS)
+
+
+BROKEN = """
+import sys, warnings
+import torch, autosparse as asp
+from autosparse._native.kernels import implementations
+from autosparse.cli import doctor
+from autosparse.cuda import device, matrix
+from autosparse.gpu.schedule import DeviceSchedule, Part
+device.DEVICES["cpu"] = device.HostDevice()
+B = torch.randn(9, 2)
+with warnings.catch_warnings(record=True) as caught, asp.options(runs=10**9, cache=False):
+    warnings.simplefilter("always")
+    A = matrix.csr(torch.eye(9).to_sparse_csr())
+    for one in (A, A, A.T, matrix.csr(torch.eye(9).to_sparse_csr())):
+        assert torch.equal(one @ B, B)
+told = [str(one.message) for one in caught if "Triton" in str(one.message)]
+assert len(told) == 1, told
+assert "libcuda is broken" in told[0] and "doctor" in told[0] and chr(10) not in told[0], told
+assert "libcuda is broken" in A.explain()
+(found,) = doctor._gpu()
+assert "Triton" in found.value and "libcuda is broken" in found.value and found.cure, found
+schedule = DeviceSchedule(operation="spmv", parts=(Part(layout="rows"), Part(layout="fill", rows=8)), tile=0)
+assert implementations.supports("spmv", schedule) is None
+assert "not of matmul" in implementations.supports("matmul", schedule)
+sys.modules["triton"] = None
+assert "not installed" in implementations.supports("spmv", schedule)
+"""
+
+
+def test_triton_that_is_broken_leaves_torch_and_says_so_once(tmp_path):
+    package = tmp_path / "triton"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise RuntimeError('libcuda is broken')")
+    run("-c", BROKEN, PYTHONPATH=str(tmp_path))
 
 
 IMPORTS = """

@@ -1,0 +1,308 @@
+"""PyTorch's own sparse products on a GPU, served by what was chosen: the kernels that the override registers.
+
+As on the CPU (`autosparse.torch.aten`): a kernel answers what PyTorch would, autograd lies above it, and whatever is
+not plainly ours, or where torch's path was chosen, goes to PyTorch's own kernel and raises PyTorch's errors. Those of
+`mm`, `addmm` and `mv` reach what computes through the dispatcher, where they would meet ours again: it is called here.
+"""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import torch
+
+from autosparse.cuda import matrix, products
+from autosparse.cuda.device import serving
+from autosparse.cuda.originals import original
+from autosparse.cuda.structure import Structure, structure_of
+
+Keys: TypeAlias = Any  # torch.DispatchKeySet
+Scalar: TypeAlias = int | float | complex
+
+FEW: Final = 1 << 16
+"""Multiplications below which a product is PyTorch's at once: a launch costs more than they do."""
+
+
+class Entries(NamedTuple):
+    """A compressed sparse matrix: its structure by rows, or that of its transpose, and its values."""
+
+    structure: Structure
+    values: torch.Tensor
+    transposed: bool
+
+
+def entries_of(A: torch.Tensor) -> Entries | None:
+    """The entries of a plain CSR or CSC matrix on a device that is served; None for any other tensor."""
+    if A.layout is torch.sparse_csr:
+        crow, col, transposed = A.crow_indices(), A.col_indices(), False
+    elif A.layout is torch.sparse_csc:
+        crow, col, transposed = A.ccol_indices(), A.row_indices(), True
+    else:
+        return None
+    values = A.values()
+    if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or serving(values) is None:
+        return None
+    n_cols = A.shape[0] if transposed else A.shape[1]
+    return Entries(structure_of(crow.contiguous(), col.contiguous(), n_cols), values, transposed)
+
+
+def is_plain(X: torch.Tensor, like: torch.Tensor, n_dims: int) -> bool:
+    """Whether X is a dense tensor of this rank, of the dtype and on the device of `like`, without lazy bits."""
+    plain = X.layout is torch.strided and X.dim() == n_dims and not (X.is_conj() or X.is_neg())
+    return plain and X.dtype is like.dtype and X.device == like.device
+
+
+def _fits(base: torch.Tensor, shape: tuple[int, ...], like: torch.Tensor) -> bool:
+    """Whether `base` is plain and can be broadcast to `shape`."""
+    if not is_plain(base, like, base.dim()) or base.dim() > len(shape):
+        return False
+    return all(b in (1, s) for b, s in zip(reversed(base.shape), reversed(shape), strict=False))
+
+
+def _takes(out: torch.Tensor, shape: tuple[int, ...], operands: tuple[torch.Tensor, ...]) -> bool:
+    """Whether a kernel may write the result to `out`: rows without gaps, and memory that holds no operand."""
+    if not is_plain(out, operands[0], len(shape)) or out.shape != shape or out.stride(-1) != 1:
+        return False
+    return all(out.untyped_storage().data_ptr() != one.untyped_storage().data_ptr() for one in operands)
+
+
+def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor | None:
+    """``a @ B`` by a kernel of ours for a compressed `a`, into `out` where it takes it; None: PyTorch's."""
+    rank = B.dim()
+    if a.dim() != 2 or rank not in (1, 2) or not is_plain(B, a, rank) or a.shape[1] != B.shape[0]:
+        return None
+    if a.is_sparse or a._nnz() * (B.shape[1] if rank == 2 else 1) < FEW or (A := entries_of(a)) is None:
+        return None
+    shape = (a.shape[0], *B.shape[1:])
+    if out is not None and not _takes(out, shape, (B, A.values, A.structure.col, A.structure.crow)):
+        out = None
+    request = products.product_request(A.structure, A.values, B, transposed=A.transposed, out=out)
+    return None if request is None else products.serve(request)
+
+
+def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor | None:
+    """``a @ b`` where one of them is compressed and a kernel of ours was chosen; None: PyTorch's."""
+    if a.layout is not torch.strided:
+        return _served(a, b, out) if b.dim() == 2 else None
+    if not is_plain(a, b, 2) or b.dim() != 2:
+        return None
+    turned = _served(b.t(), a.t())  # X A = (Aᵀ Xᵀ)ᵀ
+    return None if turned is None else turned.t().contiguous()
+
+
+def _theirs(operator: str, base: torch.Tensor, *given: torch.Tensor, out: torch.Tensor, **scales: Scalar) -> Any:
+    kernel = original(operator)
+    assert kernel is not None
+    keys = torch._C._dispatch_keys(given[0] if given[0].layout is not torch.strided else given[1])
+    return kernel.call_boxed(keys, base, *given, **scales, out=out)
+
+
+def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """aten::mm."""
+    if (found := _product(a, b)) is not None:
+        return found
+    if a.layout in COMPRESSED and is_plain(b, a, 2):
+        out = b.new_empty((0, 0))  # as PyTorch's own, which then gives it a shape or says what does not fit
+        _theirs("addmm.out", b.new_zeros(()), a, b, beta=0, alpha=1, out=out)
+        return out
+    return by_torch("mm", keys, a, b)
+
+
+COMPRESSED: Final = (torch.sparse_csr, torch.sparse_csc)
+
+
+def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+    """PyTorch's own kernel; NotImplementedError where it has none."""
+    kernel = original(operator)
+    if kernel is None:
+        raise NotImplementedError(
+            f"PyTorch has no kernel of aten::{operator} for sparse tensors on a GPU, and autosparse serves CSR "
+            f"tensors of {', '.join(products.DTYPES.values())} with dense matrices of the same dtype"
+        )
+    return kernel.call_boxed(keys, *given, **more)
+
+
+def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    """aten::mm.out."""
+    found = _product(a, b, out) if out.layout is torch.strided and not out.is_conj() else None
+    if found is None or found.shape != out.shape or found.dtype is not out.dtype or found.device != out.device:
+        by_torch("mm.out", keys, a, b, out=out)
+        return out
+    return out if found is out else out.copy_(found)
+
+
+def _addmm(
+    base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar
+) -> torch.Tensor | None:  # fmt: skip
+    """Sum beta · base + alpha · a b by a kernel of ours; None: PyTorch's."""
+    if b.dim() not in (1, 2) or a.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
+        return None
+    if not _fits(base, (a.shape[0], *b.shape[1:]), b if b.layout is torch.strided else a):
+        return None
+    product = _served(a, b) if b.dim() == 1 else _product(a, b)
+    if product is None:
+        return None
+    if beta == 1:  # one pass, as many bytes as cuSPARSE moves: it copies base before it adds to it
+        return torch.add(base, product, alpha=alpha, out=product)
+    if alpha != 1:
+        product.mul_(alpha)
+    return product if beta == 0 else product.add_(base, alpha=beta)
+
+
+def addmm(
+    keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> torch.Tensor:
+    """aten::addmm: beta · base + alpha · a b."""
+    if (found := _addmm(base, a, b, beta, alpha)) is not None:
+        return found
+    if a.layout in COMPRESSED and is_plain(b, a, 2) and is_plain(base, a, base.dim()):
+        out = b.new_empty((0, 0))
+        _theirs("addmm.out", base, a, b, beta=beta, alpha=alpha, out=out)
+        return out
+    result: torch.Tensor = by_torch("addmm", keys, base, a, b, beta=beta, alpha=alpha)
+    return result
+
+
+def addmm_out(
+    keys: Keys,
+    base: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """aten::addmm.out."""
+    found = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
+    return _written("addmm.out", keys, (base, a, b), found, beta=beta, alpha=alpha, out=out)
+
+
+def _written(
+    operator: str,
+    keys: Keys,
+    given: tuple[torch.Tensor, ...],
+    found: torch.Tensor | None,
+    *,
+    beta: Scalar,
+    alpha: Scalar,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """`found` in `out` where it fits; else PyTorch's kernel writes it, or says what does not fit."""
+    if found is None or not is_plain(out, found, found.dim()) or out.shape != found.shape:
+        by_torch(operator, keys, *given, beta=beta, alpha=alpha, out=out)
+        return out
+    return out.copy_(found)
+
+
+def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """aten::mv."""
+    found = _served(a, x) if x.dim() == 1 else None
+    if found is not None:
+        return found
+    if a.dim() == 2 and a.layout in COMPRESSED and is_plain(x, a, 1) and a.shape[1] == x.shape[0]:
+        out = x.new_empty(a.shape[0])
+        _theirs("addmv.out", out, a, x, beta=0, alpha=1, out=out)
+        return out
+    result: torch.Tensor = by_torch("mv", keys, a, x)
+    return result
+
+
+def addmv_out(
+    keys: Keys,
+    base: torch.Tensor,
+    a: torch.Tensor,
+    x: torch.Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """aten::addmv.out: beta · base + alpha · a x."""
+    found = _addmm(base, a, x, beta, alpha) if x.dim() == 1 and out.layout is torch.strided else None
+    return _written("addmv.out", keys, (base, a, x), found, beta=beta, alpha=alpha, out=out)
+
+
+def _sampled(
+    S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
+) -> tuple[Entries, torch.Tensor] | None:
+    """Entries of S, and alpha · (x @ y there) + beta · its values; None: PyTorch's."""
+    if S.layout is not torch.sparse_csr or S.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
+        return None
+    if not (is_plain(x, S, 2) and is_plain(y, S, 2)) or x.shape[1] != y.shape[0]:
+        return None
+    if (x.shape[0], y.shape[1]) != tuple(S.shape) or S._nnz() * x.shape[1] < FEW:
+        return None
+    if (A := entries_of(S)) is None:
+        return None
+    request = products.sampled_request(A.structure, x, y.t(), base=A.values, scales=(float(alpha), float(beta)))
+    values = None if request is None else products.serve(request)
+    return None if values is None else (A, values)
+
+
+def sampled_addmm(
+    keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
+) -> torch.Tensor:
+    """aten::sparse_sampled_addmm; the result has index arrays of its own, as PyTorch's."""
+    found = _sampled(S, x, y, beta, alpha)
+    if found is None:
+        result: torch.Tensor = by_torch("sparse_sampled_addmm", keys, S, x, y, beta=beta, alpha=alpha)
+        return result
+    (structure, _, _), values = found
+    return torch.sparse_csr_tensor(
+        structure.crow.clone(), structure.col.clone(), values, S.shape, check_invariants=False
+    )
+
+
+def sampled_addmm_out(
+    keys: Keys,
+    S: torch.Tensor,
+    x: torch.Tensor,
+    y: torch.Tensor,
+    *,
+    beta: Scalar = 1,
+    alpha: Scalar = 1,
+    out: torch.Tensor,
+) -> torch.Tensor:
+    """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
+    found = _sampled(S, x, y, beta, alpha) if out is S else None
+    if found is None:
+        by_torch("sparse_sampled_addmm.out", keys, S, x, y, beta=beta, alpha=alpha, out=out)
+    else:
+        out.values().copy_(found[1])
+    return out
+
+
+def gradient_mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """aten::mm for autograd: a CSR `a` that wants a gradient gets one with its own entries."""
+    wanted = a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled()
+    if wanted and a.dim() == 2 and a.dense_dim() == 0 and is_plain(b, a, 2) and a.shape[1] == b.shape[0]:
+        product: torch.Tensor = matrix.csr(a) @ b
+        return product
+    kernel = original("autograd::mm")
+    assert kernel is not None
+    result: torch.Tensor = kernel.call_boxed(keys, a, b)
+    return result
+
+
+def table() -> dict[str, Callable[..., Any]]:
+    """Operators of the dispatch key SparseCsrCUDA, those of reductions among them."""
+    from autosparse.cuda import reductions
+
+    return PRODUCTS | reductions.TABLE
+
+
+PRODUCTS: Final[dict[str, Callable[..., Any]]] = {
+    "mm": mm,
+    "mm.out": mm_out,
+    "addmm": addmm,
+    "addmm.out": addmm_out,
+    "mv": mv,
+    "addmv.out": addmv_out,
+    "sparse_sampled_addmm": sampled_addmm,
+    "sparse_sampled_addmm.out": sampled_addmm_out,
+}
+GRADIENTS: Final[dict[str, Callable[..., Any]]] = {"mm": gradient_mm}
+"""Operators of the dispatch key AutogradCUDA, where sparse gradients are asked for."""

@@ -1,0 +1,267 @@
+"""Laws of choosing a kernel: what is refused, what is never done in a capture, where launches go, what is kept."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from autosparse._native.triton.launch import Launch
+from autosparse.cache import Store
+from autosparse.tuner.gpu import space
+
+import autosparse as asp
+from autosparse.cuda import choice, device, matrix, products, structure
+from autosparse.cuda.choice import Choice, Kind
+from autosparse.errors import PackError
+from autosparse.gpu.schedule import DeviceSchedule
+from tests.triton.surfaces import matrix_of, torch_product, use_ours
+
+KIND = Kind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32", vector=4)
+
+
+@contextmanager
+def standing_in(made: device.Device) -> Iterator[None]:
+    """Another device for tensors in the host's memory."""
+    device.DEVICES["cpu"] = made
+    try:
+        yield
+    finally:
+        device.DEVICES["cpu"] = device.HostDevice()
+
+
+@contextmanager
+def replaced(home: Any, name: str, by: Any) -> Iterator[None]:
+    """Attribute `name` of `home` is `by`."""
+    kept = getattr(home, name)
+    setattr(home, name, by)
+    try:
+        yield
+    finally:
+        setattr(home, name, kept)
+
+
+def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[Choice, torch.Tensor]:
+    """The choice that one product with many runs promised makes, and the product."""
+    anew = replaced(choice, "open_store", lambda: Store(None))
+    with anew, asp.options(**{"runs": 10**9, "effort": "estimate", **options}):
+        product = A @ B
+    (made,) = A.structure.choices.values()
+    return made, product
+
+
+class StandIn:
+    """A launch that gives torch's product, or what `spoil` makes of it."""
+
+    def __init__(self, A: matrix.CudaCsr, spoil: Callable[[torch.Tensor], Any] = lambda product: product) -> None:
+        self.A, self.spoil = A, spoil
+
+    def matmul(self, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        product: torch.Tensor = self.spoil(products.torch_matmul(self.A.structure, values, B, transposed=False))
+        return product
+
+
+def test_a_candidate_that_is_wrong_is_rejected_and_told_of() -> None:
+    A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+    with replaced(choice, "launch_of", lambda *given: StandIn(A, lambda product: product + 1)):
+        made, product = planned(A, B)
+    torch.testing.assert_close(product, torch_product(A, B))
+    assert made.launch is None
+    assert len(made.rejected) == 1
+    assert "results differ from torch's: " + made.rejected[0] in made.why
+    assert made.why in A.explain()
+
+
+def test_results_without_a_finite_number_are_compared() -> None:
+    nans, numbers = torch.full((3, 2), torch.nan).double(), torch.ones(3, 2).double()
+    assert choice._agrees(nans, nans, "float32")
+    assert not choice._agrees(numbers, nans, "float32")
+    assert choice._agrees(numbers[:0], numbers[:0], "float32")
+    A, B = matrix.csr(matrix_of(pattern="dense blocks")), torch.full((18, 8), torch.nan)
+    B[:] = torch.inf
+    A.values.fill_(torch.nan)
+    with replaced(choice, "launch_of", lambda *given: StandIn(A)):
+        made, _ = planned(A, B)
+    assert not made.rejected
+    assert len(made.measured_s) == 2, made.why
+
+
+def test_a_kernel_that_fails_later_leaves_torch() -> None:
+    def broken(product: torch.Tensor) -> torch.Tensor:
+        raise RuntimeError("out of shared memory")
+
+    A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+    A @ B
+    (made,) = A.structure.choices.values()
+    made.is_settled, made.launch = True, StandIn(A, broken)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.testing.assert_close(A @ B, torch_product(A, B))
+    assert made.launch is None
+    assert "out of shared memory" in made.why
+
+
+def test_a_plan_larger_than_its_memory_is_not_tried() -> None:
+    A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+    with replaced(choice, "FREE_BYTES", 0):
+        made, product = planned(A, B, extra_memory=0.0)
+    torch.testing.assert_close(product, torch_product(A, B))
+    assert made.launch is None
+    assert any("extra_memory" in name for name in made.measured_s), made.why
+    try:
+        with replaced(choice, "FREE_BYTES", 0), asp.options(extra_memory=0.0):
+            choice.launch_of(A.structure, KIND, favourites(A)[0])
+    except PackError:
+        return
+    raise AssertionError("no PackError")
+
+
+def favourites(A: matrix.CudaCsr, *, deterministic: bool = True) -> list[DeviceSchedule]:
+    target = choice.target_of("NVIDIA H100")
+    return [schedule for _, schedule in choice.candidates(A.structure, KIND, target, deterministic)]
+
+
+def test_deterministic_mode_has_no_atomics() -> None:
+    A = matrix.csr(matrix_of())
+    free, fixed = favourites(A, deterministic=False), favourites(A, deterministic=True)
+    assert [one for one in free if one.is_deterministic] == fixed
+    assert {one.reduction for one in free if not one.is_deterministic} == {"atomic"}
+    assert {one.reduction for one in fixed} == {"two_phase"}
+    assert all(one.is_deterministic for one in free[: len(fixed)])  # those with atomics are offered last
+    for dtype in ("float16", "bfloat16"):
+        offered = space.schedules("matmul", n_dense_cols=64, dtype=dtype, vector=8)
+        assert all(one.is_deterministic for _, one in offered)
+
+
+def test_deterministic_mode_plans_anew() -> None:
+    A = matrix.csr(matrix_of())
+    keys = []
+    for deterministic in (False, True):
+        with asp.options(deterministic=deterministic):
+            keys.append(choice._key(A.structure, KIND, "NVIDIA H100"))
+    assert keys[0] != keys[1]
+    assert choice._key(A.structure, KIND, "NVIDIA A100") not in keys  # nor is a plan of another device believed
+
+
+def test_nothing_is_compiled_in_a_capture() -> None:
+    class Captured(device.HostDevice):
+        capturing = False
+
+        def is_capturing(self) -> bool:
+            return self.capturing
+
+    A, B, host = matrix.csr(matrix_of()), torch.randn(23, 8), Captured()
+    use_ours(A, B)
+    launched: list[bool] = []
+    real = Launch.matmul
+
+    def counting(self: Launch, *given: Any) -> torch.Tensor:
+        launched.append(host.capturing)
+        return real(self, *given)
+
+    with standing_in(host), replaced(Launch, "matmul", counting):
+        host.capturing = True
+        torch.testing.assert_close(A @ B, torch_product(A, B))
+        assert not launched, "a kernel that was never launched would be compiled in the capture"
+        host.capturing = False
+        A @ B
+        host.capturing = True
+        torch.testing.assert_close(A @ B, torch_product(A, B))
+        assert launched == [False, True]
+        unaligned = torch.empty(A.nnz + 1)[1:].copy_(A.values)  # Triton compiles for it apart
+        A.with_values(unaligned) @ B
+        assert launched == [False, True]
+
+
+def test_launches_and_measurements_go_to_the_device_of_the_tensors() -> None:
+    class Watched(device.HostDevice):
+        depth = 0
+
+        @contextmanager
+        def at(self, tensor: torch.Tensor) -> Iterator[None]:
+            assert tensor.shape == (23, 8)
+            self.depth += 1
+            yield
+            self.depth -= 1
+
+        def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
+            assert self.depth == 1
+            return super().seconds(run, rounds=rounds)
+
+    A, B, host = matrix.csr(matrix_of()), torch.randn(23, 8), Watched()
+    with standing_in(host), replaced(choice, "launch_of", lambda *given: StandIn(A)):
+        made, _ = planned(A, B)
+    assert len(made.measured_s) == 2, made.why
+    assert host.depth == 0
+
+
+def test_a_gpu_that_is_not_current_is_made_so() -> None:
+    entered = []
+
+    class Tensor:
+        device = torch.device("cuda", 1)
+
+    with (
+        replaced(torch.cuda, "current_device", lambda: 0),
+        replaced(torch.cuda, "device", lambda one: entered.append(one)),
+    ):
+        gpu: Any = device.CudaDevice()
+        gpu.at(Tensor())
+        assert entered == [torch.device("cuda", 1)]
+        Tensor.device = torch.device("cuda", 0)
+        with gpu.at(Tensor()):
+            assert len(entered) == 1
+
+
+def test_a_launch_keeps_no_workspace() -> None:
+    A, B = matrix.csr(matrix_of(pattern="one huge row")), torch.randn(67, 8)
+    schedule = next(one for one in favourites(A) if one.shares_rows)
+    launch = choice.launch_of(A.structure, KIND, schedule)
+    taken = []
+
+    def workspace(self: Launch, n_cols: int, dtype: torch.dtype) -> torch.Tensor:
+        taken.append(original(self, n_cols, dtype))
+        return taken[-1]
+
+    original = Launch._workspace
+    with replaced(Launch, "_workspace", workspace):
+        for _ in range(2):
+            launch.matmul(A.values, B, torch.empty(5, 8))
+    assert taken[0].data_ptr() != taken[1].data_ptr(), "two launches at once would share it"
+    assert launch.work_bytes(8, torch.float32) == taken[0].numel() * 4
+
+
+def test_a_pattern_is_forgotten_with_its_tensor() -> None:
+    stored = matrix_of()
+    known = structure.structure_of(stored.crow_indices(), stored.col_indices(), 23).known
+    again = structure.structure_of(stored.crow_indices(), stored.col_indices(), 23)
+    assert again.known is known
+    stored.col_indices()[0] += 0  # a write that torch counts
+    assert structure.structure_of(stored.crow_indices(), stored.col_indices(), 23).known is not known
+    del again, stored
+    gc.collect()
+    other = matrix_of(pattern="duplicates")
+    structure.structure_of(other.crow_indices(), other.col_indices(), 4)
+    assert all(kept is not known for _, kept in structure._seen.values())
+
+
+def test_choices_are_bounded() -> None:
+    known = structure.Known()
+    for n in range(structure.MOST_CHOICES + 5):
+        known.choose((n,), n)
+    assert list(known.choices.values()) == list(range(5, structure.MOST_CHOICES + 5))
+
+
+def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
+    B = torch.randn(10, 10)
+    copies = products.Rotation(B, l2_bytes=1000)
+    assert copies.n * 400 >= 2 * 1000
+    assert copies.next(0) is B
+    addresses = [copies.next(number).data_ptr() for number in range(1, 2 * copies.n + 1)]
+    assert len(set(addresses)) == copies.n
+    assert addresses[: copies.n] == addresses[copies.n :]
+    torch.testing.assert_close(copies.next(1), B)
+    assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MOST_COPIES
