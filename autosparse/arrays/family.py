@@ -21,7 +21,7 @@ from autosparse.arrays.products import Products
 from autosparse.dispatch import executor
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
-from autosparse.ops import MATMUL
+from autosparse.ops import names
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -190,7 +190,7 @@ class AutoSparseMatrix(Products):
 
     def tune(
         self,
-        operation: str = MATMUL.name,
+        operation: str = names.MATMUL,
         *,
         columns: int = 1,
         runs: int | None = None,
@@ -211,7 +211,7 @@ class AutoSparseMatrix(Products):
             transposed=self._transposed is not bool(transposed), dtype=dtype, progress=progress,
         )  # fmt: skip
 
-    def explain(self, B: Any = 1, *, operation: str = MATMUL.name) -> Explanation:
+    def explain(self, B: Any = 1, *, operation: str = names.MATMUL) -> Explanation:
         """What runs for ``A @ B`` and why; B: the dense operand or its number of columns.
 
         With ``operation="sddmm"``: for ``sddmm(A, X, Y)``, B the number of columns of X.

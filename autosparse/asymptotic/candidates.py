@@ -80,7 +80,8 @@ def is_searchable(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]
     if len(names) > MOST_INDICES:
         return False
     choices = 2 ** (sum(sparse) + (len(inputs) < MANY))  # of inputs, and of a workspace where the search is thorough
-    return sum(n_orders(nest) * choices for nest in _small_nests(kernel_of(inputs, output, sparse))) <= MOST_PROGRAMS
+    n_programs: int = sum(n_orders(nest) * choices for nest in _small_nests(kernel_of(inputs, output, sparse)))
+    return n_programs <= MOST_PROGRAMS
 
 
 def signature(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> tuple[str, dict[str, str]]:

@@ -155,7 +155,7 @@ def _opened(path: Path, name: str, state_of_file: tuple[int, int]) -> Plain | De
     return _KINDS[info.compress_type](Member(path, name, start, n_header, size, dtype))
 
 
-_KINDS: Final = {zipfile.ZIP_STORED: Plain, zipfile.ZIP_DEFLATED: Deflated}
+_KINDS: Final[dict[int, type[Plain] | type[Deflated]]] = {zipfile.ZIP_STORED: Plain, zipfile.ZIP_DEFLATED: Deflated}
 
 
 def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
