@@ -107,7 +107,8 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         out = b.new_empty((0, 0))  # as PyTorch's own, which then gives it a shape or says what does not fit
         _theirs("addmm.out", b.new_zeros(()), a, b, beta=0, alpha=1, out=out)
         return out
-    return by_torch("mm", keys, a, b)
+    result: torch.Tensor = by_torch("mm", keys, a, b)
+    return result
 
 
 COMPRESSED: Final = (torch.sparse_csr, torch.sparse_csc)
