@@ -9,19 +9,24 @@ import queue
 import threading
 import time
 import weakref
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from autosparse import forking
-
-if TYPE_CHECKING:
-    from autosparse.cache.store import Store
 
 DELAY_S: Final = 0.02
 """Between a record and its writing: what follows a tuning are products, which are not to wait for it."""
 
-_stores: weakref.WeakSet[Store] = weakref.WeakSet()
+
+class Settled(Protocol):
+    """What puts records off: a store."""
+
+    def settle(self) -> None:
+        """Write what was put off."""
+
+
+_stores: weakref.WeakSet[Settled] = weakref.WeakSet()
 """Those that have ever put something off."""
-_waiting: queue.SimpleQueue[weakref.ref[Store]] = queue.SimpleQueue()
+_waiting: queue.SimpleQueue[weakref.ref[Settled]] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
 _mutex = forking.lock()
 _writing = forking.lock()
@@ -29,7 +34,7 @@ _writing = forking.lock()
 _is_over = False
 
 
-def write_soon(store: Store) -> None:
+def write_soon(store: Settled) -> None:
     """Have `store.settle()` called soon, by the exit of the process at the latest."""
     global _writer
     with _mutex:

@@ -6,15 +6,29 @@ Positional arguments: these are hot paths. Every `run` may be called from severa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 from autosparse._native import runtime_api
 from autosparse._native.c.private import FIXED_PARTS, OWN_BYTES, PRIVATE_LIMIT_BYTES
+from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.storage.structure import PackedStructure
 from autosparse._native.storage.tensors import PackedTensor
 
-if TYPE_CHECKING:
-    from autosparse._native.kernels.kernel import Kernel
+
+class Compiled(Protocol):
+    """What is asked of a `Kernel`."""
+
+    @property
+    def spec(self) -> KernelSpec:
+        """What it was made for."""
+
+    @property
+    def address(self) -> int:
+        """Of its machine code."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether its threads have outputs of their own."""
 
 
 class _Bound:
@@ -23,7 +37,7 @@ class _Bound:
     __slots__ = ("_address", "_call", "_chunk", "_most_threads", "_operand", "kernel", "packed")
     passes_python: ClassVar[bool] = False
 
-    def __init__(self, kernel: Kernel, packed: Any, operand: Any, call: str) -> None:
+    def __init__(self, kernel: Compiled, packed: Any, operand: Any, call: str) -> None:
         schedule = kernel.spec.schedule
         self.kernel = kernel
         self.packed = packed
@@ -44,7 +58,7 @@ class BoundSddmm(_Bound):
     __slots__ = ()
     packed: PackedStructure
 
-    def __init__(self, kernel: Kernel, packed: PackedStructure, operand: Any) -> None:
+    def __init__(self, kernel: Compiled, packed: PackedStructure, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_sddmm")
 
     def run(  # noqa: PLR0917
@@ -80,7 +94,7 @@ class BoundMttkrp(_Bound):
     __slots__ = ()
     packed: PackedTensor
 
-    def __init__(self, kernel: Kernel, packed: PackedTensor, operand: Any) -> None:
+    def __init__(self, kernel: Compiled, packed: PackedTensor, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_mttkrp")
 
     def run(  # noqa: PLR0917
@@ -110,7 +124,7 @@ class BoundMttkrp(_Bound):
         return private_bytes(self.kernel, self.packed.sizes["i"], n_cols, n_threads)
 
 
-def private_bytes(kernel: Kernel, n_rows: int, n_cols: int, n_threads: int) -> int:
+def private_bytes(kernel: Compiled, n_rows: int, n_cols: int, n_threads: int) -> int:
     """Most bytes of the outputs that the threads of a run keep to themselves; 0 where the parallel loop sums nothing.
 
     One for each part but the first (see `c_private`), and never more than PRIVATE_LIMIT_BYTES. A kernel that cannot

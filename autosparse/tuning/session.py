@@ -13,6 +13,7 @@ from autosparse.core.plan import Plan
 from autosparse.log import event
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Steps, Work
 from autosparse.tuning.confirmation import given_up, watch
 from autosparse.tuning.memory.plan_lookup import expected_gain, recall, supported
@@ -51,7 +52,7 @@ class TuningSession:
     def current_plan(self) -> Plan:
         """What is known by now."""
         if self.search is not None and not self._is_settled:
-            return self.search.plan(tune_s=self.tuning_s)
+            return plan_of(self.search, tune_s=self.tuning_s)
         return self.plan
 
     def steps(self) -> Steps:
@@ -124,7 +125,7 @@ class TuningSession:
     def _save(self) -> None:
         assert self.lab is not None
         assert self.search is not None
-        self.plan, self._is_settled = self.search.plan(tune_s=self.tuning_s), True
+        self.plan, self._is_settled = plan_of(self.search, tune_s=self.tuning_s), True
         conclude(self.lab, self.plan)
 
     def _watch(self) -> Steps:

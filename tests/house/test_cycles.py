@@ -8,12 +8,9 @@ from collections.abc import Iterable, Iterator
 from tests.house.sources import library
 
 KNOWN = {
-    frozenset({"autosparse.cache.late", "autosparse.cache.store"}),
     frozenset(f"autosparse._native.storage.{name}" for name in ("packers", "packing", "slices", "symmetric")),
     frozenset(f"autosparse._native.c.{name}" for name in ("loops", "parallel", "prefetch", "private", "rows")),
-    frozenset({"autosparse._native.kernels.bound", "autosparse._native.kernels.kernel"}),
     frozenset(f"autosparse._native.numba.{name}" for name in ("block", "loops", "slices")),
-    frozenset({"autosparse.tuner.search.outcome", "autosparse.tuner.search.search"}),
     frozenset({"autosparse.torch.functional", "autosparse.torch.matrix"}),
 }
 """Cycles that remain, each within one folder. A cycle may leave this table; none may join it."""

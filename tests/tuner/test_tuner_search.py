@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse
 from autosparse.tuner import Search, tune
 from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.prices import DEFAULT_RATES_S, Mean, Prices
 from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Sample
@@ -252,7 +253,7 @@ def test_interrupt_drops_everything_but_the_champion() -> None:
     kept = [one for one in factory.made if one.packed and one is not search.champion]
     assert kept == []
     assert not search.finished
-    assert "not finished" in search.plan(tune_s=1.0).why
+    assert "not finished" in plan_of(search, tune_s=1.0).why
 
 
 def test_remembered_weaker_schedule_is_tried_first() -> None:

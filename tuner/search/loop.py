@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial, Work, name_of
@@ -148,4 +149,4 @@ def tune(
         loop.close()
     if progress is not None:
         progress(1.0, "done")
-    return search.plan(tune_s=clock() - policy.start_s)
+    return plan_of(search, tune_s=clock() - policy.start_s)

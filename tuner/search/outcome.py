@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.trial import Trial
 
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule
 from autosparse.core.plan import Candidate, Plan
-
-if TYPE_CHECKING:
-    from autosparse.tuner.search.search import Search
 
 N_NAMED: Final = 10
 """Of the candidates, the best predicted ones, tried or not, are named in the plan."""

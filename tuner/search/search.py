@@ -17,7 +17,6 @@ from autosparse.tuner.analytic.matmul import CostModel, Proposer
 from autosparse.tuner.search.acceptance import believable_ratio, is_believed
 from autosparse.tuner.search.candidates import Queue
 from autosparse.tuner.search.neighbours import neighbours
-from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.prices import Prices
 from autosparse.tuner.search.race import Race
 from autosparse.tuner.search.residual_model import next_best
@@ -28,7 +27,6 @@ from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
 from autosparse.core.composite import Composite, Schedule
-from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
@@ -389,9 +387,3 @@ class Search:
         """Whether `winner` is faster than a champion that had to make room and could not race."""
         mine_s = self.measured_s.get(id(winner), self.default_s or 0.0)
         return mine_s < self.measured_s.get(id(self.champion), 0.0) * (1.0 - self.style.rule.margin)
-
-    # -- the outcome --------------------------------------------------------------------------------------------
-
-    def plan(self, *, tune_s: float) -> Plan:
-        """What is known now, finished or not."""
-        return plan_of(self, tune_s=tune_s)

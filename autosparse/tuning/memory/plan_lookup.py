@@ -18,6 +18,7 @@ from autosparse.log import event
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
 from autosparse.tuner import Search
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.space.families import TILES
 from autosparse.tuner.space.spaces import space_signature
 from autosparse.tuning import amortization
@@ -120,7 +121,7 @@ def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tun
     has_met_known = known is None or known.schedule is None or known.schedule in raced
     if raced and has_met_known and not lab.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
-        remember(lab, dataclasses.replace(search.plan(tune_s=tune_s), effort=effort))
+        remember(lab, dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort))
 
 
 def key_of(lab: KernelLab) -> cache.PlanKey:
