@@ -65,11 +65,12 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
         loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
         if loaded is None:
             tasks, plan, _ = choose(operands, subscripts, is_dense_output=is_dense_output).plans[0]
+            is_timed = False
         else:
-            tasks, plan = loaded
-        found = Remembered(compiled(plan, named, subscripts.extents), tasks, is_timed=loaded is not None)
+            tasks, plan, is_timed = loaded
+        found = Remembered(compiled(plan, named, subscripts.extents), tasks, is_timed=is_timed)
         if loaded is None:
-            _save(key, plan, tasks)
+            _save(key, plan, tasks, is_timed=False)
         with _mutex:
             found = _choices.setdefault(key, found)
             while len(_choices) > MOST:
@@ -85,7 +86,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
         times = timings(programs, named, subscripts.extents)
         found.program = programs[int(np.argmin(times))]
         found.measured_s = tuple((one.plan.text, elapsed_s) for one, elapsed_s in zip(programs, times, strict=True))
-        _save(key, found.program.plan, found.tasks)
+        _save(key, found.program.plan, found.tasks, is_timed=True)
     return execute(found.program, named, subscripts.extents, tasks=found.tasks)
 
 
@@ -173,16 +174,15 @@ def _hash(array: AnyArray) -> object:
     return hashlib.blake2b(sample.tobytes(), digest_size=16).hexdigest()
 
 
-def _save(key: str, plan: Plan, tasks: float) -> None:
-    open_store().save(
-        EINSUM.name, key, {"program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks}
-    )
+def _save(key: str, plan: Plan, tasks: float, *, is_timed: bool) -> None:
+    record = {"program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks, "is_timed": is_timed}
+    open_store().save(EINSUM.name, key, record)
 
 
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
-) -> tuple[float, Plan] | None:
-    """The plan on disk, and about how many turns its loops take; None where there is none that fits these operands."""
+) -> tuple[float, Plan, bool] | None:
+    """The plan on disk, how many turns its loops take, whether it was timed; None where none fits."""
     record: Any = open_store().load(EINSUM.name, key)
     if not isinstance(record, dict) or not isinstance(record.get("program"), str):
         return None
@@ -206,4 +206,4 @@ def _load(
         frozenset(record.get("dense_levels", ())) & set(sparse), large(subscripts.extents),
     )  # fmt: skip
     tasks = record.get("tasks", 0.0)
-    return float(tasks) if isinstance(tasks, int | float) else 0.0, plan
+    return float(tasks) if isinstance(tasks, int | float) else 0.0, plan, record.get("is_timed") is True

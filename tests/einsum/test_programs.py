@@ -204,6 +204,7 @@ def test_a_choice_is_remembered_and_timed_once(tmp_path):
         asp.einsum("ij,ik,kj->ij", A, A, A)
         (again,) = remembered._choices.values()
         assert str(again.program.plan.program) == str(kept.program.plan.program)
+        assert again.is_timed
         (key,) = remembered._choices
         for record in (
             {"program": "nonsense [", "dense_levels": []},
@@ -212,6 +213,22 @@ def test_a_choice_is_remembered_and_timed_once(tmp_path):
             open_store().save("einsum", key, record)
             remembered._choices.clear()
             np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
+
+
+def test_another_process_chooses_nothing_anew_and_times_what_no_process_has(tmp_path, monkeypatch):
+    """A process that ends before its calls pay for a race leaves its choice to be timed by a later one."""
+    A = sps.csr_array(array(6, (25, 25)))
+    with asp.options(cache_dir=tmp_path):
+        remembered._choices.clear()
+        first = as_dense(asp.einsum("ij,ik,kj->ij", A, A, A))
+        remembered._choices.clear()  # as in a fresh process
+        with monkeypatch.context() as patched:
+            patched.setattr(remembered, "choose", None)
+            np.testing.assert_array_equal(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), first)
+        assert [one.is_timed for one in remembered._choices.values()] == [False]
+        for _ in range(remembered.CALLS_BEFORE_TIMING):
+            asp.einsum("ij,ik,kj->ij", A, A, A)
+        assert [one.is_timed for one in remembered._choices.values()] == [True]
 
 
 def test_the_fastest_is_kept():
