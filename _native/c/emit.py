@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-from autosparse._native.c.loops import Emitter, Scope, zero_text
+from autosparse._native.c.emitting import Scope
+from autosparse._native.c.loops import Emitter, zero_text
 from autosparse._native.c.rows import folds_of, row_helpers
 from autosparse._native.c.sampled import emit_empty_sums, fold_helpers
 from autosparse._native.c.slices import slice_helpers

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from autosparse._native.c.block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_mirror, emit_store
+from autosparse._native.c.emitting import Scope
 from autosparse._native.c.gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c.parallel import emit_parallel
 from autosparse._native.c.prefetch import emit_prefetch
@@ -16,33 +17,10 @@ from autosparse._native.c.rows import emit_whole_row
 from autosparse._native.c.sampled import emit_sampled_store, narrow_widths, sampled_declarations
 from autosparse._native.c.slices import emit_slice, slice_declarations
 from autosparse._native.c.types import C_INDICES, C_VALUES, stored_type
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import Access
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Where the emitter is: the function being written, the loop variables around, the current column tile."""
-
-    out: Writer
-    variables: tuple[str, ...] = ()  # int64_t variables that a task must be handed
-    width: int | None = None
-    least: int | None = None  # columns that a masked tile is sure to have
-    tile_index: str | None = None
-    extents: tuple[str, ...] = ()  # of the sequential loops around
-    copy: int = 0  # of the accumulators, that the current entry goes to
-    depth: int = 0  # of the workspace around
-    ways: int = 1
-    lanes: int | None = None  # of the workspace around; None: there is none
-    jam: tuple[str, ...] = ()  # coordinates of entries that are computed together, and how many these are
-    n_entries: int = 1
-
-    def binding(self, *names: str) -> Scope:
-        """The scope inside a loop that binds `names`."""
-        return replace(self, variables=(*self.variables, *names))
 
 
 @dataclass

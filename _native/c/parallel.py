@@ -10,13 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autosparse._native.c.emitting import Emitting, Scope
 from autosparse._native.c.types import C_INDICES, vector_type
 from autosparse._native.c.writer import Writer
-
-if TYPE_CHECKING:
-    from autosparse._native.c.loops import Emitter, Scope
 
 PARTS_PER_THREAD: Final = 16
 ENTRY_NS: Final = 0.6
@@ -26,7 +24,7 @@ COLUMN_NS: Final = 0.04
 
 
 def emit_parallel(
-    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+    emitter: Emitting, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
 ) -> None:
     """Write the loop's body as a task over ``begin .. end`` of `count` iterations, and here the call."""
     number = len(emitter.tasks)
@@ -56,7 +54,7 @@ def emit_parallel(
         out.line("bad |= x.bad;")
 
 
-def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
+def _task(emitter: Emitting, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
     """The task function and its context."""
     inside = replace(scope, out=Writer(), extents=())
     write(inside)
@@ -83,7 +81,7 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
     return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
 
 
-def finite_checks(emitter: Emitter, body: str) -> tuple[list[str], list[str]]:
+def finite_checks(emitter: Emitting, body: str) -> tuple[list[str], list[str]]:
     """Lines before and after a task's body that looks for values that are not finite."""
     checks, reports = [], []
     for lanes in sorted({int(found) for found in re.findall(r"\bcheck_(\d+) \+=", body)}):

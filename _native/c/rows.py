@@ -8,17 +8,15 @@ read in part.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from autosparse._native.c.emitting import Emitting, Scope
 from autosparse._native.c.prefetch import CACHE_LINE_BYTES
 from autosparse._native.c.types import C_INDICES, C_VALUES, vector_type
 from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.spec import KernelSpec, expression_of
-
-if TYPE_CHECKING:
-    from autosparse._native.c.loops import Emitter, Scope
 
 LOOPS: Final = ("i1", "k1", "j1", "j0")
 MOST_VECTORS: Final = 16
@@ -43,7 +41,7 @@ def whole_rows(spec: KernelSpec) -> int:
     return tile // lanes if tile // lanes <= MOST_VECTORS else 0
 
 
-def emit_whole_row(emitter: Emitter, node: ir.ForStored, scope: Scope) -> bool:
+def emit_whole_row(emitter: Emitting, node: ir.ForStored, scope: Scope) -> bool:
     """Write the call for operands as wide as the tile, up to ``else``; False where there is none."""
     spec, out = emitter.spec, scope.out
     n_vectors = whole_rows(spec)

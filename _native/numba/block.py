@@ -10,15 +10,12 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from autosparse._native.ir import nodes as ir
+from autosparse._native.numba.emitting import Emitting, Scope
 from autosparse._native.numba.writer import Writer
 
 from autosparse.core.expression import Access, IndexExpression
-
-if TYPE_CHECKING:
-    from autosparse._native.numba.loops import Emitter, Scope
 
 VALUES = {"float32": "f32", "float64": "f64"}
 
@@ -36,7 +33,7 @@ class Quantity:
 class BlockWriter:
     """One block at the current width of the column tile."""
 
-    emitter: Emitter
+    emitter: Emitting
     block: ir.Block
     scope: Scope
 
@@ -171,7 +168,7 @@ def _set(out: Writer, waiting: list[Quantity], unbound: set[str]) -> list[Quanti
     return left
 
 
-def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
+def emit_block(emitter: Emitting, node: ir.Block, scope: Scope) -> None:
     """Add the products of all cells to the innermost accumulators."""
     block = BlockWriter(emitter, node, scope)
     product = " * ".join(f"value_{access.tensor}" for access in node.factors) or "ONE"
@@ -180,7 +177,7 @@ def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
         scope.out.line(_add(block, name, product))
 
 
-def emit_mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
+def emit_mirror(emitter: Emitting, node: ir.Mirror, scope: Scope) -> None:
     """What an entry off the diagonal adds to the row of its column."""
     block = BlockWriter(emitter, node.block, scope)
     dense, output = block.expression.dense[0], block.expression.output
@@ -200,7 +197,7 @@ def _add(block: BlockWriter, name: str, text: str) -> str:
     return f"store_{block.value}({name}, {cell}, load_{block.value}({name}, {cell}) + {text})"
 
 
-def emit_workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
+def emit_workspace(emitter: Emitting, node: ir.Workspace, scope: Scope) -> None:
     """Accumulators set, the body, then products with the factors added to where they belong."""
     block = BlockWriter(emitter, node.block, scope)
     out, name = scope.out, f"acc{node.depth}"

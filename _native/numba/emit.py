@@ -10,7 +10,8 @@ from __future__ import annotations
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.numba.loops import Emitter, Scope, zero_output
+from autosparse._native.numba.emitting import Scope
+from autosparse._native.numba.loops import Emitter, zero_output
 from autosparse._native.numba.writer import Writer
 
 

@@ -11,32 +11,13 @@ from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, PARTS_PE
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
+from autosparse._native.numba.emitting import Scope
 from autosparse._native.numba.slices import emit_slice, slice_declarations
 from autosparse._native.numba.writer import OPERAND_WORDS, Writer
 
 from autosparse.core.expression import Access
 
 INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
-
-
-@dataclass(frozen=True)
-class Scope:
-    """Where the emitter is: the function being written, the loop variables around, the column tile, accumulators."""
-
-    out: Writer
-    variables: tuple[str, ...] = ()  # that a task must be handed
-    tile: str | None = None  # index that runs through a tile
-    width: str | None = None  # of the tile
-    extents: tuple[str, ...] = ()  # of the sequential loops around
-    depth: int = 0  # of the innermost workspace
-
-    def binding(self, *names: str) -> Scope:
-        """The scope inside a loop that binds `names`."""
-        return replace(self, variables=(*self.variables, *names))
-
-    def inside(self, depth: int) -> Scope:
-        """The scope inside a workspace."""
-        return replace(self, depth=depth)
 
 
 @dataclass

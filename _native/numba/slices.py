@@ -5,14 +5,10 @@ What the arrays hold is written in ``runtime/pack/pack_slices.c``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from autosparse._native.ir import nodes as ir
+from autosparse._native.numba.emitting import Emitting, Scope
 from autosparse._native.numba.writer import OPERAND_WORDS
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
-
-if TYPE_CHECKING:
-    from autosparse._native.numba.loops import Emitter, Scope
 
 
 def slice_declarations() -> dict[str, str]:
@@ -20,7 +16,7 @@ def slice_declarations() -> dict[str, str]:
     return {f"slice_{name}": f"load_i64(A, {OPERAND_WORDS[kind] + depth})" for name, (kind, depth) in SIDES.items()}
 
 
-def emit_slice(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+def emit_slice(emitter: Emitting, node: ir.SumSlots, scope: Scope) -> None:
     """Accumulators, the slots, the store."""
     out, lanes = scope.out, node.lanes.split
     value = "f32" if emitter.spec.dtype == "float32" else "f64"
@@ -42,7 +38,7 @@ def emit_slice(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
     _emit_store(emitter, node, scope)
 
 
-def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) -> None:
+def _emit_slots(emitter: Emitting, node: ir.SumSlots, scope: Scope, kind: int) -> None:
     out, lanes, tensor = scope.out, node.lanes.split, node.expression.dense[0].tensor
     value = "f32" if emitter.spec.dtype == "float32" else "f64"
     stored, item_bytes = ("u16", 2) if kind == NARROW else ("i32", 4)
@@ -65,7 +61,7 @@ def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) ->
             out.line(f"store_{value}(acc0, lane, load_{value}(acc0, lane) + {product})")
 
 
-def _emit_store(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+def _emit_store(emitter: Emitting, node: ir.SumSlots, scope: Scope) -> None:
     out, lanes = scope.out, node.lanes.split
     value = "f32" if emitter.spec.dtype == "float32" else "f64"
     output, n = node.expression.output.tensor, f"n_{node.expression.output.indices[0]}"

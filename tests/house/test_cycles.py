@@ -9,8 +9,6 @@ from tests.house.sources import library
 
 KNOWN = {
     frozenset(f"autosparse._native.storage.{name}" for name in ("packers", "packing", "slices", "symmetric")),
-    frozenset(f"autosparse._native.c.{name}" for name in ("loops", "parallel", "prefetch", "private", "rows")),
-    frozenset(f"autosparse._native.numba.{name}" for name in ("block", "loops", "slices")),
     frozenset({"autosparse.torch.functional", "autosparse.torch.matrix"}),
 }
 """Cycles that remain, each within one folder. A cycle may leave this table; none may join it."""
