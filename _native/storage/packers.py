@@ -5,23 +5,20 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.storage import row_orders, slices
 from autosparse._native.storage.levels import COORDINATE_DTYPES, coordinate_dtype
 from autosparse._native.storage.rows import Rows, packing_threads
+from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
 from autosparse.core.formats import PRESETS, Format
 from autosparse.core.pattern import Pattern
 
-if TYPE_CHECKING:
-    from autosparse._native.storage.packing import PackedOperand
-
 Array = NDArray[Any]  # values or indices of any supported dtype
-Packed = tuple[dict[str, Array], dict[str, Array], Array]  # pos and crd by coordinate, values
 
 
 class Packer(Protocol):
@@ -36,7 +33,7 @@ class Packer(Protocol):
         """Structure and values."""
 
     @staticmethod
-    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+    def fill(rows: Rows, values: Array, operand: Filled) -> None:
         """Values only, in place."""
 
 
@@ -55,7 +52,7 @@ class RowsPacker:
         return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
 
     @staticmethod
-    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+    def fill(rows: Rows, values: Array, operand: Filled) -> None:
         """Copy."""
         np.copyto(operand.values, values)
 
@@ -83,7 +80,7 @@ class BlocksPacker:
         return {"k1": pos}, {"k1": crd}, packed
 
     @staticmethod
-    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+    def fill(rows: Rows, values: Array, operand: Filled) -> None:
         """The last of the three passes."""
         BlocksPacker._fill(rows, values, operand.fmt, (operand.pos["k1"], operand.crd["k1"], operand.values))
 
@@ -123,7 +120,7 @@ class PanelsPacker:
         return {"k0": pos}, {"k0": crd}, packed
 
     @staticmethod
-    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+    def fill(rows: Rows, values: Array, operand: Filled) -> None:
         """Values by the second pass."""
         PanelsPacker._fill(rows, values, operand.fmt, (operand.pos["k0"], None, operand.values))
 
@@ -162,7 +159,7 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     return pos, crd | {"rows": order}, packed
 
 
-def refill(operand: PackedOperand, values: Array) -> bool:
+def refill(operand: Filled, values: Array) -> bool:
     """Overwrite the operand's values in place; False when no native packer takes its format."""
     packer = _packer(operand.fmt)
     if packer is None:

@@ -17,7 +17,7 @@ from autosparse._native.storage import packers as native_packers
 from autosparse._native.storage import row_orders, slices, symmetric
 from autosparse._native.storage.assembly import Types, assemble
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
-from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
+from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
 from autosparse.core.formats import Format, Level, LevelKind
@@ -148,7 +148,7 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     if reason:
         raise PackError.unfit(fmt, reason)
     if fmt.symmetric:
-        native: native_packers.Packed | None = symmetric.pack_lower(pattern, values, fmt)
+        native: Packed | None = symmetric.pack_lower(pattern, values, fmt)
     else:
         native = native_packers.pack(pattern, values, fmt, transposed=transposed)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)

@@ -9,20 +9,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.storage.levels import COORDINATE_DTYPES
 from autosparse._native.storage.rows import Rows, packing_threads
+from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
 from autosparse.core.formats import PRESETS, Format, LevelKind
 from autosparse.core.pattern import Pattern
-
-if TYPE_CHECKING:
-    from autosparse._native.storage.packers import Packed
-    from autosparse._native.storage.packing import PackedOperand
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 
@@ -112,7 +109,7 @@ class SlicesPacker:
         return pos, {"k1": crd, **sides}, packed
 
     @staticmethod
-    def fill(rows: Rows, values: Array, operand: PackedOperand) -> None:
+    def fill(rows: Rows, values: Array, operand: Filled) -> None:
         """Values only, in place."""
         pos, crd = operand.pos, operand.crd
         rows_of_lanes = (crd["first"], crd["rows"]) if "rows" in crd else None
@@ -140,7 +137,7 @@ def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:
     return None if runtime_api.available else "the compiled runtime is missing"
 
 
-def walk(operand: PackedOperand) -> tuple[dict[str, Array], Array]:
+def walk(operand: Filled) -> tuple[dict[str, Array], Array]:
     """Coordinates of every position (``i1``, ``i0`` of the row, ``k1``), and the positions; of lanes with a row."""
     lanes = operand.fmt.split("i")
     slots = np.diff(operand.pos["k1"]).astype(np.int64)
@@ -154,7 +151,7 @@ def walk(operand: PackedOperand) -> tuple[dict[str, Array], Array]:
     return found, positions[kept]
 
 
-def lane_rows(operand: PackedOperand) -> Array:
+def lane_rows(operand: Filled) -> Array:
     """Row of op(A) of each lane of each slice, (n_slices, lanes); beyond the last row where there is none."""
     lanes, crd = operand.fmt.split("i"), operand.crd
     n_slices = crd["what"].size
@@ -166,7 +163,7 @@ def lane_rows(operand: PackedOperand) -> Array:
     return found
 
 
-def columns(operand: PackedOperand, owner: Array, positions: Array) -> Array:
+def columns(operand: Filled, owner: Array, positions: Array) -> Array:
     """Column of op(A) at `positions`, which belong to the slices `owner`."""
     lanes, crd = operand.fmt.split("i"), operand.crd["k1"]
     what, begin = operand.crd["what"][owner], operand.pos["begin"][owner]

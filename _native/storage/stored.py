@@ -3,14 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse.core.formats import Format, LevelKind
+from autosparse.core.pattern import Pattern
 
 Array = NDArray[Any]  # indices of any supported dtype
+Packed = tuple[dict[str, Array], dict[str, Array], Array]  # pos and crd by coordinate, values
+
+
+class Filled(Protocol):
+    """What packers ask of a `PackedOperand`."""
+
+    fmt: Format
+    transposed: bool
+    pattern: Pattern
+    pos: Mapping[str, Array]
+    crd: Mapping[str, Array]
+    values: Array
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Extents of its indices."""
 
 
 class StoredLevels:
