@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
+from autosparse.arrays import tensors
 from autosparse.arrays.construct import describe
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, LayoutError, ShapeError, StructureError
@@ -202,15 +203,22 @@ def _integers(shape: Any) -> tuple[int, ...]:
         ) from None
 
 
-def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: AnyArray | None = None) -> AnyArray:
+def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any:
     """M[i, :] = sum over entries (.., i at `mode`, ..) of T's value times the factors' rows at the other coordinates.
 
     T: a tensor of order 2 or more (`tensor`, or what it takes). `factors`: one matrix (shape[n], R) per mode, any
     strides; the one at `mode` is not looked at (None will do). M is (shape[mode], R), of NumPy's promotion of all
     dtypes; kernels compute float32 and float64, NumPy the others. The same as einsum("ikl,kj,lj->ij", T, B, C) for
     order 3, mode 0. `out`: takes M when given, and is returned.
+    A torch sparse COO tensor on a GPU goes with factors there, of its dtype, and gives M there (docs/gpu.md).
     Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
     """
+    factors = _as_list(factors)
+    if tensors.is_on_gpu(T) or any(map(tensors.is_on_gpu, factors)):
+        from autosparse.cuda import fibers  # torch and our GPU kernels, for who has such a tensor
+
+        on_gpu: Any = fibers.mttkrp(T, factors, mode, out=out)
+        return on_gpu
     T = T if isinstance(T, AutoSparseTensor) else tensor(T)
     mode = _mode(T, mode)
     matrices = _matrices(T, factors, mode)

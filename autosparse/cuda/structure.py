@@ -29,6 +29,7 @@ class Known:
     choices: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)  # Any: Choice, above this module
     facts: dict[bool, DevicePattern] = field(default_factory=dict)
     stable_hash: str = ""
+    order: torch.Tensor | slice = field(default_factory=lambda: slice(None))  # values as kernels of fibers read them
 
     def choose(self, key: tuple[object, ...], made: Any) -> Any:
         """`made` under `key`, or what stands there already."""
@@ -141,7 +142,7 @@ class Structure:
         return self.known.stable_hash
 
 
-def _version(array: torch.Tensor) -> int:
+def version_of(array: torch.Tensor) -> int:
     """Torch's count of writes; tensors made in inference mode are not counted."""
     return 0 if array.is_inference() else array._version
 
@@ -158,17 +159,22 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Structur
     """
     key = (
         crow.data_ptr(), col.data_ptr(), crow.shape[0], col.shape[0], n_cols, col.dtype, col.device,
-        _version(crow), _version(col),
+        version_of(crow), version_of(col),
     )  # fmt: skip
+    return Structure(crow, col, n_cols, known_of(key, crow))
+
+
+def known_of(key: tuple[object, ...], array: torch.Tensor) -> Known:
+    """What is known under `key` while the memory of `array` lives."""
     with _mutex:
         found = _seen.get(key)
         if found is not None and not found[0].expired():
             _seen.move_to_end(key)
-            return Structure(crow, col, n_cols, found[1])
+            return found[1]
         for old in [one for one, (storage, _) in _seen.items() if storage.expired()]:
             del _seen[old]
         known = Known()
-        _seen[key] = StorageWeakRef(crow.untyped_storage()), known
+        _seen[key] = StorageWeakRef(array.untyped_storage()), known
         while len(_seen) > MOST_KEPT:
             _seen.popitem(last=False)
-    return Structure(crow, col, n_cols, known)
+    return known

@@ -171,9 +171,9 @@ def test_infinity_stays_in_its_rows() -> None:
 
 def tests() -> dict[str, Callable[[], None]]:
     """Every law by name."""
-    from tests.triton import choosing, overridden, surfaces
+    from tests.triton import choosing, factors, overridden, surfaces
 
-    homes = (surfaces, choosing, overridden)
+    homes = (surfaces, choosing, overridden, factors)
     return {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
 
 

@@ -30,7 +30,9 @@ LAWS = (
     "test_gradients_under_the_override_are_those_of_torch", "test_reductions_of_torch_and_their_gradients_are_ours",
     "test_extremes_are_the_same_in_panels", "test_what_is_not_ours_raises_as_torch_does",
     "test_torch_serves_under_the_override_until_a_kernel_is_chosen",
-    "test_an_override_and_a_matrix_of_ours_do_not_call_each_other",
+    "test_an_override_and_a_matrix_of_ours_do_not_call_each_other", "test_mttkrp_is_ours_in_every_mode",
+    "test_mttkrp_plans_once_and_reads_values_live", "test_mttkrp_of_torch_has_gradients_and_other_orders",
+    "test_mttkrp_goes_to_the_gpu_with_its_operands", "test_mttkrp_says_what_does_not_fit",
 )  # fmt: skip
 
 

@@ -1,0 +1,245 @@
+"""MTTKRP on a GPU: a sparse tensor's coordinates ordered by the fibers of one mode, and its product with factors."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+import hashlib
+import numbers
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import torch
+
+from autosparse._native.triton import packing
+from autosparse._native.triton.launch import Launch
+from autosparse._native.triton.packing import Entries
+from autosparse.cuda import products
+from autosparse.cuda.choice import Kind
+from autosparse.cuda.structure import Known, known_of, version_of
+from autosparse.errors import DtypeError, InputTypeError, ShapeError
+from autosparse.gpu.schedule import MTTKRP
+from autosparse.tuner.gpu.facts import DevicePattern, facts_of
+from autosparse.tuner.gpu.space import vector_of
+
+ORDER: Final = 3
+"""Of tensors that a kernel of ours takes; others are torch's."""
+TERM_BYTES: Final = 1 << 26
+"""Of products of factor rows that torch's path holds at a time."""
+
+
+class Levels(NamedTuple):
+    """Compressed sparse fibers (Smith and Karypis 2015): fibers of each root (n + 1,), entries of each fiber."""
+
+    root_ends: torch.Tensor
+    fiber_cols: torch.Tensor
+    fiber_ends: torch.Tensor
+    leaf_cols: torch.Tensor
+
+
+@dataclass(slots=True, eq=False)
+class Fibers:
+    """Coordinates (3, nnz) of a tensor of these extents, with the rows of the result at `mode`."""
+
+    coords: torch.Tensor
+    extents: tuple[int, ...]
+    mode: int
+    known: Known
+    _levels: Levels | None = field(default=None)
+
+    @property
+    def choices(self) -> OrderedDict[tuple[object, ...], Any]:
+        """Kind of product -> `Choice`."""
+        return self.known.choices
+
+    @property
+    def nnz(self) -> int:
+        """Entries."""
+        return self.coords.shape[1]
+
+    @property
+    def n_bytes(self) -> int:
+        """Of the coordinates."""
+        return self.coords.numel() * self.coords.element_size()
+
+    @property
+    def others(self) -> tuple[int, int]:
+        """The two modes that are summed over: of fibers, and of the entries in a fiber."""
+        k, leaf = (n for n in range(ORDER) if n != self.mode)
+        return k, leaf
+
+    @property
+    def col(self) -> torch.Tensor:
+        """Index of each entry in its fiber."""
+        return self.coords[self.others[1]]
+
+    def shape(self, transposed: bool) -> tuple[int, int]:
+        """Rows of the result, and of the longer factor."""
+        return self.extents[self.mode], max(self.extents[n] for n in self.others)
+
+    def levels(self) -> Levels:
+        """The fibers; the first time entries are sorted for them, and the host waits."""
+        if self._levels is not None:
+            return self._levels
+        modes = (self.mode, *self.others)
+        order = torch.arange(self.nnz, device=self.coords.device)
+        for n in reversed(modes):
+            order = order[torch.sort(self.coords[n][order], stable=True).indices]
+        root, fiber, leaf = (self.coords[n][order] for n in modes)
+        begins = torch.ones_like(root, dtype=torch.bool)
+        begins[1:] = (root[1:] != root[:-1]) | (fiber[1:] != fiber[:-1])
+        starts = begins.nonzero().squeeze(1)
+        per_root = torch.bincount(root[starts], minlength=self.extents[self.mode])
+        is_sorted = bool((order[1:] > order[:-1]).all())
+        self.known.order = slice(None) if is_sorted else order
+        self._levels = Levels(
+            torch.cat([per_root.new_zeros(1), per_root.cumsum(0)]), fiber[starts],
+            torch.cat([starts, starts.new_full((1,), self.nnz)]), leaf,
+        )  # fmt: skip
+        return self._levels
+
+    def facts(self, transposed: bool) -> DevicePattern:
+        """Counts of the entries of each root, taken once; the host waits for them."""
+        if transposed not in self.known.facts:
+            levels = self.levels()
+            ends = levels.fiber_ends[levels.root_ends]
+            self.known.facts[transposed] = facts_of(ends, levels.leaf_cols, self.extents[self.others[1]])
+        return self.known.facts[transposed]
+
+    def entries(self, transposed: bool) -> Entries:
+        """What is packed."""
+        return packing.entries_of_csf(*self.levels())
+
+    def stable_hash(self) -> str:
+        """32 hex digits of extents, mode and coordinates, which are copied to the host for it once."""
+        if not self.known.stable_hash:
+            digest = hashlib.blake2b(f"{self.extents} {self.mode}".encode(), digest_size=16)
+            digest.update(self.coords.cpu().numpy().tobytes())
+            self.known.stable_hash = digest.hexdigest()
+        return self.known.stable_hash
+
+
+def fibers_of(coords: torch.Tensor, extents: tuple[int, ...], mode: int) -> Fibers:
+    """These coordinates with what is known of them: the same for the same memory while nobody writes to it."""
+    key = (MTTKRP, coords.data_ptr(), coords.shape, coords.stride(), extents, mode, coords.device, version_of(coords))
+    return Fibers(coords, extents, mode, known_of(key, coords))
+
+
+def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: torch.Tensor | None = None) -> torch.Tensor:
+    """M[i, :] = sum over entries (.., i at `mode`, ..) of T's value times the factors' rows at the other coordinates.
+
+    T: a sparse COO tensor of order 2 or more; `factors`: a matrix (T.shape[n], R) of T's dtype on T's device for each
+    mode, the one at `mode` not looked at. Values and factors may require gradients. Order 3 may be a kernel of ours;
+    the rest, and what requires gradients, is torch's. Raises ShapeError, DtypeError, InputTypeError.
+    """
+    if not (isinstance(T, torch.Tensor) and T.layout is torch.sparse_coo and T.dense_dim() == 0):
+        raise InputTypeError.refused(
+            "mttkrp: factors on a GPU go with a sparse COO tensor on that GPU", given=type(T).__name__,
+            cure="torch.sparse_coo_tensor(coords, values, shape, device=...)",
+        )  # fmt: skip
+    mode = _mode(T, mode)
+    dense = _factors(T, factors, mode)
+    is_recorded = torch.is_grad_enabled() and any(one.requires_grad for one in (T, *dense.values()))
+    T = T.coalesce() if is_recorded and T.requires_grad else T
+    values, coords = (T.values(), T.indices()) if T.is_coalesced() else (T._values(), T._indices())
+    shape = T.shape[mode], next(iter(dense.values())).shape[1]
+    if out is not None:
+        _check_out(out, shape, values)
+    M = None
+    if not is_recorded:
+        M = _served(coords, values, tuple(T.shape), mode, list(dense.values()))
+    if M is None:
+        M = torch_mttkrp(coords, values, dense, mode, shape[0])
+    return M if out is None else out.copy_(M)
+
+
+def _served(
+    coords: torch.Tensor, values: torch.Tensor, extents: tuple[int, ...], mode: int, dense: list[torch.Tensor]
+) -> torch.Tensor | None:  # fmt: skip
+    """M by the kernel that was chosen; None: torch's."""
+    if len(extents) != ORDER or values.dtype not in products.DTYPES:
+        return None
+    if not values.is_contiguous() or values.is_neg() or any(not one.numel() for one in (values, *dense)):
+        return None
+    B, D = (one if one.stride(1) == 1 else one.contiguous() for one in dense)
+    fibers, (n, n_vecs) = fibers_of(coords, extents, mode), (extents[mode], B.shape[1])
+    name = products.DTYPES[values.dtype]
+    is_aligned = not any(one.data_ptr() % products.ALIGNED for one in (B, D))
+    vector = vector_of(name, n_vecs, B.stride(0), D.stride(0)) if is_aligned else 1
+    first, second = fibers.others
+
+    def ours(launch: Launch, left: torch.Tensor) -> torch.Tensor:
+        return launch.mttkrp(values[fibers.known.order], left, D, left.new_empty((n, n_vecs)))
+
+    def theirs(left: torch.Tensor) -> torch.Tensor:
+        return torch_mttkrp(coords, values, {first: left, second: D}, mode, n)
+
+    kind = Kind(operation=MTTKRP, transposed=False, n_dense_cols=n_vecs, dtype=name, vector=vector)
+    return products.serve(products.Request(fibers, kind, B, (values, D), ours, theirs))
+
+
+def torch_mttkrp(
+    coords: torch.Tensor, values: torch.Tensor, factors: dict[int, torch.Tensor], mode: int, n_rows: int
+) -> torch.Tensor:  # fmt: skip
+    """M by torch's operations, entries some at a time; half precision is summed in float32."""
+    sums = torch.float32 if values.dtype in products.HALF else values.dtype
+    n_vecs = next(iter(factors.values())).shape[1]
+    M = torch.zeros((n_rows, n_vecs), dtype=sums, device=values.device)
+    step = max(1, TERM_BYTES // max(1, n_vecs * M.element_size()))
+    for at in range(0, values.shape[0], step):
+        part = slice(at, at + step)
+        terms = values[part, None].to(sums)
+        for n, factor in factors.items():
+            terms = terms * factor[coords[n, part]]
+        M.index_add_(0, coords[mode, part], terms)
+    return M.to(values.dtype)
+
+
+def _mode(T: torch.Tensor, mode: Any) -> int:
+    """`mode` counted from 0."""
+    shape = tuple(T.shape)
+    if T.dim() < 2:
+        raise ShapeError.unfit(MTTKRP, wanted="a tensor of order 2 or more", T=shape)
+    is_integer = isinstance(mode, numbers.Integral) and not isinstance(mode, bool)
+    if not is_integer or not -T.dim() <= int(mode) < T.dim():
+        raise ShapeError.unfit(f"{MTTKRP} with mode={mode!r}", wanted=f"a mode from 0 to {T.dim() - 1}", T=shape)
+    return int(mode) % T.dim()
+
+
+def _factors(T: torch.Tensor, factors: Sequence[Any], mode: int) -> dict[int, torch.Tensor]:
+    """Factors by mode but `mode`'s, after checking that they fit T and each other."""
+    given, shape = list(factors), tuple(T.shape)
+    if len(given) != T.dim():
+        wanted = f"one factor for each of the {T.dim()} modes (None at mode {mode}), not {len(given)}"
+        raise ShapeError.unfit(MTTKRP, wanted=wanted, T=shape)
+    dense = {n: one for n, one in enumerate(given) if n != mode}
+    for n, one in dense.items():
+        if not isinstance(one, torch.Tensor) or one.layout is not torch.strided:
+            raise InputTypeError.refused(
+                f"mttkrp: factor {n} must be a dense tensor", given=type(one).__name__,
+                cure=f"a tensor of shape ({shape[n]}, R) on {T.device}",
+            )  # fmt: skip
+        if one.dim() != 2 or one.shape[0] != shape[n]:
+            wanted = f"factor {n} with {shape[n]} rows, the extent of mode {n}"
+            raise ShapeError.unfit(MTTKRP, wanted=wanted, T=shape, factor=one.shape)
+        if one.dtype is not T.dtype or one.device != T.device:
+            kinds = [f"{each.dtype} on {each.device}" for each in (T, one)]
+            raise DtypeError.unserved(MTTKRP, dtypes=kinds, known=[kinds[0]])
+    first, *rest = dense
+    for n in rest:
+        if dense[n].shape[1] != dense[first].shape[1]:
+            named = {f"factor_{one}": dense[one].shape for one in (first, n)}
+            raise ShapeError.unfit(MTTKRP, wanted="factors of one number of columns", **named)
+    return {n: one.resolve_conj().resolve_neg() for n, one in dense.items()}
+
+
+def _check_out(out: Any, shape: tuple[int, int], values: torch.Tensor) -> None:
+    if not isinstance(out, torch.Tensor) or out.layout is not torch.strided:
+        cure = f"out=torch.empty({shape}, device={str(values.device)!r})"
+        raise InputTypeError.refused("mttkrp: out must be a dense tensor", given=type(out).__name__, cure=cure)
+    if tuple(out.shape) != shape:
+        raise ShapeError.out(wanted=shape, got=out.shape)
+    if out.dtype is not values.dtype or out.device != values.device:
+        kinds = [f"{each.dtype} on {each.device}" for each in (values, out)]
+        raise DtypeError.unserved(MTTKRP, dtypes=kinds, known=[kinds[0]])
