@@ -20,7 +20,7 @@ PRECOMPILED = cases.schedule("i1:U,k1:C | rows=rcm", "i1 k1", implementation=RUN
 
 def test_every_row_has_its_name() -> None:
     assert all(row.name == name for name, row in IMPLEMENTATIONS.items())
-    assert set(IMPLEMENTATIONS) == {RUNTIME, *_native.BACKENDS, "parts"}
+    assert set(IMPLEMENTATIONS) == {RUNTIME, *_native.BACKENDS, "parts", "triton"}
 
 
 @pytest.mark.parametrize(
