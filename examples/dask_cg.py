@@ -1,6 +1,6 @@
 """Conjugate gradients (Hestenes and Stiefel 1952) on the Laplacian of a grid that is larger than one worker's memory.
 
-python examples/dask_cg.py                          two local workers of 1.5 GB, a matrix of 1.6 GB
+python examples/dask_cg.py                          two local workers of 1.5 GB, a matrix of 2.2 GB
 python examples/dask_cg.py --scheduler ADDRESS      a cluster: see dask_cluster.py for what changes
 """
 

@@ -152,7 +152,8 @@ def _opened(path: Path, name: str, state_of_file: tuple[int, int]) -> Plain | De
         file.seek(info.header_offset)
         n_name, n_extra = struct.unpack("<26xHH", file.read(LOCAL_HEADER_BYTES))
     start = info.header_offset + LOCAL_HEADER_BYTES + n_name + n_extra
-    return _KINDS[info.compress_type](Member(path, name, start, n_header, size, dtype))
+    made: Plain | Deflated = _KINDS[info.compress_type](Member(path, name, start, n_header, size, dtype))
+    return made
 
 
 _KINDS: Final[dict[int, type[Plain] | type[Deflated]]] = {zipfile.ZIP_STORED: Plain, zipfile.ZIP_DEFLATED: Deflated}
