@@ -52,7 +52,7 @@ DEFAULT_COSTS: Final = PrimitiveCosts(
     0.5,
     0.75,
 )
-"""Relative to an entry of CSR; replaced by what `calibrate` has measured."""
+"""Relative to an entry of CSR, the same on every machine: `calibrate` does not measure them yet."""
 
 
 @dataclass(frozen=True, slots=True)
