@@ -8,8 +8,8 @@ writes it down.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 from autosparse.core.expression import Access, IndexExpression
 
@@ -360,8 +360,3 @@ def _lines(nodes: tuple[Node, ...], depth: int) -> Iterator[str]:
         yield "  " * depth + str(node)
         if isinstance(node, LOOPS):
             yield from _lines(node.body, depth + 1)
-
-
-def node_fields(node: Node) -> dict[str, Any]:  # values of any node kind
-    """Fields of a node by name (tests compare trees)."""
-    return {field.name: getattr(node, field.name) for field in fields(node)}

@@ -17,7 +17,6 @@ NOWHERE: Final = -1
 """Destination of padding."""
 FIRST_SLOT: Final = -2
 """Destination of slot 0; slot s is FIRST_SLOT - s."""
-FILL_ROWS: Final = 64
 
 INDEX_TYPES: Final = {"int32": torch.int32, "int64": torch.int64}
 

@@ -96,11 +96,6 @@ def _usage(cubin: bytes) -> tuple[int, int]:
     return int(match[1]), int(match[2]) + int(match[3])
 
 
-def sass_of(cubin: bytes) -> str:
-    """Disassembly."""
-    return _inspect("cuobjdump", "--dump-sass", cubin)
-
-
 def _inspect(tool: str, option: str, cubin: bytes) -> str:
     from triton import knobs
 

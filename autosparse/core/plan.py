@@ -24,12 +24,6 @@ class Candidate:
     failed: str | None = None  # why it could not be built, packed or run
     predicted_ratio: float | None = None  # predicted time over the default kernel's
 
-    def expected_s(self, default_s: float | None) -> float | None:
-        """Predicted time of one product, where the default kernel takes `default_s`."""
-        if self.predicted_s is not None or self.predicted_ratio is None or not default_s:
-            return self.predicted_s
-        return self.predicted_ratio * default_s
-
     def __repr__(self) -> str:
         return f"Candidate({_facts(self, why=self.failed or '')})"
 

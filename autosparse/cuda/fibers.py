@@ -18,7 +18,7 @@ from autosparse._native.triton.packing import Entries
 from autosparse.cuda import products
 from autosparse.cuda.choice import Kind
 from autosparse.cuda.structure import Known, known_of, version_of
-from autosparse.errors import DtypeError, InputTypeError, ShapeError
+from autosparse.errors import DtypeError, InputTypeError, ShapeError, StructureError
 from autosparse.gpu.schedule import MTTKRP
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 from autosparse.tuner.gpu.space import vector_of
@@ -79,9 +79,13 @@ class Fibers:
         return self.extents[self.mode], max(self.extents[n] for n in self.others)
 
     def levels(self) -> Levels:
-        """The fibers; the first time entries are sorted for them, and the host waits."""
+        """The fibers; the first time entries are sorted for them, and the host waits. StructureError."""
         if self._levels is not None:
             return self._levels
+        extents = torch.tensor(self.extents, device=self.coords.device)[:, None]
+        if bool(((self.coords < 0) | (self.coords >= extents)).any()):
+            fault = f"it has coordinates outside of its shape {self.extents}"
+            raise StructureError.unsound(fault, shape=self.shape(False), n_stored=self.nnz)
         modes = (self.mode, *self.others)
         order = torch.arange(self.nnz, device=self.coords.device)
         for n in reversed(modes):

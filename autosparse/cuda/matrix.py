@@ -12,7 +12,7 @@ from autosparse.cuda import products
 from autosparse.cuda.choice import told
 from autosparse.cuda.device import serving
 from autosparse.cuda.structure import Structure, structure_of
-from autosparse.errors import DtypeError, InputError, ShapeError
+from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError
 from autosparse.gpu.schedule import MATMUL
 
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
@@ -49,7 +49,18 @@ class CudaCsr:
         return CudaCsr(self.structure, self.values, transposed=not self.transposed)
 
     def with_values(self, values: torch.Tensor) -> CudaCsr:
-        """The same structure with other values, (nnz,)."""
+        """The same structure with other values, (nnz,) on the same device. ShapeError, InputTypeError, DtypeError."""
+        if not isinstance(values, torch.Tensor) or values.layout is not torch.strided:
+            raise InputTypeError.refused(
+                "the values of a CudaCsr are a dense torch tensor", given=f"an object of type {type(values).__name__}",
+                cure="torch.as_tensor(..., device=A.values.device)",
+            )  # fmt: skip
+        if values.shape != self.structure.col.shape:
+            wanted = f"values of shape ({self.nnz},), one for each stored entry"
+            raise ShapeError.unfit("CudaCsr", wanted=wanted, A=self.shape, values=values.shape)
+        if values.device != self.values.device:
+            kinds = [f"{one.dtype} on {one.device}" for one in (self.values, values)]
+            raise DtypeError.unserved("CudaCsr.with_values", dtypes=kinds, known=[f"on {self.values.device}"])
         return CudaCsr(self.structure, values, transposed=self.transposed)
 
     def __matmul__(self, B: Any) -> Any:
@@ -77,14 +88,7 @@ class CudaCsr:
     def __torch_function__(
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:  # Any: torch's protocol
-        if function in (
-            torch.matmul,
-            torch.mm,
-            torch.mv,
-            torch.Tensor.matmul,
-            torch.Tensor.__matmul__,
-            torch.sparse.mm,
-        ):
+        if function in PRODUCTS:
             A, B = args
             return A.__matmul__(B) if isinstance(A, CudaCsr) else B.__rmatmul__(A)
         if function is torch.Tensor.__rmatmul__:
@@ -166,6 +170,11 @@ def _tensor(array: Any) -> torch.Tensor:
     """The memory of an array (CuPy's and others') as a tensor, by DLPack or by `__cuda_array_interface__`."""
     if hasattr(array, "__dlpack__"):
         return torch.utils.dlpack.from_dlpack(array)
+    if not hasattr(array, "__cuda_array_interface__"):
+        raise InputTypeError.refused(
+            "matmul: the other operand is a tensor on the GPU, or an array there", given=type(array).__name__,
+            cure="torch.as_tensor(B, device=A.values.device), or an array with __dlpack__",
+        )  # fmt: skip
     return torch.as_tensor(array, device="cuda")
 
 

@@ -14,6 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from autosparse import forking
 from autosparse._native.triton import packing
 from autosparse._native.triton.packing import Entries
+from autosparse.errors import StructureError
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 
 MOST_KEPT: Final = 64
@@ -29,6 +30,7 @@ class Known:
     choices: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)  # Any: Choice, above this module
     facts: dict[bool, DevicePattern] = field(default_factory=dict)
     stable_hash: str = ""
+    is_sound: bool = False  # the index arrays were looked through
     order: torch.Tensor | slice = field(default_factory=lambda: slice(None))  # values as kernels of fibers read them
 
     def choose(self, key: tuple[object, ...], made: Any) -> Any:
@@ -112,8 +114,26 @@ class Structure:
         ids = torch.arange(self.n_rows, device=self.col.device)
         return torch.repeat_interleave(ids, counts, output_size=self.nnz)  # known: the host does not wait
 
+    def check(self) -> None:
+        """StructureError for what a kernel must not follow; looked through once, and the host waits for it."""
+        if self.known.is_sound:
+            return
+        starts, col = self.crow, self.col
+        faults = {
+            "its starts of rows do not begin with 0 or do not end with the number of entries":
+                (starts[:1] != 0).any() | (starts[-1:] != self.nnz).any(),
+            "its starts of rows fall": (starts[1:] < starts[:-1]).any(),
+            "it has columns outside of the matrix": ((col < 0) | (col >= self.n_cols)).any(),
+        }  # fmt: skip
+        found = torch.stack(list(faults.values())).tolist()
+        for fault, is_there in zip(faults, found, strict=True):
+            if is_there:
+                raise StructureError.unsound(fault, shape=(self.n_rows, self.n_cols), n_stored=self.nnz)
+        self.known.is_sound = True
+
     def facts(self, transposed: bool) -> DevicePattern:
-        """Counts of the pattern, taken once; the host waits for them."""
+        """Counts of the pattern, taken once; the host waits for them. StructureError."""
+        self.check()
         known = self.known.facts
         if transposed not in known:
             known[transposed] = facts_of(*self.compressed(transposed), self.shape(transposed)[1])
@@ -128,7 +148,8 @@ class Structure:
         return torch.cat([ends.new_zeros(1), ends]), self.rows()[order]
 
     def entries(self, transposed: bool) -> Entries:
-        """What is packed of the matrix or of its transpose."""
+        """What is packed of the matrix or of its transpose. StructureError."""
+        self.check()
         make = packing.entries_of_transpose if transposed else packing.entries_of_csr
         return make(self.crow, self.col, self.n_cols)
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from autosparse.arrays.files import refuse_inflated_members
 from autosparse.errors import StructureError
+from autosparse.operands.native_rows import check_starts
 
 LOCAL_HEADER_BYTES: Final = 30
 """Of a zip member, before its name and its extra field."""
@@ -192,19 +193,8 @@ def csr_head(path: Path) -> CsrHead:
                 found[name] = _npy_header(member)
     if found["indices"][1].kind not in "iu":
         raise ValueError(f"indices are of dtype {found['indices'][1]}, not integers")
-    _check_starts(indptr, int(shape[0]), {name: size for name, (size, _) in found.items()})
-    return CsrHead(indptr, int(shape[1]), found["indices"][1], found["data"][1])
-
-
-def _check_starts(indptr: Any, n_rows: int, sizes: dict[str, int]) -> None:
-    """StructureError unless `indptr` rises from 0 to no more than there are entries."""
-    if indptr.size != n_rows + 1:
-        raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
-    if indptr[0] != 0:
-        raise StructureError.first_pointer(int(indptr[0]))
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if falls.size:
-        row = int(falls[0])
-        raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
+    check_starts(indptr, int(shape[0]))
+    sizes = {name: size for name, (size, _) in found.items()}
     if indptr[-1] > min(sizes.values()):
         raise StructureError.too_short(int(indptr[-1]), n_indices=sizes["indices"], n_data=sizes["data"])
+    return CsrHead(indptr, int(shape[1]), found["indices"][1], found["data"][1])

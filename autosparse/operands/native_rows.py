@@ -44,12 +44,7 @@ def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int])
     is_plain = runtime_api.available and _is_plain(indptr, indices)
     if is_plain and runtime_api.check_structure(shape, indptr, indices) is None:
         return
-    if indptr[0] != 0:
-        raise StructureError.first_pointer(int(indptr[0]))
-    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
-    if falls.size:
-        row = int(falls[0])
-        raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
+    check_starts(indptr, n_rows)
     stored = indices[: int(indptr[-1])]
     if stored.size < indptr[-1]:
         raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=indices.size)
@@ -57,6 +52,18 @@ def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int])
         raise StructureError.index_too_large(int(stored.max()), extent=n_cols)
     if stored.size and stored.min() < 0:
         raise StructureError.index_negative(int(stored.min()))
+
+
+def check_starts(indptr: AnyArray, n_rows: int) -> None:
+    """StructureError unless indptr has n_rows + 1 entries that rise from 0."""
+    if indptr.size != n_rows + 1:
+        raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
+    if indptr[0] != 0:
+        raise StructureError.first_pointer(int(indptr[0]))
+    falls = np.flatnonzero(indptr[1:] < indptr[:-1])
+    if falls.size:
+        row = int(falls[0])
+        raise StructureError.decreasing(row, start=int(indptr[row]), end=int(indptr[row + 1]))
 
 
 def plain_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:

@@ -8,11 +8,13 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 import torch
 
 import autosparse as asp
-from autosparse.cuda import choice, device, matrix, products
+from autosparse.cuda import choice, device, fibers, matrix, products
 from autosparse.cuda.structure import structure_of
+from autosparse.errors import InputTypeError, ShapeError, StructureError
 from tests.triton import patterns
 
 
@@ -167,6 +169,35 @@ def test_infinity_stays_in_its_rows() -> None:
         wanted = torch.sparse.mm(stored, B)
         torch.testing.assert_close(found, wanted, equal_nan=True)
         assert found.isinf().any()
+
+
+def test_what_does_not_fit_is_refused_before_a_kernel_sees_it() -> None:
+    stored = matrix_of()
+    A = matrix.csr(stored)
+    for values, error in ((stored.values()[:-1], ShapeError), (stored.values().numpy(), InputTypeError)):
+        with pytest.raises(error, match="Cure"):
+            A.with_values(values)
+    with pytest.raises(InputTypeError, match="Cure"):
+        A @ "x"
+
+
+def test_structures_that_point_outside_are_found_before_anything_is_planned() -> None:
+    crow, col = torch.tensor([0, 2, 3]), torch.tensor([0, 1, 2])
+    assert structure_of(crow, col, 3).facts(False).nnz == 3
+    for starts, columns in (
+        ([1, 2, 3], col),
+        ([0, 2, 2], col),
+        ([0, 4, 3], col),
+        (crow, [0, 1, 3]),
+        (crow, [0, -1, 2]),
+    ):
+        broken = structure_of(torch.as_tensor(starts), torch.as_tensor(columns), 3)
+        for ask in (broken.facts, broken.entries):
+            with pytest.raises(StructureError, match="Cure"):
+                ask(False)
+    coords = torch.tensor([[0, 1], [0, 5], [0, 0]])
+    with pytest.raises(StructureError, match="coordinates outside"):
+        fibers.fibers_of(coords, (2, 5, 1), 0).facts(False)
 
 
 def tests() -> dict[str, Callable[[], None]]:

@@ -16,6 +16,8 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
 LAWS = (
+    "test_what_does_not_fit_is_refused_before_a_kernel_sees_it",
+    "test_structures_that_point_outside_are_found_before_anything_is_planned",
     "test_torch_serves_first", "test_planning_compares_and_remembers", "test_ours_gives_the_product",
     "test_values_are_read_live", "test_gradients_are_those_of_dense", "test_nothing_is_planned_in_a_capture",
     "test_failure_leaves_torch", "test_arrays_come_back_as_they_went", "test_shapes_and_dtypes_are_checked",

@@ -25,7 +25,6 @@ uintptr_t asp_ready_kernel(int dtype, int prefetch);
 /* Instruction sets: 0 portable or baseline x86-64, 1 AVX2 + FMA, 2 AVX-512. */
 int asp_isa(void);
 int asp_best_isa(void);
-const char *asp_isa_name(void);
 /* Use at most this one from now on (-1: the best again); returns the one in force. */
 int asp_force_isa(int isa);
 /* Whether SpMV kernels use gather instructions: measured at the first call, or as forced (-1: as measured again). */

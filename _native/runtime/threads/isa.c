@@ -34,12 +34,6 @@ int asp_force_isa(int isa)
     return asp_isa();
 }
 
-const char *asp_isa_name(void)
-{
-    static const char *const names[] = {"baseline", "avx2", "avx512"};
-    return names[asp_isa()];
-}
-
 int asp_vector_bytes(void) { return 16 << asp_isa(); }
 
 const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes)
