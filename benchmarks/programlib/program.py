@@ -25,6 +25,7 @@ class Program:
     run: Callable[..., Any]
     rtol: float = 1e-6  # of the norm of each array of the answer
     modules: tuple[str, ...] = ()  # what the program imports with either library, before the clock starts
+    made_with: tuple[str, ...] = ()  # what `prepare` imports beside SciPy and NumPy
 
 
 def csr(sp: ModuleType, m: Any) -> Any:

@@ -29,7 +29,7 @@ def test_both_libraries_agree(name: str) -> None:
     import autosparse
 
     program: Any = importlib.import_module("programlib.catalogue").PROGRAMS[name]
-    for module in program.modules:
+    for module in (*program.modules, *program.made_with):
         pytest.importorskip(module)
     as_arrays = importlib.import_module("programlib.child").as_arrays
     compare = importlib.import_module("programlib.race").compare

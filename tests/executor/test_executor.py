@@ -340,7 +340,7 @@ def test_first_product_imports_nothing_of_tuning() -> None:
 def test_the_option_isa_holds_for_the_default_kernels_too() -> None:
     A = asp.csr(make(300, 300), copy=True)
     B = dense(A, 8)
-    best = runtime_api.lib.asp_isa()
+    best = runtime_api.lib.asp_best_isa()
     for isa, level in (("baseline", 0), ("avx2", min(1, best)), (None, best)):
         with asp.options(isa=isa, effort="off"):
             close(A @ B, make(300, 300) @ B)

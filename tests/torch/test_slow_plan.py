@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from autosparse.tuner.space import families as space
 
 import autosparse as asp
-import autosparse.torch as at
 from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
-from autosparse.torch.cells import held
 from autosparse.tuning import planner
 from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from tests.torch.world import torch
+
+import autosparse.torch as at  # isort: skip
+from autosparse.torch.cells import held  # isort: skip
 
 
 @pytest.mark.parametrize("transposed", [False, True])
