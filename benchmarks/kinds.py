@@ -37,7 +37,7 @@ from autosparse.tuning.statistics import COUNTER
 
 DATA: Final = Path(__file__).resolve().parent / "data"
 SPLITS: Final = ("validation", "held_out")
-FEWEST: Final = 20
+FEWEST: Final = 10
 """Patterns of a split by which a kind is judged, and of training by which a model of its own is fitted."""
 SETTINGS: Final = BoostSettings(n_trees=100, rate=0.15)
 STIFF: Final = replace(SETTINGS, leaves=15, fewest=200, ridge=100.0)
@@ -140,12 +140,12 @@ def default_share(cases: Sequence[Seen]) -> float:
     return share(cases, lambda one: np.ones(len(one.case.ratios)))
 
 
-def judged(op: str, seen: Sequence[Seen], ways: Mapping[str, Way]) -> list[dict[str, Any]]:
-    """A record of each kind left out, trained on and way."""
+def judged(op: str, seen: Sequence[Seen], ways: Mapping[str, Way], known: set[str]) -> list[dict[str, Any]]:
+    """A record of each kind left out, trained on and way; kinds that are `known` are passed over."""
     n_sketch = n_inputs(seen[0].case.recipe.n_dims)
     train = [one for one in seen if one.case.split == "train"]
     found: list[dict[str, Any]] = []
-    for kind in sorted({one.kind for one in seen}):
+    for kind in sorted({one.kind for one in seen} - known):
         tests = {s: [one for one in seen if one.kind == kind and one.case.split == s] for s in SPLITS}
         tests = {s: cases for s, cases in tests.items() if len(cases) >= FEWEST}
         own = [one for one in train if one.kind == kind]
@@ -182,7 +182,8 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
     parser.add_argument("--ops", default="spmv,spmm32")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--out", type=Path, help="without suffix; operations that are there are kept")
+    parser.add_argument("--out", type=Path, help="without suffix; kinds that are there are kept")
+    parser.add_argument("--again", action="store_true", help="judge anew what --out holds")
     args = parser.parse_args(given)
     folders = sorted({path.parent for path in DATA.rglob("sp*.npz")} | {path.parent for path in DATA.rglob("sd*.npz")})
     folders = [folder for folder in folders if folder.name != "transfer"]
@@ -191,7 +192,10 @@ def main(given: Sequence[str] | None = None) -> int:
     records = [json.loads(line) for line in lines]
     for op in args.ops.split(","):
         ways = {name: WAYS[name] for name in args.ways.split(",")}
-        records = [one for one in records if one["op"] != op] + judged(op, prepared(op, args.matrices, folders), ways)
+        if args.again:
+            records = [one for one in records if one["op"] != op]
+        known = {one["kind"] for one in records if one["op"] == op}
+        records += judged(op, prepared(op, args.matrices, folders), ways, known)
         if path is not None:
             path.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     text = report(records)

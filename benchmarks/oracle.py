@@ -12,8 +12,9 @@ For each matrix and operation two steps are taken, each written as one JSON line
   process, N_RACES times with fresh packed copies. A time is the median over the races.
 
 The *oracle* is the fastest of all that raced. Of several near each other the luckiest wins, so that shares of it are
-rather too low than too high. What the search is free of, other work of the machine, belongs to the figures of the race:
-`race` may run alone when the machine is quiet.
+rather too low than too high. Other work of the machine makes a search propose worse; what is measured is decided by
+the race. On a machine that is busy most of the time, take the searches then, with a lasting --cache, and on the quiet
+machine `--step race --decide-again`: the tiers decide anew before each race, which costs some 10 s more.
 
 Without --sealed only groups are measured that are held out from training and not sealed (benchmarks/sealed.py).
 """
@@ -67,6 +68,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--seconds", type=float, default=60.0, help="least seconds of a long search (60)")
     add("--most", type=float, default=480.0, help="a long search is not repeated with more seconds than these (480)")
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
+    add("--cache", type=Path, help="folder of kernels that outlives the run: a race finds those of its search compiled")
+    add("--decide-again", action="store_true", help="with race: what the tiers choose is what they decide now")
     add("--step", choices=("search", "race", "all"), default="all")
     add("--sealed", action="store_true", help=argparse.SUPPRESS)  # set by sealed.py, which keeps the book
     add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
@@ -115,9 +118,14 @@ def decided(lab: CollectingLab, effort: Effort, budget_s: float, start: Plan | N
     }
 
 
+def tiers_of(lab: CollectingLab) -> dict[str, dict[str, Any]]:
+    """What each tier decides."""
+    return {name: decided(lab, Effort(name), budget_s) for name, budget_s in TIERS.items()}
+
+
 def searched(lab: CollectingLab, least_s: float, most_s: float) -> dict[str, Any]:
     """What the tiers decide, and the fastest of a search that is long enough, or took `most_s`."""
-    tiers = {name: decided(lab, Effort(name), budget_s) for name, budget_s in TIERS.items()}
+    tiers = tiers_of(lab)
     budget_s, spent_s = least_s, 0.0
     while True:
         found = decided(lab, Effort.FULL, budget_s)
@@ -129,11 +137,12 @@ def searched(lab: CollectingLab, least_s: float, most_s: float) -> dict[str, Any
         budget_s *= 2
 
 
-def raced(lab: CollectingLab, search: Mapping[str, Any]) -> dict[str, Any]:
+def raced(lab: CollectingLab, search: Mapping[str, Any], *, decide_again: bool) -> dict[str, Any]:
     """Median seconds of every entrant, and of each race."""
     from ablation import race
 
-    chosen = [one["schedule"] for one in search["tiers"].values()]
+    tiers = tiers_of(lab) if decide_again else search["tiers"]
+    chosen = [one["schedule"] for one in (*search["tiers"].values(), *tiers.values())]
     texts = [search["long"]["schedule"], *search["long"]["fastest"], *chosen]
     entrants: dict[str, Schedule | None] = {"default": None}
     entrants |= {text: schedule_from_json(text) for text in texts if text is not None}
@@ -144,7 +153,8 @@ def raced(lab: CollectingLab, search: Mapping[str, Any]) -> dict[str, Any]:
         races.append({name: one["median_s"] for name, one in times.items()})
     names = [name for name in entrants if all(name in one for one in races)]
     ratios = {name: statistics.median(one[name] / one["default"] for one in races) for name in names}
-    return {"ratios": ratios, "default_s": statistics.median(one["default"] for one in races), "left_out": left_out}
+    default_s = statistics.median(one["default"] for one in races)
+    return {"ratios": ratios, "default_s": default_s, "left_out": left_out, "tiers": tiers}
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------
@@ -168,7 +178,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     results.append({"kind": "run", "arguments": sys.argv[1:], **machine_facts()})
     # Kernels may still be compiled ahead when the folder is removed.
     with tempfile.TemporaryDirectory(prefix="autosparse-oracle-cache-", ignore_cleanup_errors=True) as folder:
-        set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=folder)
+        set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=args.cache or folder)
         for (file, op, key), step in itertools.product(cells(args), steps):
             done = {one["key"]: one for one in results.cases()}
             is_possible = step == "search" or f"{key}|search" in done
@@ -190,7 +200,10 @@ def _step(
 ) -> dict[str, Any]:
     pattern = read_coordinates(args.matrices / file.name)
     with options(threads=args.threads), lab_for(pattern, op, args.dtype) as lab:
-        found = searched(lab, args.seconds, args.most) if step == "search" else raced(lab, done[f"{key}|search"])
+        if step == "search":
+            found = searched(lab, args.seconds, args.most)
+        else:
+            found = raced(lab, done[f"{key}|search"], decide_again=args.decide_again)
     facts = {"matrix": file.name.removesuffix(".npz"), "group": file.group, "operation": op.name, "nnz": pattern.nnz}
     return {"kind": "case", "key": f"{key}|{step}", "case": key, "step": step, **facts, **found}
 

@@ -38,7 +38,7 @@ def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
         search, race = steps.get((case, "search")), steps.get((case, "race"))
         if search is None or race is None:
             continue
-        chosen = {**search["tiers"], "long": search["long"]}
+        chosen = {**race.get("tiers", search["tiers"]), "long": search["long"]}
         if not all(one["schedule"] is None or one["schedule"] in race["ratios"] for one in chosen.values()):
             continue  # what a tier chose could not race: counted by `report`
         ratios = {"default": 1.0} | {

@@ -37,6 +37,13 @@ def test_tiers_are_compared_with_the_best_of_all_that_raced():
     assert "| spmv | estimate | 1 | 1.67 | 1.25 | 0.750 | 0.750 |" in text
 
 
+def test_tiers_that_decided_again_before_the_race_are_reported():
+    search, race = records()
+    race["tiers"] = {**search["tiers"], "estimate": {"schedule": "c", "claimed": 0.5}}
+    (one,) = outcomes([search, race])
+    assert one.ratios["estimate"] == one.oracle == 0.5
+
+
 def test_a_case_without_its_race_is_not_reported():
     assert outcomes(records()[:1]) == []
     assert "no case" in report(records()[:1])
