@@ -17,19 +17,33 @@ from autosparse._version import __version__
 from autosparse.errors import AutosparseError
 
 COMMANDS: Final[Mapping[str, str]] = {
-    "demo": "plans and times on a real matrix, against SciPy",
-    "bench": "autosparse against SciPy on a matrix or a folder of them",
-    "tune": "find and remember the plan for one product of a matrix",
-    "explain": "what would run for a matrix, and why",
-    "collect": "measure schedules on many patterns: training data for cost models",
-    "train": "learn a cost model from what `collect` measured",
-    "calibrate": "fit learned cost models to this machine, so that tuning uses them",
-    "transfer": "rank programs of an accelerator that a file describes, from a few samples",
-    "cache": "what is remembered: ls, show, clear, export, import",
-    "report": "a page of what was tuned, saved and lost in this cache",
-    "doctor": "what autosparse found on this machine, and what is missing",
+    "demo": "tune the products of a real matrix and compare their times with SciPy's",
+    "bench": "compare the times of autosparse and SciPy on one matrix or on all matrices of a folder",
+    "tune": "search for the fastest plan for a product of a matrix, and remember it",
+    "explain": "show which plan a product of a matrix would use, and why",
+    "collect": "measure schedules on many sparsity patterns, as training data for cost models",
+    "train": "train a cost model on the measurements of `collect`",
+    "calibrate": "fit the learned cost models to this machine",
+    "transfer": "predict the best programs for an accelerator that a file describes, from a few measurements",
+    "cache": "list, show, clear, export or import remembered plans and kernels",
+    "report": "write a page that shows what tuning cost and saved, from the records of the cache",
+    "doctor": "check this installation: compiler, processor, optional packages, GPU, cache",
 }
 """Name -> help; `autosparse.cli.<name>` has the rest."""
+EXAMPLES: Final[Mapping[str, str]] = {
+    "demo": "demo",
+    "bench": "bench matrices/ --columns 1,32 --json times.json",
+    "tune": "tune matrix.mtx --columns 32 --effort full --budget-s 20",
+    "explain": "explain matrix.npz --columns 32 --html plan.html",
+    "collect": "collect --out measurements --ops spmv --seconds 3600",
+    "train": "train --data measurements --op spmv --extractor boosted --out run",
+    "calibrate": "calibrate --seconds 120",
+    "transfer": "transfer spade a.mtx b.mtx --plan to-measure.csv",
+    "cache": "cache ls",
+    "report": "report page.html",
+    "doctor": "doctor",
+}
+"""Name -> an example of its use, which its help ends with."""
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -40,7 +54,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"autosparse {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        example = f"Example: python -m autosparse {EXAMPLES[name]}"
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", epilog=example)
         importlib.import_module(f"{__name__}.{name}").configure(command)
     return parser
 

@@ -22,10 +22,18 @@ Row = dict[str, str | int | float | bool]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `bench`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file, or a folder of them")
-    parser.add_argument("--columns", type=columns, default=[1, 32, 256], metavar="N,N", help="columns of B (1,32,256)")
-    parser.add_argument("--min-nnz", type=at_least(0), default=0, metavar="N", help="leave out smaller matrices")
+    parser.add_argument(
+        "--columns",
+        type=columns,
+        default=[1, 32, 256],
+        metavar="N,N",
+        help="numbers of columns of B, separated by commas (default: 1,32,256)",
+    )
+    parser.add_argument(
+        "--min-nnz", type=at_least(0), default=0, metavar="N", help="skip matrices with fewer stored entries"
+    )
     add_runs(parser)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write the times")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the measured times to this file, too")
     add_common(parser)
 
 

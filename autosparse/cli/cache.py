@@ -25,14 +25,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("ls", help="every plan, kernel and other record, the last used first")
     one = actions.add_parser("show", help="state of the cache, or one entry")
-    one.add_argument("name", nargs="?", help="the name of an entry, or its beginning")
-    clear = actions.add_parser("clear", help="forget everything, or what the arguments name")
-    clear.add_argument("--kind", choices=(*KINDS, "kernel"), help="entries of one kind")
-    clear.add_argument("--unused-days", type=at_least(0), metavar="N", help="entries that nobody used for N days")
-    clear.add_argument("--operation", metavar="OP", help="plans of one operation (matmul, sddmm, mttkrp)")
-    export = actions.add_parser("export", help="write plans and histories to a file for another machine like this one")
+    one.add_argument("name", nargs="?", help="the name of an entry, or its first characters")
+    clear = actions.add_parser("clear", help="remove all entries, or those that the arguments select")
+    clear.add_argument("--kind", choices=(*KINDS, "kernel"), help="remove only entries of this kind")
+    clear.add_argument(
+        "--unused-days", type=at_least(0), metavar="N", help="remove only entries that were not used for N days"
+    )
+    clear.add_argument(
+        "--operation", metavar="OP", help="remove only plans of this operation (matmul, sddmm or mttkrp)"
+    )
+    export = actions.add_parser(
+        "export", help="write all plans and histories to a file, for another machine of the same kind"
+    )
     export.add_argument("file", type=Path)
-    adopt = actions.add_parser("import", help="merge what `export` wrote; the better of two plans is kept")
+    adopt = actions.add_parser(
+        "import", help="read a file that `export` wrote; of two plans for a problem the faster one is kept"
+    )
     adopt.add_argument("file", type=Path)
 
 

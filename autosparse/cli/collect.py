@@ -14,33 +14,89 @@ from autosparse.cli.operands import add_common, at_least, chosen_options, folder
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `collect`."""
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the measurements are kept")
-    parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns (.npz, index.csv)")
-    parser.add_argument(
-        "--ops", default="spmv,spmm32,spmm256", metavar="OP,OP", help="of these, sddmm32,sddmm256,mttkrp16"
-    )
-    parser.add_argument("--families", default="", metavar="NAME,NAME", help="patterns of these generated families only")
-    parser.add_argument("--seconds", type=read_seconds, default=float("inf"), metavar="S", help="stop after so long")
-    parser.add_argument("--patterns", type=at_least(1), metavar="N", help="stop after so many patterns")
-    parser.add_argument("--schedules", type=at_least(1), default=64, metavar="N", help="schedules of each pattern (64)")
-    parser.add_argument(
-        "--proposed", type=at_least(0), default=0, metavar="N", help="beside them, the learned model's N favourites (0)"
-    )
-    parser.add_argument(
-        "--templates", type=at_least(1), default=400, metavar="N", help="kernels of WACO's template (400)"
-    )
-    parser.add_argument(
-        "--min-nnz", type=at_least(0), default=5000, metavar="N", help="of real patterns as they are (5000)"
-    )
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of patterns and schedules")
-    parser.add_argument("--duty", action="store_true", help="measure only while the machine is quiet")
-    parser.add_argument("--for-training", action="store_true", help="leave out what no training may see")
-    parser.add_argument("--build", action="store_true", help="first compile the kernels that most patterns ask for")
-    parser.add_argument("--merge", type=Path, metavar="DIR", help="collect nothing: merge what --out holds into DIR")
-    parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="measure on the workers of this Dask scheduler, a folder for each kind"
-    )
+    _add_patterns(parser.add_argument_group("what is measured"))
+    _add_run(parser.add_argument_group("how it is measured"))
     add_common(parser)
+
+
+def _add_patterns(parser: argparse._ArgumentGroup) -> None:
+    """Operations, patterns and schedules."""
+    parser.add_argument(
+        "--matrices",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of real matrices (.npz files and index.csv), beside generated ones",
+    )
+    parser.add_argument(
+        "--ops",
+        default="spmv,spmm32,spmm256",
+        metavar="OP,OP",
+        help="operations to measure: spmv, spmm32, spmm256, sddmm32, sddmm256, mttkrp16 (default: the first three)",
+    )
+    parser.add_argument(
+        "--families", default="", metavar="NAME,NAME", help="use only these families of generated patterns"
+    )
+    parser.add_argument(
+        "--schedules", type=at_least(1), default=64, metavar="N", help="schedules to measure per pattern (default: 64)"
+    )
+    parser.add_argument(
+        "--proposed",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="also measure the N schedules that the learned model ranks first (default: 0)",
+    )
+    parser.add_argument(
+        "--templates",
+        type=at_least(1),
+        default=400,
+        metavar="N",
+        help="kernels to draw from the schedule space of the WACO paper (default: 400)",
+    )
+    parser.add_argument(
+        "--min-nnz",
+        type=at_least(0),
+        default=5000,
+        metavar="N",
+        help="smallest real matrix, in stored entries (default: 5000)",
+    )
+
+
+def _add_run(parser: argparse._ArgumentGroup) -> None:
+    """Where, when and how long."""
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="folder for the measurements; an interrupted run continues there",
+    )
+    parser.add_argument("--seconds", type=read_seconds, default=float("inf"), metavar="S", help="stop after S seconds")
+    parser.add_argument("--patterns", type=at_least(1), metavar="N", help="stop after N patterns")
+    parser.add_argument(
+        "--seed",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="seed of the random patterns and schedules (default: 0)",
+    )
+    parser.add_argument(
+        "--duty", action="store_true", help="measure only while no other program keeps the processor busy"
+    )
+    parser.add_argument(
+        "--for-training", action="store_true", help="skip the matrices that are reserved for validation and tests"
+    )
+    parser.add_argument(
+        "--build", action="store_true", help="compile the most common kernels before the first measurement"
+    )
+    parser.add_argument(
+        "--merge", type=Path, metavar="DIR", help="measure nothing; copy the measurements of --out into DIR"
+    )
+    parser.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="measure on the workers of this Dask scheduler, with one folder per kind of machine",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

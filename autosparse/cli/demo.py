@@ -34,7 +34,12 @@ class Tuned:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `demo`."""
-    parser.add_argument("matrix", nargs="?", type=Path, help="a .mtx, .mtx.gz or .npz file (default: a power grid)")
+    parser.add_argument(
+        "matrix",
+        nargs="?",
+        type=Path,
+        help="a .mtx, .mtx.gz or .npz file (default: the matrix of a power grid, which comes with autosparse)",
+    )
     add_common(parser, effort="measure", budget_s=BUDGET_S)
 
 

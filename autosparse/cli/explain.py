@@ -13,9 +13,20 @@ from autosparse.ops import MATMUL
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `explain`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
-    parser.add_argument("--columns", type=columns, default=[1], metavar="N,N", help="columns of B (1: a vector)")
-    parser.add_argument("--transposed", action="store_true", help="A.T @ B instead of A @ B")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="also write a page (one width only)")
+    parser.add_argument(
+        "--columns",
+        type=columns,
+        default=[1],
+        metavar="N,N",
+        help="numbers of columns of B, separated by commas (default: 1, a vector)",
+    )
+    parser.add_argument("--transposed", action="store_true", help="explain A.T @ B instead of A @ B")
+    parser.add_argument(
+        "--html",
+        type=Path,
+        metavar="FILE",
+        help="write the explanation as an HTML page, too (with one number of columns)",
+    )
     add_common(parser)
 
 

@@ -75,18 +75,28 @@ def files(path: Path) -> Iterator[Path]:
 
 def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, budget_s: float | None = None) -> None:
     """Arguments that every measuring command has."""
-    parser.add_argument("--dtype", choices=DTYPES, help="compute in this dtype (default: the matrix's)")
-    parser.add_argument("--threads", type=at_least(1), metavar="N", help="most threads of a kernel")
-    parser.add_argument("--effort", choices=[e.value for e in Effort], default=effort, help="most that tuning may do")
     parser.add_argument(
-        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="most seconds of one tuning"
+        "--dtype", choices=DTYPES, help="convert the matrix to this dtype first (default: keep its dtype)"
+    )
+    parser.add_argument("--threads", type=at_least(1), metavar="N", help="largest number of threads")
+    parser.add_argument(
+        "--effort",
+        choices=[e.value for e in Effort],
+        default=effort,
+        help="how far tuning may go: off, estimate (cost model), measure (a few candidates) or full (search)",
+    )
+    parser.add_argument(
+        "--budget-s", type=read_seconds, default=budget_s, metavar="S", help="largest number of seconds for one search"
     )
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """The argument of commands that tune: how many products there will be, which nobody assumes for the user."""
     parser.add_argument(
-        "--runs", type=at_least(1), metavar="N", help="begin no tuning that N products would not pay for (default: any)"
+        "--runs",
+        type=at_least(1),
+        metavar="N",
+        help="expected number of products; steps of tuning that N products would not repay are skipped",
     )
 
 

@@ -10,8 +10,14 @@ from autosparse.cli.operands import writable
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `report`."""
-    parser.add_argument("file", type=Path, nargs="?", default=Path("autosparse-report.html"), help="the page to write")
-    parser.add_argument("--no-pictures", action="store_true", help="text and tables only (pictures need matplotlib)")
+    parser.add_argument(
+        "file",
+        type=Path,
+        nargs="?",
+        default=Path("autosparse-report.html"),
+        help="HTML file to write (default: autosparse-report.html)",
+    )
+    parser.add_argument("--no-pictures", action="store_true", help="write text and tables only (plots need matplotlib)")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -26,35 +26,95 @@ if TYPE_CHECKING:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `train`."""
-    parser.add_argument("--data", type=Path, nargs="+", metavar="DIR", help="measurements (`collect --out DIR`)")
+    _add_data(parser.add_argument_group("data"))
+    _add_model(parser.add_argument_group("model"))
+    _add_training(parser.add_argument_group("training"))
+
+
+def _add_data(parser: argparse._ArgumentGroup) -> None:
+    """What is learned from, and where the results go."""
+    parser.add_argument("--data", type=Path, nargs="+", metavar="DIR", help="folders that `collect --out` wrote")
     parser.add_argument(
-        "--op", default=MATMUL.collected[0].name, help="operation, as `collect` names it (spmv, spmm32, ...)"
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="RUN", help="folder of this run, or of --compare")
-    parser.add_argument("--matrices", type=Path, metavar="FOLDER", help="real patterns that the measurements name")
-    parser.add_argument("--extractor", default="waconet", help="waconet, minkowski, dense, human, statistics, boosted")
-    parser.add_argument("--backend", default="own", help="sparse convolution: own or minkowski")
-    parser.add_argument("--space", default="both", choices=("own", "waco", "both"), help="schedules learned from")
-    parser.add_argument(
-        "--epochs", type=at_least(1), default=70, metavar="N", help="in all, earlier runs included (70)"
-    )
-    parser.add_argument(
-        "--seconds", type=read_seconds, default=float("inf"), metavar="S", help="begin no epoch after so long"
+        "--op",
+        default=MATMUL.collected[0].name,
+        help="operation to learn: spmv, spmm32, spmm256, sddmm32, sddmm256 or mttkrp16",
     )
     parser.add_argument(
-        "--batch", type=at_least(1), default=32, metavar="N", help="schedules of a pattern in a step (32)"
+        "--out",
+        type=Path,
+        required=True,
+        metavar="RUN",
+        help="folder for the weights and the log of this run (or the tables of --compare)",
     )
     parser.add_argument(
-        "--limit", type=at_least(1), default=FEATURE_LIMIT, metavar="N", help="nonzeros that networks look at"
+        "--matrices", type=Path, metavar="FOLDER", help="folder of the real matrices that were measured"
     )
-    parser.add_argument("--rate", type=float, metavar="R", help="learning rate (Adam's: 1e-4, of boosted trees: 0.06)")
-    parser.add_argument("--trees", type=at_least(1), default=800, metavar="N", help="of boosted (800)")
-    parser.add_argument("--seed", type=at_least(0), default=0, metavar="N", help="of weights and order")
-    parser.add_argument("--threads", type=at_least(1), metavar="N", help="of PyTorch; 1 is best for small patterns")
-    parser.add_argument("--device", default="cpu", help="of PyTorch: cpu, cuda")
-    parser.add_argument("--start", type=Path, metavar="FILE", help="weights to begin with instead of random ones")
-    parser.add_argument("--memory", type=float, default=4.0, metavar="GB", help="of prepared patterns (4)")
-    parser.add_argument("--compare", type=Path, nargs="+", metavar="RUN", help="train nothing: these runs side by side")
+    parser.add_argument(
+        "--compare", type=Path, nargs="+", metavar="RUN", help="train nothing; compare these finished runs"
+    )
+
+
+def _add_model(parser: argparse._ArgumentGroup) -> None:
+    """What is fitted."""
+    parser.add_argument(
+        "--extractor",
+        default="waconet",
+        help="model: waconet, minkowski, dense, human, statistics or boosted (default: waconet)",
+    )
+    parser.add_argument(
+        "--backend", default="own", help="library for sparse convolutions: own or minkowski (default: own)"
+    )
+    parser.add_argument(
+        "--space",
+        default="both",
+        choices=("own", "waco", "both"),
+        help="which schedules to learn from: autosparse's, those of the WACO paper, or both (default: both)",
+    )
+    parser.add_argument(
+        "--trees", type=at_least(1), default=800, metavar="N", help="number of boosted trees (default: 800)"
+    )
+    parser.add_argument("--start", type=Path, metavar="FILE", help="start from these weights instead of random ones")
+
+
+def _add_training(parser: argparse._ArgumentGroup) -> None:
+    """How long, how fast and where it is fitted."""
+    parser.add_argument(
+        "--epochs",
+        type=at_least(1),
+        default=70,
+        metavar="N",
+        help="number of epochs, counting those of an interrupted run (default: 70)",
+    )
+    parser.add_argument(
+        "--seconds", type=read_seconds, default=float("inf"), metavar="S", help="start no epoch after S seconds"
+    )
+    parser.add_argument(
+        "--batch", type=at_least(1), default=32, metavar="N", help="schedules per step of the optimiser (default: 32)"
+    )
+    parser.add_argument(
+        "--limit",
+        type=at_least(1),
+        default=FEATURE_LIMIT,
+        metavar="N",
+        help="largest number of nonzeros that a network reads of one pattern",
+    )
+    parser.add_argument(
+        "--rate", type=float, metavar="R", help="learning rate (default: 1e-4 for networks, 0.06 for boosted trees)"
+    )
+    parser.add_argument(
+        "--seed",
+        type=at_least(0),
+        default=0,
+        metavar="N",
+        help="seed of the initial weights and the order of patterns (default: 0)",
+    )
+    parser.add_argument(
+        "--threads", type=at_least(1), metavar="N", help="threads of PyTorch; 1 is fastest for small patterns"
+    )
+    parser.add_argument("--device", default="cpu", help="device of PyTorch, for instance cpu or cuda (default: cpu)")
+    parser.add_argument(
+        "--memory", type=float, default=4.0, metavar="GB", help="memory for prepared patterns, in GB (default: 4)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -17,17 +17,32 @@ TIME = "cycles"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `transfer`."""
-    parser.add_argument("target", help="spade, small, wide, or a JSON file (docs/transfer.md)")
-    parser.add_argument("matrices", nargs="+", type=Path, metavar="MATRIX", help="files (.npz, .mtx)")
+    parser.add_argument(
+        "target", help="the accelerator: spade, small or wide, or a JSON file as docs/transfer.md describes it"
+    )
+    parser.add_argument("matrices", nargs="+", type=Path, metavar="MATRIX", help="the matrices (.npz or .mtx files)")
     doing = parser.add_mutually_exclusive_group(required=True)
     doing.add_argument(
         "--plan", type=Path, metavar="CSV",
-        help="write which configurations to measure on the matrices, with cycles where the target can be simulated",
+        help="write the configurations to measure to this file, with cycles where the accelerator can be simulated",
     )  # fmt: skip
-    doing.add_argument("--samples", type=Path, metavar="CSV", help="transfer by these, rank programs for the matrices")
+    doing.add_argument(
+        "--samples",
+        type=Path,
+        metavar="CSV",
+        help="read measurements from this file, and rank the programs for the matrices",
+    )
     parser.add_argument("--op", choices=list(OPERATIONS), default=DEFAULT_OPERATION)
-    parser.add_argument("--configurations", type=at_least(1), default=100, metavar="N", help="per matrix (100)")
-    parser.add_argument("--top", type=at_least(1), default=5, metavar="K", help="programs shown (5)")
+    parser.add_argument(
+        "--configurations",
+        type=at_least(1),
+        default=100,
+        metavar="N",
+        help="configurations to measure per matrix (default: 100)",
+    )
+    parser.add_argument(
+        "--top", type=at_least(1), default=5, metavar="K", help="number of programs to show (default: 5)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -14,11 +14,20 @@ from autosparse.ops import MATMUL
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `tune`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
-    parser.add_argument("--columns", type=columns, default=[1], metavar="N,N", help="columns of B (1: a vector)")
-    add_runs(parser)
-    parser.add_argument("--transposed", action="store_true", help="A.T @ B instead of A @ B")
     parser.add_argument(
-        "--hybrid", action="store_const", const=True, help="also look for plans that store the matrix in parts"
+        "--columns",
+        type=columns,
+        default=[1],
+        metavar="N,N",
+        help="numbers of columns of B, separated by commas (default: 1, a vector)",
+    )
+    add_runs(parser)
+    parser.add_argument("--transposed", action="store_true", help="tune A.T @ B instead of A @ B")
+    parser.add_argument(
+        "--hybrid",
+        action="store_const",
+        const=True,
+        help="search for plans that store the matrix in several parts, too (hybrid formats)",
     )
     add_common(parser)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import scipy.sparse
 from autosparse.tuner.space import families as space
 
-from autosparse.cli import COMMANDS, demo, main
+from autosparse.cli import COMMANDS, EXAMPLES, demo, main, make_parser
 from autosparse.cli.operands import Pair
 from autosparse.core.plan import Plan
 
@@ -57,6 +58,11 @@ def test_help(command, capsys):
         main([command, "--help"])
     assert stop.value.code == 0
     assert COMMANDS[command][1:] in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_example_in_its_help_parses(command):
+    assert make_parser().parse_args(shlex.split(EXAMPLES[command])).command == command
 
 
 @pytest.mark.parametrize("wrong", [[], ["nonsense"], ["tune"], ["tune", "x.npz", "--columns", "0"], ["cache"]])

@@ -23,6 +23,15 @@ def test_commands_are_in_the_readme():
     assert [command for command in COMMANDS if f"python -m autosparse {command}" not in readme] == []
 
 
+@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs" / "adr").glob("*.md")), ids=lambda page: page.stem)
+def test_a_decision_is_stated_before_its_reasons(page):
+    title, _, body = page.read_text(encoding="utf-8").partition("\n")
+    first = body.strip().partition("\n")[0]
+    assert title.startswith("# ")
+    assert first
+    assert not first.startswith(("#", "|", "Status", "*Status", "**Problem", "**Question")), first
+
+
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
 def test_make_targets_exist(document):
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
