@@ -9,70 +9,16 @@ those of A as many numbers as A stores.
 # (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
-
 import torch
 
-from autosparse.errors import InputError, OptionError, ShapeError
+from autosparse.errors import ShapeError
 from autosparse.ops import SDDMM
 from autosparse.torch import autograd, native
 from autosparse.torch.attention import Additive, Dot
-from autosparse.torch.checks import NUMBERS, REAL, common, ranks
+from autosparse.torch.checks import REAL, common, ranks
 from autosparse.torch.compiled import run_as_is
-from autosparse.torch.structure import Rows
-
-if TYPE_CHECKING:
-    from autosparse.torch.matrix import Csr
-
-Sparse: TypeAlias = "Csr | torch.Tensor"
-
-ORDERED: Final = ("max", "min")
-REDUCTIONS: Final = ("sum", "mean", *ORDERED)
-
-
-def as_csr(A: Sparse) -> Csr:
-    """`A` as a `Csr`, without a copy where it is one or is compressed."""
-    from autosparse.torch import matrix
-
-    return matrix.csr(A)
-
-
-def _upright(A: Csr, what: str) -> Rows:
-    """Rows of A; a transposed matrix has none (its structure lists columns)."""
-    if A.is_transposed:
-        raise InputError.refused(
-            f"{what} works on rows, and a transposed matrix is stored by columns",
-            given=f"a transposed Csr of shape {tuple(A.shape)}",
-            cure="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
-        )
-    return A.rows
-
-
-@run_as_is
-def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
-    """C[i] = reduce over the entries (i, j) of row i of A[i, j] · X[j]; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
-
-    `reduce`: "sum" (A @ X), "mean" (over a row's entries), "max", "min"; rows without entries give 0. Raises
-    ShapeError, OptionError; DtypeError for "max" and "min" of complex numbers.
-    """
-    A = as_csr(A)
-    if reduce not in REDUCTIONS:
-        raise OptionError.bad_value("reduce", reduce, domain=f"one of {', '.join(REDUCTIONS)}", source="argument")
-    dtype = common("spmm", A.rows.fit(A.values), X, known=REAL if reduce in ORDERED else NUMBERS)
-    if X.dim() not in (1, 2) or X.shape[0] != A.shape[1]:
-        raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))
-    values, dense = A.values.to(dtype), X.to(dtype)
-    if reduce == "sum":
-        return autograd.product(A.rows, values, dense, transposed=A.is_transposed).to(X.dtype)
-    rows = _upright(A, f"spmm(reduce={reduce!r})")
-    flat = dense.unsqueeze(1) if X.dim() == 1 else dense
-    if reduce == "mean":
-        result: torch.Tensor = autograd.Mean.apply(rows, values, flat)
-    elif autograd.wants_grad(values, flat):
-        result = autograd.Extreme.apply(rows, values, flat, reduce == "min")
-    else:
-        result, _ = native.extreme(rows.structure, native.whole(values), flat, least=reduce == "min", with_arg=False)
-    return (result.squeeze(1) if X.dim() == 1 else result).to(X.dtype)
+from autosparse.torch.matrix import Csr, Sparse, csr, upright
+from autosparse.torch.matrix import spmm as spmm  # noqa: PLC0414  one of the family: found here too
 
 
 @run_as_is
@@ -81,7 +27,7 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
 
     The product X @ Y is computed at A's entries only. Y may be a transposed view: ``sddmm(A, Q, K.T)``.
     """
-    A = as_csr(A)
+    A = csr(A)
     dtype = common(SDDMM.name, A.rows.fit(A.values), X, Y)
     if X.dim() != 2 or Y.dim() != 2 or X.shape[1] != Y.shape[0] or (X.shape[0], Y.shape[1]) != tuple(A.shape):
         raise ShapeError.unfit(SDDMM.name, wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
@@ -96,8 +42,8 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
 @run_as_is
 def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
     """exp(s[p]) / Σ exp(s[q]) over the entries q of p's row; scores (nnz,) or (nnz, H), in the order of A's values."""
-    A = as_csr(A)
-    rows = _upright(A, "edge_softmax")
+    A = csr(A)
+    rows = upright(A, "edge_softmax")
     dtype = common("edge_softmax", scores, known=REAL)
     if scores.dim() not in (1, 2) or scores.shape[0] != A.nnz:
         wanted = f"scores of shape ({A.nnz},) or ({A.nnz}, heads): one for each entry of A"
@@ -118,8 +64,8 @@ def attention(
 
     Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F), or without H. `scale` defaults to 1/√D. A's values are not used.
     """
-    A = as_csr(A)
-    rows = _upright(A, "attention")
+    A = csr(A)
+    rows = upright(A, "attention")
     dtype = common("attention", Q, K, V, known=REAL)
     wanted = "A (n, m), Q (n, H, D), K (m, H, D), V (m, H, F), all with or all without H, D of 1 or more"
     ranks("attention", wanted=wanted, dims=(2, 3), Q=Q, K=K, V=V)
@@ -140,8 +86,8 @@ def gat(
 
     target (n, H), source (m, H), V (m, H, F) → (n, H, F), or without H. A's values are not used.
     """
-    A = as_csr(A)
-    rows = _upright(A, "gat")
+    A = csr(A)
+    rows = upright(A, "gat")
     dtype = common("gat", target, source, V, known=REAL)
     wanted = "A (n, m), target (n, H), source (m, H), V (m, H, F), all with or all without H"
     ranks("gat", wanted=wanted, dims=(2, 3), V=V)

@@ -6,22 +6,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import torch
 
 from autosparse.core.plan import Plan
 from autosparse.dispatch import executor
-from autosparse.errors import InputError, InputTypeError, ShapeError
+from autosparse.errors import InputError, InputTypeError, OptionError, ShapeError
 from autosparse.operands.csr import Operand
-from autosparse.torch import cells, coo, functional, native
-from autosparse.torch.checks import check_ids, common, in_memory, matrix_shape, tensor
+from autosparse.torch import autograd, cells, coo, native
+from autosparse.torch.checks import NUMBERS, REAL, check_ids, common, in_memory, matrix_shape, tensor
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.structure import INDEX_CODES, Rows
 
 if TYPE_CHECKING:
     from autosparse.explain import Explanation
+
+Sparse: TypeAlias = "Csr | torch.Tensor"
+
+ORDERED: Final = ("max", "min")
+REDUCTIONS: Final = ("sum", "mean", *ORDERED)
 
 
 class Csr:
@@ -92,16 +97,16 @@ class Csr:
 
     def matmul(self, X: torch.Tensor) -> torch.Tensor:
         """A X for X (m,) or (m, k)."""
-        return functional.spmm(self, X)
+        return spmm(self, X)
 
     @run_as_is
     def __matmul__(self, X: torch.Tensor) -> torch.Tensor:
-        return functional.spmm(self, X)
+        return spmm(self, X)
 
     @run_as_is
     def __rmatmul__(self, X: torch.Tensor) -> torch.Tensor:
         two = isinstance(X, torch.Tensor) and X.dim() == 2
-        return functional.spmm(self.T, X.T).T if two else functional.spmm(self.T, X)
+        return spmm(self.T, X.T).T if two else spmm(self.T, X)
 
     def tune(self, columns: int = 1, **hints: Any) -> Plan:
         """Find a faster kernel for ``A @ X`` with X of `columns` columns now; products of this structure then use it.
@@ -143,6 +148,44 @@ class Csr:
         return NotImplemented if served is None else served(*args, **(kwargs or {}))
 
 
+def upright(A: Csr, what: str) -> Rows:
+    """Rows of A; a transposed matrix has none (its structure lists columns)."""
+    if A.is_transposed:
+        raise InputError.refused(
+            f"{what} works on rows, and a transposed matrix is stored by columns",
+            given=f"a transposed Csr of shape {tuple(A.shape)}",
+            cure="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
+        )
+    return A.rows
+
+
+@run_as_is
+def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
+    """C[i] = reduce over the entries (i, j) of row i of A[i, j] · X[j]; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
+
+    `reduce`: "sum" (A @ X), "mean" (over a row's entries), "max", "min"; rows without entries give 0. Raises
+    ShapeError, OptionError; DtypeError for "max" and "min" of complex numbers.
+    """
+    A = csr(A)
+    if reduce not in REDUCTIONS:
+        raise OptionError.bad_value("reduce", reduce, domain=f"one of {', '.join(REDUCTIONS)}", source="argument")
+    dtype = common("spmm", A.rows.fit(A.values), X, known=REAL if reduce in ORDERED else NUMBERS)
+    if X.dim() not in (1, 2) or X.shape[0] != A.shape[1]:
+        raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))
+    values, dense = A.values.to(dtype), X.to(dtype)
+    if reduce == "sum":
+        return autograd.product(A.rows, values, dense, transposed=A.is_transposed).to(X.dtype)
+    rows = upright(A, f"spmm(reduce={reduce!r})")
+    flat = dense.unsqueeze(1) if X.dim() == 1 else dense
+    if reduce == "mean":
+        result: torch.Tensor = autograd.Mean.apply(rows, values, flat)
+    elif autograd.wants_grad(values, flat):
+        result = autograd.Extreme.apply(rows, values, flat, reduce == "min")
+    else:
+        result, _ = native.extreme(rows.structure, native.whole(values), flat, least=reduce == "min", with_arg=False)
+    return (result.squeeze(1) if X.dim() == 1 else result).to(X.dtype)
+
+
 def _torch_matmul(A: Any, X: Any) -> torch.Tensor:
     """torch.matmul, mm and mv with a Csr on one side (Any: the other is a tensor)."""
     product: torch.Tensor = A.__matmul__(X) if isinstance(A, Csr) else X.__rmatmul__(A)
@@ -150,7 +193,7 @@ def _torch_matmul(A: Any, X: Any) -> torch.Tensor:
 
 
 def _torch_sparse_mm(A: Csr, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
-    return functional.spmm(A, X, reduce={"amax": "max", "amin": "min"}.get(reduce, reduce))
+    return spmm(A, X, reduce={"amax": "max", "amin": "min"}.get(reduce, reduce))
 
 
 SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
