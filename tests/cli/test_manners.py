@@ -185,8 +185,9 @@ BAD_ARGUMENTS = {
     "export in no folder": ["cache", "export", "{folder}/none/wisdom.zip"],
     "unknown operation": ["calibrate", "--ops", "spmv,nonsense"],
     "no operation": ["calibrate", "--ops", ","],
-    "no weights": ["calibrate", "--weights", "{folder}/none.safetensors"],
-    "weights of nothing": ["calibrate", "--weights", "{matrix}"],
+    "no weights": ["calibrate", "--ops", "spmv", "--weights", "{folder}/none.safetensors"],
+    "weights of nothing": ["calibrate", "--ops", "spmv", "--weights", "{matrix}"],
+    "weights of many": ["calibrate", "--ops", "spmv,spmm32", "--weights", "{matrix}"],
     "no data": ["calibrate", "--data", "{folder}/none"],
     "no matrices": ["calibrate", "--matrices", "{folder}/none"],
     "out is a file": ["calibrate", "--out", "{matrix}"],
@@ -199,13 +200,18 @@ BAD_ARGUMENTS = {
 @pytest.mark.parametrize("name", BAD_ARGUMENTS)
 def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypatch):
     """Nothing is read, measured or tuned for a command that cannot end well."""
-    from autosparse.calibration import collection
+    from autosparse.calibration import collection, probing
+    from autosparse.cli import cache
     from autosparse.dispatch import executor
 
     def work(*arguments, **how):
         raise AssertionError("work has begun")
 
-    for home, what in ((executor, "tune"), (executor, "report"), (executor, "matmul"), (collection, "lab_for")):
+    works = (
+        (executor, "tune"), (executor, "report"), (executor, "matmul"), (collection, "lab_for"),
+        (probing, "measured_rates"), (cache, "wisdom_export"),
+    )  # fmt: skip
+    for home, what in works:
         monkeypatch.setattr(home, what, work)
     monkeypatch.setattr(operands.Pair, "read", work)
     arguments = [one.format(folder=folder, matrix=folder / "m-good.npz") for one in BAD_ARGUMENTS[name]]
