@@ -15,6 +15,7 @@ from autosparse._native import runtime_api
 from autosparse._native.kernels.identity import code_digest
 from autosparse._version import __version__
 from autosparse.config import get_options, options
+from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SCHEDULE_VERSION, SuperSchedule
 from autosparse.errors import BuildError
@@ -48,7 +49,7 @@ class CollectingLab:
         """What is computed."""
         return self.lab.problem
 
-    def __call__(self, schedule: SuperSchedule | None) -> KernelTrial:
+    def __call__(self, schedule: Schedule | None) -> KernelTrial:
         """A trial of `schedule`."""
         return self.lab(schedule)
 

@@ -54,8 +54,8 @@ def _copied(n_bytes: int, threads: int) -> float:
     pairs = [(np.ones(n_bytes, np.uint8), np.ones(n_bytes, np.uint8)) for _ in range(threads)]
     if threads == 1:
         (source, target), (nothing, other) = pairs[0], (pairs[0][0][:0], pairs[0][1][:0])
-        call_s = _seconds_each(lambda rounds: _copy(nothing, other, rounds))
-        copy_s = _seconds_each(lambda rounds: _copy(source, target, rounds))
+        call_s = seconds_each(lambda rounds: _copy(nothing, other, rounds))
+        copy_s = seconds_each(lambda rounds: _copy(source, target, rounds))
         return 2.0 * n_bytes / max(copy_s - call_s, 0.1 * copy_s)
     with ThreadPoolExecutor(threads) as pool:
 
@@ -63,7 +63,7 @@ def _copied(n_bytes: int, threads: int) -> float:
             for done in [pool.submit(_copy, source, target, rounds) for source, target in pairs]:
                 done.result()
 
-        return 2.0 * n_bytes * threads / _seconds_each(all_copy)
+        return 2.0 * n_bytes * threads / seconds_each(all_copy)
 
 
 def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], rounds: int) -> None:
@@ -98,10 +98,10 @@ def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
             for _ in range(rounds):
                 run()
 
-        return _seconds_each(repeat)
+        return seconds_each(repeat)
 
 
-def _seconds_each(call: Callable[[int], None]) -> float:
+def seconds_each(call: Callable[[int], None]) -> float:
     """Seconds of one round, in the fastest sample."""
     rounds = 1
     while (took_s := _timed_s(call, rounds)) < SAMPLE_S:

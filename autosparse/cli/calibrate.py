@@ -52,6 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
         _say_what_is_missing()
         start_s = time.monotonic()
         rates = _rates(out)
+        if not arguments.data:
+            _costs(out)
         folders = arguments.data or [_measured(arguments, out, list(weights))]
         given = {"out": out, "folders": folders, "rates": rates}
         rows = [row for op, path in weights.items() if (row := _fit(arguments, op, path, **given))]
@@ -120,8 +122,12 @@ def _say_what_is_missing() -> None:
 
 def _undo(out: Path, ops: list[str]) -> int:
     from autosparse.tuner.calibration.store import ModelStore
+    from autosparse.tuning.memory.cost_table import COSTS
 
     taken_back = ModelStore(out).undo(ops)
+    if (out / COSTS).exists():
+        (out / COSTS).unlink()
+        taken_back["costs of hybrid formats"] = "the default"
     for op, now in taken_back.items():
         print(f"{op}: {now} is in use again")
     if not taken_back:
@@ -145,6 +151,26 @@ def _rates(out: Path) -> Any:  # Any: MachineRates, which is imported when it is
     told = ", ".join(f"{name} {rate / 1e9:.3g}" for name, rate in known.to_data().items())
     print(f"rates of this machine, 10^9 per second: {told}", flush=True)
     return known
+
+
+def _costs(out: Path) -> None:
+    """Costs of the primitives of hybrid formats: measured once, class by class, each kept beside the models at once."""
+    from autosparse.calibration.primitives import measured_costs
+    from autosparse.config import get_options
+    from autosparse.errors import TUNING_FAILURES
+    from autosparse.tuning.memory.cost_table import keep_costs, known_costs
+    from autosparse.tuning.setup import target_of
+
+    table, target = known_costs(out), target_of(get_options())
+    for one in table.missing():
+        try:
+            table = table.with_class(one, measured_costs(target, one))
+        except TUNING_FAILURES as error:
+            print(f"costs of hybrid formats, {one}: not measured, the default stays ({error})", flush=True)
+            continue
+        keep_costs(table, out)
+    for one, costs in table.costs.items():
+        print(f"costs of hybrid formats in ns, {one}: {costs}", flush=True)
 
 
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:

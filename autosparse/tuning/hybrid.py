@@ -37,6 +37,8 @@ from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
+from autosparse.tuning.learned import calibrated_folder
+from autosparse.tuning.memory.cost_table import known_costs
 from autosparse.tuning.statistics import statistics_model
 from autosparse.tuning.trials.lab import KernelLab
 
@@ -252,4 +254,13 @@ def divider_of(
     if wish is None and not (effort is Effort.FULL and is_large):
         return None
     seed = known.schedule if known is not None and isinstance(known.schedule, Composite) else None
-    return HybridDivider(lab, SHARE * budget_s, clock() + budget_s, seed, clock=clock)
+    return HybridDivider(lab, SHARE * budget_s, clock() + budget_s, seed, costs_of(lab), clock=clock)
+
+
+def costs_of(lab: KernelLab) -> PrimitiveCosts:
+    """Of primitives in products of this width: as `calibrate` measured them on this machine, else the default."""
+    problem = lab.problem
+    table = known_costs(calibrated_folder(lab.options, problem.target))
+    n_inner = problem.pattern.shape[0 if problem.transposed else 1]
+    n_bytes = n_inner * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+    return table.of(problem.n_dense_cols, is_far=n_bytes > problem.target.l2_bytes) or DEFAULT_COSTS

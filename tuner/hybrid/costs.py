@@ -35,6 +35,9 @@ class Rate:
     read: float
     multiply: float
 
+    def __str__(self) -> str:
+        return f"{self.tile:.3g} + {self.read:.3g} a row of B + {self.multiply:.3g} a slot"
+
     def of(self, n_tiles: float, n_reads: float, n_slots: float) -> float:
         """Cost of tiles that read `n_reads` rows of B and hold `n_slots` values in all."""
         return self.tile * n_tiles + self.read * n_reads + self.multiply * n_slots
@@ -47,6 +50,10 @@ class PrimitiveCosts:
     rates: Mapping[str, Rate]
     first_row: float
     further_row: float
+
+    def __str__(self) -> str:
+        rates = ", ".join(f"{family} {rate}" for family, rate in self.rates.items())
+        return f"{rates}, row of C {self.first_row:.3g}, by a further part {self.further_row:.3g}"
 
     def tile(self, operator: Operator, n_entries: int) -> float:
         """Cost of one tile that covers `n_entries` entries."""

@@ -52,7 +52,7 @@ DEFAULT_COSTS: Final = PrimitiveCosts(
     0.5,
     0.75,
 )
-"""Relative to an entry of CSR, the same on every machine: `calibrate` does not measure them yet."""
+"""Relative to an entry of CSR: where `calibrate` has measured nothing."""
 
 
 @dataclass(frozen=True, slots=True)

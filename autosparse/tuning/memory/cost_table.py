@@ -1,0 +1,126 @@
+"""Costs of primitives as measured on one machine, by width of the dense operand and by where it lies; kept as JSON.
+
+Source: Fang et al., "STile" (PACMMOD 2(1), 2024), Section 3.2: there a table per tile shape and a line per family,
+measured once on each machine. Here every family has a line, whose three rates are fitted to the shapes that were timed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
+
+COSTS: Final = "primitives.json"
+"""Name of the record, beside the machine's rates."""
+VERSION: Final = 1
+"""Raise when a field changes its meaning: records of other versions are not read."""
+FAMILIES: Final = ("csr", "block", "ell", "panel")
+WIDTHS: Final = (1, 32, 256)
+"""Columns of the dense operand at which costs are measured."""
+MOST_NS: Final = 1e6
+"""No tile, row or value costs a millisecond: a record that says so is damaged."""
+RATE_FIELDS: Final = ("tile", "read", "multiply")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CostClass:
+    """Products with `n_dense_cols` columns whose dense operand lies in a core's second cache, or beyond it."""
+
+    n_dense_cols: int
+    is_far: bool
+
+    def __str__(self) -> str:
+        plural = "" if self.n_dense_cols == 1 else "s"
+        return f"{self.n_dense_cols} column{plural}, B {'beyond' if self.is_far else 'in'} the second cache"
+
+
+CLASSES: Final = tuple(CostClass(width, is_far) for width in WIDTHS for is_far in (False, True))
+
+
+@dataclass(frozen=True, slots=True)
+class CostTable:
+    """Costs in nanoseconds, by class; some classes may be missing."""
+
+    costs: Mapping[CostClass, PrimitiveCosts] = field(default_factory=dict)
+
+    def of(self, n_dense_cols: int, *, is_far: bool) -> PrimitiveCosts | None:
+        """Costs of the measured class whose width is nearest by ratio; None where nothing was measured."""
+
+        def distance(one: CostClass) -> tuple[bool, float]:
+            return one.is_far != is_far, abs(math.log(one.n_dense_cols / n_dense_cols))
+
+        return self.costs[min(self.costs, key=distance)] if self.costs else None
+
+    def missing(self) -> list[CostClass]:
+        """Classes that are not measured yet."""
+        return [one for one in CLASSES if one not in self.costs]
+
+    def with_class(self, measured: CostClass, costs: PrimitiveCosts) -> CostTable:
+        """The table with one more class; ValueError where costs are none that `of_data` reads."""
+        return CostTable.of_data(CostTable({**self.costs, measured: costs}).to_data())
+
+    def to_data(self) -> dict[str, Any]:
+        """JSON-ready; `of_data` inverts it."""
+        classes = [
+            {
+                "columns": one.n_dense_cols,
+                "far": one.is_far,
+                "rates": {
+                    family: {name: getattr(rate, name) for name in RATE_FIELDS} for family, rate in costs.rates.items()
+                },
+                "first_row": costs.first_row,
+                "further_row": costs.further_row,
+            }
+            for one, costs in self.costs.items()
+        ]
+        return {"version": VERSION, "unit": "ns", "classes": classes}
+
+    @classmethod
+    def of_data(cls, data: Any) -> CostTable:  # Any: what a file held
+        """Read `to_data`; ValueError, TypeError or KeyError when it is something else, or says what cannot be."""
+        if data["version"] != VERSION or data["unit"] != "ns":
+            raise ValueError(f"a record of costs of version {data['version']!r} in {data['unit']!r}")
+        return cls(dict(map(_class_of_data, data["classes"])))
+
+
+def _class_of_data(data: Mapping[str, Any]) -> tuple[CostClass, PrimitiveCosts]:
+    columns, is_far = data["columns"], data["far"]
+    if type(columns) is not int or type(is_far) is not bool or columns not in WIDTHS:
+        raise ValueError(f"no class of costs: {columns!r} columns, far {is_far!r}")
+    if set(data["rates"]) != set(FAMILIES):
+        raise ValueError(f"families {sorted(data['rates'])}, expected {sorted(FAMILIES)}")
+    rates = {family: Rate(*(_nanoseconds(data["rates"][family][name]) for name in RATE_FIELDS)) for family in FAMILIES}
+    if not all(rate.of(1.0, 1.0, 1.0) > 0.0 for rate in rates.values()):
+        raise ValueError("a family whose tiles cost nothing")
+    return CostClass(columns, is_far), PrimitiveCosts(
+        rates, _nanoseconds(data["first_row"]), _nanoseconds(data["further_row"])
+    )
+
+
+def _nanoseconds(value: Any) -> float:
+    if type(value) not in {int, float} or not 0.0 <= value <= MOST_NS:
+        raise ValueError(f"a cost must be a number of nanoseconds in 0..{MOST_NS:g}, not {value!r}")
+    return float(value)
+
+
+def known_costs(folder: Path | None) -> CostTable:
+    """Costs of this machine as `calibrate` measured them; an empty table where it has not, or the record is damaged."""
+    try:
+        text = (folder / COSTS).read_text(encoding="utf-8") if folder is not None else ""
+        return CostTable.of_data(json.loads(text)) if text else CostTable()
+    except (OSError, ValueError, KeyError, TypeError, RecursionError, AttributeError):
+        return CostTable()
+
+
+def keep_costs(table: CostTable, folder: Path) -> None:
+    """Write `table`; the file appears whole."""
+    folder.mkdir(parents=True, exist_ok=True)
+    staged = folder / f".{COSTS}.{os.getpid()}"
+    staged.write_text(json.dumps(table.to_data()), encoding="utf-8")
+    staged.replace(folder / COSTS)
