@@ -12,9 +12,9 @@ For each matrix and operation two steps are taken, each written as one JSON line
   process, N_RACES times with fresh packed copies. A time is the median over the races.
 
 The *oracle* is the fastest of all that raced. Of several near each other the luckiest wins, so that shares of it are
-rather too low than too high. Other work of the machine makes a search propose worse; what is measured is decided by
-the race. On a machine that is busy most of the time, take the searches then, with a lasting --cache, and on the quiet
-machine `--step race --decide-again`: the tiers decide anew before each race, which costs some 10 s more.
+rather too low than too high. Compilers take most of a search: `--step compile`, with a lasting --cache, makes every
+kernel that one may ask for, at whatever hour. Searches of a busy machine propose worse and learn wrong prices; after
+them `--step race --decide-again` lets the tiers decide anew before each race.
 
 Without --sealed only groups are measured that are held out from training and not sealed (benchmarks/sealed.py).
 """
@@ -33,12 +33,13 @@ from typing import Any, Final
 
 from autosparse.tuner.collect.operations import OPS, Op
 from autosparse.tuner.collect.recipes import RealFile, is_held_out, is_sealed, read_coordinates, real_files
+from autosparse.tuner.space import spaces
 from peerlib.environment import matrices_folder, start_again
 from peerlib.oracle_report import report
 from peerlib.records import ResultFile
 
 from autosparse import cache
-from autosparse.calibration.collection import CollectingLab, lab_for
+from autosparse.calibration.collection import CollectingLab, build_ahead, lab_for
 from autosparse.config import Effort, get_options, options, set_options
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Plan
@@ -48,6 +49,8 @@ from autosparse.tuning import planner
 MORE_CANDIDATES: Final = 3
 N_FINALISTS: Final = 5
 N_RACES: Final = 3
+N_PROPOSED: Final = 64
+"""Of the learned model's favourites, how many kernels are made ahead."""
 WHOLE: Final = 0.6
 """Of its budget, below which a search ended because nothing was left: a last step that does not fit leaves less."""
 TIERS: Final[Mapping[str, float]] = {"estimate": 10.0, "measure": 10.0}
@@ -70,11 +73,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
     add("--cache", type=Path, help="folder of kernels that outlives the run: a race finds those of its search compiled")
     add("--decide-again", action="store_true", help="with race: what the tiers choose is what they decide now")
-    add("--step", choices=("search", "race", "all"), default="all")
+    add("--step", choices=("compile", "search", "race", "all"), default="all", help="all: searches and races")
     add("--sealed", action="store_true", help=argparse.SUPPRESS)  # set by sealed.py, which keeps the book
     add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
     add("--report", action="store_true", help="only the tables of what --json holds")
     parsed = parser.parse_args(given)
+    if parsed.step == "compile" and parsed.cache is None:
+        parser.error("--step compile needs the --cache that races will use")
     if parsed.matrices is None and not parsed.report:
         parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
     return parsed
@@ -195,6 +200,18 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
             print(f"{step:6} {key}", flush=True)
 
 
+def compile_ahead(args: argparse.Namespace) -> None:
+    """Make the kernels of everything that searches of the files may time, file by file, in --cache."""
+    set_options(threads=args.threads, cache_dir=args.cache)
+    made: set[tuple[str, Schedule]] = set()
+    for file, op, key in cells(args):
+        with options(threads=args.threads), lab_for(read_coordinates(args.matrices / file.name), op, args.dtype) as lab:
+            found = [*lab.proposed(N_PROPOSED), *spaces.everything(lab.problem, lab.supports)]
+        fresh = [one for one in dict.fromkeys(found) if (op.name, one) not in made]
+        made |= {(op.name, one) for one in fresh}
+        print(f"compile {key}: {build_ahead(op, fresh, args.dtype) if fresh else 0} kernels", flush=True)
+
+
 def _step(
     args: argparse.Namespace, file: RealFile, op: Op, *, key: str, step: str, done: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -214,6 +231,9 @@ def main(given: Sequence[str] | None = None) -> int:
     results = ResultFile(args.json)
     if not args.report:
         start_again(args.threads)
+        if args.step == "compile":
+            compile_ahead(args)
+            return 0
         run(args, results)
     print(report(results.cases()))
     return 0

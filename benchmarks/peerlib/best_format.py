@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.collect.files import MEASURED, Measurements, write_whole
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, pattern_vector
+from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS
 from autosparse.tuner.space.families import MAX_TILE_VECTORS
 from autosparse.tuner.space.own import OwnSpace, own_space
 
@@ -58,7 +58,7 @@ def training_vectors(found: Iterable[Measurements], folder: Path | None, kept: P
 
 def _vector(recipe: Recipe, folder: Path | None) -> np.ndarray | None:
     try:
-        return pattern_vector(recipe.make(folder))
+        return recipe.make(folder).vector()
     except FileNotFoundError:
         return None
 

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse
 from autosparse._native.inference.waconet import PredictorWeights
 from autosparse._native.storage.packing import reason_unfit
-from autosparse.tuner.features.panels import looked_at
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.embeddings import code_of, code_rows, embed_pattern, embed_programs, looked_at_cells
 from autosparse.tuner.learned.names import op_of
@@ -74,7 +73,7 @@ def test_rows_of_codes_go_back_to_schedules():
 def test_cells_of_compressed_rows_are_those_that_training_looks_at(family, limit):
     found = generate(family, nnz=20_000, seed=1)
     rows, columns = looked_at_cells(found.to_pattern(), limit)
-    expected = looked_at(found, limit)
+    expected = found.looked_at(limit)
     assert np.array_equal(rows, expected.indices[0])
     assert np.array_equal(columns, expected.indices[1])
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner.features.coordinates import Coordinates
-from autosparse.tuner.features.panels import looked_at
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.embeddings import embed_pattern
 from autosparse.tuner.learned.names import op_of
@@ -44,7 +43,7 @@ def shuffled(found: Coordinates, seed: int = 0) -> TensorPattern:
 @pytest.mark.parametrize("limit", [200, 3_000, 1 << 17])
 def test_cells_of_tensors_in_any_order_are_those_that_training_looks_at(family, limit):
     found = generate(family, nnz=20_000, seed=1)
-    expected = looked_at(found, limit)
+    expected = found.looked_at(limit)
     for cells, column in zip(tensor_cells(shuffled(found), limit), expected.indices, strict=True):
         np.testing.assert_array_equal(cells, column)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from autosparse.tuner.features.panels import ALIGNMENT, N_PANELS, looked_at, panel_spans
+from autosparse.tuner.features.panels import ALIGNMENT, N_PANELS, panel_spans
 from autosparse.tuner.generators.base import generate
 
 
@@ -37,8 +37,8 @@ def test_equal_rows_give_about_the_limit_in_aligned_panels():
 @pytest.mark.parametrize("family", ["mesh", "rmat", "tensor_blocks"])
 def test_entries_keep_their_places(family):
     pattern = generate(family, nnz=50_000, seed=1)
-    assert looked_at(pattern, pattern.nnz) is pattern
-    seen = looked_at(pattern, 5_000)
+    assert pattern.looked_at(pattern.nnz) is pattern
+    seen = pattern.looked_at(5_000)
     assert seen.shape == pattern.shape
     assert seen.nnz <= 10_000
     whole = set(zip(*(column.tolist() for column in pattern.indices), strict=True))

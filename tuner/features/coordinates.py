@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from autosparse.tuner.features.panels import FEATURE_LIMIT, panel_spans
+from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, matrix_vector, tensor_vector
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern, TensorPattern
@@ -69,6 +71,22 @@ class Coordinates:
         indptr = np.zeros(n_rows + 1, np.int32)
         np.cumsum(np.bincount(self.indices[0], minlength=n_rows), out=indptr[1:])
         return Pattern(n_rows, n_cols, indptr, columns.astype(np.int32))
+
+    def looked_at(self, limit: int = FEATURE_LIMIT) -> Coordinates:
+        """The entries of `panel_spans`, at their places; itself when there are at most `limit`."""
+        if self.nnz <= limit:
+            return self
+        per_row = np.bincount(self.indices[0], minlength=self.shape[0])
+        spans = panel_spans(np.concatenate([[0], np.cumsum(per_row)]), limit)
+        kept = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
+        return Coordinates(self.shape, tuple(column[kept] for column in self.indices))
+
+    def vector(self) -> NDArray[np.float32]:
+        """Statistics of a matrix or a tensor of order 3, (VECTOR_WIDTHS[order],); ValueError for other orders."""
+        n_dims = len(self.shape)
+        if n_dims not in VECTOR_WIDTHS:
+            raise ValueError(f"a pattern of {n_dims} dimensions; there are statistics for {sorted(VECTOR_WIDTHS)}")
+        return matrix_vector(self.to_pattern()) if n_dims == 2 else tensor_vector(self.shape, self.indices)
 
 
 def _distinct(keys: Ints) -> Ints:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.features.coordinates import Coordinates
 from numpy.typing import NDArray
 
 FEATURE_LIMIT: Final = 1 << 15
@@ -42,13 +41,3 @@ def panel_spans(indptr: NDArray[np.integer[Any]], limit: int = FEATURE_LIMIT) ->
     starts = np.asarray(indptr, np.int64)[first]
     stops = np.minimum(np.asarray(indptr, np.int64)[first + height], starts + 2 * limit // N_PANELS)
     return np.stack([starts, stops], axis=1)
-
-
-def looked_at(pattern: Coordinates, limit: int = FEATURE_LIMIT) -> Coordinates:
-    """The entries of `panel_spans`, at their places; `pattern` itself when it has at most `limit`."""
-    if pattern.nnz <= limit:
-        return pattern
-    per_row = np.bincount(pattern.indices[0], minlength=pattern.shape[0])
-    spans = panel_spans(np.concatenate([[0], np.cumsum(per_row)]), limit)
-    kept = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
-    return Coordinates(pattern.shape, tuple(column[kept] for column in pattern.indices))

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.features.statistics import PatternFacts, pattern_facts
 from numpy.typing import NDArray
 
@@ -31,14 +30,6 @@ _PAIR_HASH: Final = np.uint64(0x9E3779B97F4A7C15)
 
 VECTOR_WIDTHS: Final[Mapping[int, int]] = {2: 81, 3: 43}
 """Length of the vector, by dimension."""
-
-
-def pattern_vector(pattern: Coordinates) -> Floats:
-    """The statistics of a matrix or a tensor of order 3, (VECTOR_WIDTHS[dimension],); ValueError for other orders."""
-    n_dims = len(pattern.shape)
-    if n_dims not in VECTOR_WIDTHS:
-        raise ValueError(f"a pattern of {n_dims} dimensions; there are statistics for {sorted(VECTOR_WIDTHS)}")
-    return matrix_vector(pattern.to_pattern()) if n_dims == 2 else tensor_vector(pattern.shape, pattern.indices)
 
 
 def matrix_vector(pattern: Pattern) -> Floats:

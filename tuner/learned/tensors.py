@@ -23,7 +23,7 @@ def rows_first(pattern: TensorPattern, mode: int) -> TensorPattern:
 
 
 def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
-    """The entries that `panels.looked_at` picks, distinct and in lexicographic order: one array per mode.
+    """The entries that `Coordinates.looked_at` picks, distinct and in lexicographic order: one array per mode.
 
     O(nnz) to find the rows that panels have, a sort of their entries alone.
     """

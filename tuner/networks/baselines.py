@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import torch
 from autosparse.tuner.features.coordinates import Coordinates
-from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS, pattern_vector
+from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS
 from autosparse.tuner.networks.extractor import Extractor
 
 IMAGE_SIZE: Final = 256
@@ -72,7 +72,7 @@ def images(pattern: Coordinates) -> np.ndarray:
 
 
 class Statistics(Extractor):
-    """A small network on `pattern_vector`: row lengths, gaps, block fill, shared columns, diagonals."""
+    """A small network on `Coordinates.vector`: row lengths, gaps, block fill, shared columns, diagonals."""
 
     def __init__(self, dimension: int = 2) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class Statistics(Extractor):
 
     def observe(self, pattern: Coordinates) -> torch.Tensor:
         """The statistics, (1, width)."""
-        return torch.from_numpy(pattern_vector(pattern)).unsqueeze(0).to(self.device)
+        return torch.from_numpy(pattern.vector()).unsqueeze(0).to(self.device)
 
     def describe(self, seen: torch.Tensor) -> torch.Tensor:
         """Numbers learned from the statistics, (1, 128)."""

@@ -15,7 +15,6 @@ from typing import Final
 
 import torch
 from autosparse.tuner.features.coordinates import Coordinates
-from autosparse.tuner.features.panels import looked_at
 from autosparse.tuner.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
 from autosparse.tuner.networks.lattice import Lattice
 from autosparse.tuner.networks.waconet import lattice_of
@@ -73,7 +72,7 @@ class InputFeaturizer(torch.nn.Module):
 
     def prepare(self, pattern: Coordinates) -> Lattice:
         """What does not depend on the weights."""
-        return lattice_of(looked_at(pattern, self.limit))
+        return lattice_of(pattern.looked_at(self.limit))
 
     def forward(self, seen: Lattice) -> torch.Tensor:
         """S of one pattern."""

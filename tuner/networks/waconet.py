@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import torch
 from autosparse.tuner.features.coordinates import Coordinates
-from autosparse.tuner.features.panels import FEATURE_LIMIT, looked_at
+from autosparse.tuner.features.panels import FEATURE_LIMIT
 from autosparse.tuner.networks.backends import Backend, open_backend
 from autosparse.tuner.networks.extractor import Extractor
 from autosparse.tuner.networks.lattice import Lattice
@@ -48,7 +48,7 @@ class WACONet(Extractor):
 
     def observe(self, pattern: Coordinates) -> Lattice:
         """The nonzeros that `panels` picks."""
-        return lattice_of(looked_at(pattern, self.limit)).to(self.device)
+        return lattice_of(pattern.looked_at(self.limit)).to(self.device)
 
     def describe(self, seen: Lattice) -> torch.Tensor:
         """The pooled results of all layers, (1, 448)."""
@@ -91,7 +91,7 @@ class MinkowskiNet(Extractor):
 
     def observe(self, pattern: Coordinates) -> Lattice:
         """The nonzeros that `panels` picks."""
-        return lattice_of(looked_at(pattern, self.limit)).to(self.device)
+        return lattice_of(pattern.looked_at(self.limit)).to(self.device)
 
     def describe(self, seen: Lattice) -> torch.Tensor:
         """The mean of the last layer, (1, MINKOWSKI_CHANNELS)."""
