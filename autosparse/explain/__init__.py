@@ -21,8 +21,9 @@ def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operat
     """Explanation of ``M @ B``, or ``Mᵀ @ B`` when `transposed`; B: the dense operand or its number of columns.
 
     Of sampled products and tensors, B is the number of columns of the dense operands.
-    Runs and tunes nothing. B may be whatever the product takes, so its type is left open. ShapeError (a ValueError)
-    when B does not fit, OptionError when a number of columns is not >= 1.
+    Tunes nothing, and runs nothing but the parts of a hybrid plan that serves, each alone for a moment. B may be
+    whatever the product takes, so its type is left open. ShapeError (a ValueError) when B does not fit, OptionError
+    when a number of columns is not >= 1.
     """
     from autosparse.dispatch import executor
 

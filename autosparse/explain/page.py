@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import secrets
 from collections.abc import Sequence
 from html import escape
@@ -17,12 +18,15 @@ h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin: 2rem 0 .5rem }
 table { border-collapse: collapse } td, th { padding: .15rem .8rem .15rem 0; text-align: right; vertical-align: top }
 td:first-child, th:first-child, td:last-child, th:last-child, .facts td { text-align: left }
 .facts td:first-child { color: #666; white-space: nowrap } tr + tr td { border-top: 1px solid #eee }
-pre { background: #f6f6f4; padding: .8rem 1rem; overflow-x: auto } img { max-width: 100% } figure { margin: 1rem 0 }
+pre { background: #f6f6f4; padding: .8rem 1rem; overflow-x: auto }
+.map { line-height: 1.1; white-space: pre } .map b { font-weight: 400 }
+.map .a { background: #9ec1e8 } .map .b { background: #f3c08c } .map .c { background: #a9d8a4 }
+.map .d { background: #dcb1da } img { max-width: 100% } figure { margin: 1rem 0 }
 figcaption, .note { color: #666; font-size: .9rem }
 td:not(:first-child):not(:last-child) { white-space: nowrap }
 @media (max-width: 40rem) {
   body { font-size: 14px; margin: 1rem auto; overflow-wrap: anywhere } h1 { font-size: 1.2rem }
-  pre { white-space: pre-wrap }
+  pre:not(.map) { white-space: pre-wrap } .map { font-size: 9px }
   .facts td:first-child { white-space: normal; overflow-wrap: normal; max-width: 7rem }
   table:not(.facts) tr:first-child { display: none }
   table:not(.facts) td { display: block; border: 0; padding: 0; text-align: left }
@@ -57,9 +61,17 @@ def _section(section: Section, *, heading: bool) -> str:
         head, *rows = section.table
         body = "".join(_cells(row, "td", labels=head) for row in rows)
         parts.append("<table>" + _cells(head, "th") + body + "</table>")
+    if section.map:
+        parts.append('<pre class="map">' + "\n".join(map(_coloured, section.map)) + "</pre>")
     if section.lines:
         parts.append("<pre>" + escape("\n".join(section.lines)) + "</pre>")
     return "\n".join(parts)
+
+
+def _coloured(line: str) -> str:
+    """A line of a map: runs of one letter have the colour of that letter."""
+    runs = ((letter, "".join(run)) for letter, run in itertools.groupby(line))
+    return "".join(f'<b class="{letter}">{run}</b>' if letter.isalpha() else escape(run) for letter, run in runs)
 
 
 def _cells(texts: Sequence[str], tag: str, *, labels: Sequence[str] = ()) -> str:

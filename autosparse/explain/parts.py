@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import _native
 from autosparse.core.composite import Composite
-from autosparse.core.problem import Problem
 from autosparse.explain.loop_nest import schedule_name
 from autosparse.explain.section import Section
+from autosparse.explain.units import UNKNOWN
+
+if TYPE_CHECKING:
+    from autosparse.tuning.report import Report
 
 Array = NDArray[Any]  # numbers of entries
 
@@ -20,28 +23,40 @@ MAP_SHAPE: Final = (12, 48)
 LETTERS: Final = "abcd"
 
 
-def parts_section(problem: Problem, composite: Composite, measured_s: float | None, packed_bytes: int) -> Section:
+def parts_section(report: Report, composite: Composite) -> Section:
     """One row per part, and a map of the pattern with the letter of the part that has most entries there."""
-    subsets = _native.subsets(
-        problem.matrix, tuple(part.select for part in composite.parts), transposed=problem.transposed
-    )
+    problem, plan = report.problem, report.plan
+    selections = tuple(part.select for part in composite.parts)
+    subsets = _native.subsets(problem.matrix, selections, transposed=problem.transposed)
     nnz = max(1, problem.pattern.nnz)
+    rates = [f"{one.rate / 1e9:.3g} GB/s" for one in report.part_times] or [UNKNOWN] * len(subsets)
     rows = [
         (
             letter,
             str(part.select),
             f"{subset.pattern.nnz / nnz:.1%} of the entries",
             f"{subset.pattern.n_rows:,} rows" if part.takes_rows else "",
+            rate,
             schedule_name(part.schedule),
         )
-        for letter, part, subset in zip(LETTERS, composite.parts, subsets, strict=False)
+        for letter, part, subset, rate in zip(LETTERS, composite.parts, subsets, rates, strict=False)
     ]
-    lines = [*part_map(subsets, problem.pattern.shape[1 if problem.transposed else 0])]
+    lines = []
     if composite.window:
         lines.append(f"Parts that share rows take turns on windows of {composite.window} rows.")
-    if measured_s and packed_bytes:
-        lines.append(f"All parts together are read at {packed_bytes / measured_s / 1e9:.3g} GB/s.")
-    return Section(title="Parts", table=(("", "takes", "share", "", "stored as"), *rows), lines=tuple(lines))
+    if report.part_times:
+        lines.append("GB/s: bytes of a part's packed copy over the fastest run of the part alone, measured just now.")
+    else:
+        lines.append("GB/s of a part is measured by running it alone, once products are computed in parts.")
+    if plan.measured_s and plan.packed_bytes:
+        lines.append(f"All parts together are read at {plan.packed_bytes / plan.measured_s / 1e9:.3g} GB/s.")
+    n_rows = problem.pattern.shape[1 if problem.transposed else 0]
+    return Section(
+        title="Parts",
+        table=(("", "takes", "share", "", "reads at", "stored as"), *rows),
+        map=tuple(part_map(subsets, n_rows)),
+        lines=tuple(lines),
+    )
 
 
 def part_map(subsets: tuple[_native.Subset, ...], n_rows: int) -> list[str]:

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A title, then facts (label, text), a table whose first row is its header, and lines to be kept as they are."""
+    """A title, then facts (label, text), a table whose first row is its header, a map whose letters are coloured on a
+    page, and lines to be kept as they are.
+    """
 
     title: str
     facts: tuple[tuple[str, str], ...] = ()
     table: tuple[tuple[str, ...], ...] = ()
+    map: tuple[str, ...] = ()
     lines: tuple[str, ...] = ()
 
 
@@ -26,7 +29,7 @@ def _body(section: Section) -> list[str]:
     facts = [f"  {label:<{width}}  {text}" for label, text in section.facts]
     widths = [max(map(len, column)) for column in zip(*section.table, strict=True)]
     rows = ["  " + _row(row, widths) for row in section.table]
-    return [*facts, *rows, *(f"  {line}" for line in section.lines)]
+    return [*facts, *rows, *(f"  {line}" for line in (*section.map, *section.lines))]
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:

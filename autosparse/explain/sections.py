@@ -245,7 +245,7 @@ def _storage(report: Report) -> Section | None:
     if schedule is None:
         return Section(title="Storage", lines=(default_name(report.problem.operation),))
     if isinstance(schedule, Composite):
-        return parts_section(report.problem, schedule, report.plan.measured_s, report.plan.packed_bytes)
+        return parts_section(report, schedule)
     fmt = schedule.format
     lines = [f"{format_name(fmt)}    {fmt}", *format_lines(fmt)]
     if fmt.has_padding:

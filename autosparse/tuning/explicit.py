@@ -10,6 +10,7 @@ import numpy as np
 
 from autosparse import _native
 from autosparse.config import Effort, get_options, parse_setting
+from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
 from autosparse.dispatch.state import DispatchState, HasDtype, state_for
@@ -26,6 +27,7 @@ from autosparse.tuning.memory import misses, plan_lookup
 from autosparse.tuning.report import Report
 from autosparse.tuning.setup import lab_of, session_of, target_of
 from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.part_times import part_times
 from autosparse.tuning.unserved import unserved_plan
 
 MOST_COLUMNS: Final = 2**31 - 1
@@ -134,6 +136,7 @@ def report(
     """Everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
 
     For other operations B is the number of columns of the dense operands. Looks into the cache; changes nothing.
+    Parts of a composite that serves are run alone, a moment each, on synthetic dense operands.
     """
     operation = _known(operand, operation)
     if "transposed" in OPS[operation].abilities and isinstance(operand, Operand):
@@ -186,6 +189,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         expected_gain=plan_lookup.expected_gain(lab),
         facts=statistics.facts_of(problem),
         tiers=_tiers(lab, plan.default_s or outlook.default_s),
+        part_times=part_times(lab, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
         prices_s={
             "hash": prices.price_s("hash", problem.operand_bytes),
             "rank": prices.price_s("rank"),

@@ -12,6 +12,7 @@ from autosparse.tuning.amortization import Tier
 
 if TYPE_CHECKING:
     from autosparse.tuner.features.statistics import PatternFacts
+    from autosparse.tuning.trials.part_times import PartTime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +37,7 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
     facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
     tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
+    part_times: tuple[PartTime, ...] = ()  # of the parts of a composite that serves, each run alone for this report
 
     @property
     def is_planned(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -11,13 +12,15 @@ import scipy.sparse as sp
 
 import autosparse as asp
 from autosparse import cache
+from autosparse.cli import main
 from autosparse.config import Effort
 from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.dispatch.state import state_for
-from autosparse.tuning.hybrid import divider_of
+from autosparse.tuning.hybrid import HybridDivider, divider_of
 from autosparse.tuning.setup import lab_of
+from autosparse.tuning.trials.part_times import part_times
 from tests.executor.forcing import force
 
 READY = SuperSchedule(implementation=RUNTIME)
@@ -50,6 +53,21 @@ def test_composite_serves_and_follows_values(matrix):
     text = str(matrix.explain(B))
     assert "rows(20..)" in text
     assert "a" * 40 in text  # a full row on the map
+    rates = re.findall(r"([\d.]+) GB/s  ", text)
+    assert len(rates) == 2
+    assert all(float(rate) > 0 for rate in rates)
+    assert "measured just now" in text
+    page = matrix.explain(B)._repr_html_()
+    assert f'<b class="a">{"a" * 48}</b>' in page
+    assert ".map .a" in page
+
+
+def test_parts_of_a_plan_that_does_not_serve_are_not_run(matrix):
+    """A plan that is only remembered, or another one than what serves."""
+    made = lab(matrix)
+    assert part_times(made, None, COMPOSITE) == ()
+    other = Composite(parts=(Part(Rows(30), READY), Part(REST, READY)))
+    assert part_times(made, force(matrix, COMPOSITE, columns=16), other) == ()
 
 
 def test_plans_keep_composites():
@@ -80,3 +98,16 @@ def test_who_is_asked_for_composites(matrix):
     assert wanted("measure", hybrid=True)
     assert not wanted("full", hybrid=False)
     assert not wanted("full")  # too small to gain unasked
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_command_line_asks_for_composites(asked, matrix, tmp_path, monkeypatch, caplog):
+    """`tune --hybrid` has them packed and timed; without it a search that nobody asked for more does not."""
+    path = tmp_path / "m.npz"
+    sp.save_npz(path, sp.csr_array(matrix))
+    monkeypatch.setattr(HybridDivider, "__call__", lambda self: [COMPOSITE])
+    caplog.set_level("DEBUG", logger="autosparse")
+    command = ["tune", str(path), "--columns", "16", "--effort", "measure", "--budget-s", "1"]
+    assert main([*command, *(["--hybrid"] if asked else [])]) == 0
+    packed = [str(record.facts.get("format")) for record in caplog.records if record.event == "pack"]
+    assert (str(COMPOSITE) in packed) == asked

@@ -1,0 +1,64 @@
+"""How long each part of a composite takes alone: its kernel on its packed copy, on synthetic dense operands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from autosparse.core.composite import Composite
+from autosparse.dispatch.protocols import Bound, Serving
+from autosparse.errors import TUNING_FAILURES
+from autosparse.log import event
+from autosparse.tuning.trials.lab import KernelLab, unwatched
+
+MOST_RUNS: Final = 7
+MOST_S: Final = 0.2
+"""Of running one part, the first run apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartTime:
+    """The fastest run of one part, and the bytes of its packed copy."""
+
+    seconds: float
+    n_bytes: int
+
+    @property
+    def rate(self) -> float:
+        """Bytes of the packed copy per second."""
+        return self.n_bytes / self.seconds
+
+
+def part_times(lab: KernelLab, serving: Serving | None, composite: Composite) -> tuple[PartTime, ...]:
+    """One for each part of `composite`; none where `serving` computes something else, or its parts cannot run."""
+    operand, bound = lab.operand(), serving.bound if serving is not None else None
+    packed: Any = bound.packed if bound is not None else None  # a PackedComposite where parts are bound
+    if operand is None or packed is None or packed.fmt != composite:
+        return ()
+    bounds: Any = getattr(bound, "bounds", ())
+    try:
+        call = lab.handling.synthetic(lab.problem, operand)[0]
+
+        def run_alone(part: Bound) -> Callable[[], object]:
+            return lambda: unwatched(lambda given: given.by(part, lab.n_threads()), call)
+
+        pairs = zip(bounds, packed.parts, strict=True)
+        return tuple(PartTime(_fastest_s(run_alone(one)), part.nbytes) for one, part in pairs)
+    except TUNING_FAILURES as err:
+        event("fallback", f"parts are not timed: {type(err).__name__}: {err}")
+        return ()
+
+
+def _fastest_s(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
+    """Seconds of a run, after one that brings its operands into the caches."""
+    run()
+    fastest_s, end_s = float("inf"), clock() + MOST_S
+    for _ in range(MOST_RUNS):
+        start_s = clock()
+        run()
+        fastest_s = min(fastest_s, max(clock() - start_s, 1e-9))
+        if clock() > end_s:
+            break
+    return fastest_s
