@@ -117,7 +117,7 @@ def _heat(
             trial.pack()
             if trial.crowded:
                 crowded.append(one)
-            elif (run := lab.runner(trial)) is not None:
+            elif (run := lab.served(trial, is_fresh=True)) is not None:  # one memory for all of them
                 runs[one] = run
         timings = take_turns({str(at): run for at, run in enumerate(runs.values())}, PROTOCOL)
         return dict(zip(runs, timings.values(), strict=True)), crowded

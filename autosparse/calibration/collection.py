@@ -62,9 +62,13 @@ class CollectingLab:
         """Make kernels."""
         self.lab.build(trials)
 
-    def runner(self, trial: Trial) -> Callable[[], object] | None:
-        """One product to time, or None."""
-        return self.lab.runner(trial)
+    def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
+        """One product to time, or None; see `KernelLab.runner`."""
+        return self.lab.runner(trial, turn)
+
+    def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
+        """One product as users have it, or None; see `KernelLab.served`."""
+        return self.lab.served(trial, is_fresh=is_fresh)
 
     def proposed(self, n: int) -> list[SuperSchedule]:
         """The `n` schedules that the learned model of this machine likes best; none where there is no model."""

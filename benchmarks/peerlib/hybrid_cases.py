@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
+
+from peerlib.environment import matrices_folder
+from peerlib.matrices import find_matrices, load
 
 Matrix = Any  # sp.csr_matrix of float32
 
@@ -112,3 +117,34 @@ def case_study(n_blocks: int = 64, side: int = 16, tail: int = 48) -> Matrix:
         rows += [np.repeat(first + inner, side), np.full(tail, first)]
         columns += [np.tile(first + inner, side), first + side + np.arange(tail)]
     return from_entries(np.concatenate(rows), np.concatenate(columns), (n, n))
+
+
+def real(name: str) -> Matrix:
+    """A matrix of the folder of real ones; ValueError where it is not there."""
+    folder = matrices_folder()
+    files = find_matrices(folder, only=(name,)) if folder is not None else []
+    if not files:
+        raise ValueError(f"no matrix {name} in {folder}: set AUTOSPARSE_MATRICES to a folder that has it")
+    return load(files[0].path, dtype="float32")
+
+
+Products = tuple[tuple[str, int], ...]  # operations with the columns of their dense operands
+GENERATED: Final[Mapping[str, tuple[Callable[[], Matrix], Products]]] = {
+    "planted 4x4 + 25 % scatter": (planted_blocks, (("matmul", 256), ("sddmm", 256))),
+    "FEM + 40 dense rows": (lambda: with_dense_rows(real("elast_cube_sphere_r1")), (("matmul", 256),)),
+    "power law 1.6": (power_law, (("matmul", 32),)),
+    "power law 1.3": (partial(power_law, exponent=1.3, seed=1), (("matmul", 32),)),
+    "power law 2.0": (partial(power_law, exponent=2.0, seed=2), (("matmul", 32),)),
+    "LogSparse": (log_sparse, (("matmul", 64), ("sddmm", 64))),
+    "Strided": (strided, (("matmul", 64), ("sddmm", 64))),
+    "unstructured": (pruned, (("matmul", 128), ("sddmm", 128))),
+    "structured": (partial(pruned, block=32), (("matmul", 128), ("sddmm", 128))),
+    "case study": (case_study, (("matmul", 32),)),
+    **{name: (partial(real, name), (("matmul", 128), ("sddmm", 128))) for name in ("cora", "citeseer", "pubmed")},
+}
+"""Name -> what makes the matrix, and products: planted parts, and the paper's graphs, masks, weights and case study."""
+
+
+def generated(name: str) -> Matrix:
+    """The matrix of this name in `GENERATED`."""
+    return GENERATED[name][0]()

@@ -79,7 +79,7 @@ class FakeBench:
         for trial in trials:
             trial.build()
 
-    def runner(self, trial):
+    def runner(self, trial, turn=0):
         return lambda: self.clock.spend(trial.true_s)
 
     def proposed(self, n):
@@ -128,6 +128,23 @@ def test_ratios_are_true_and_losers_leave_early():
     assert all(one.n_rounds < 7 for one in censored)
     assert min(one.ratio for one in censored) > min(one.ratio for one in measured)
     assert not any(trial.packed for trial in bench.trials), "everything was dropped"
+
+
+def test_entrants_of_one_round_meet_the_same_memory():
+    class Watched(FakeBench):
+        def runner(self, trial, turn=0):
+            run = super().runner(trial)
+            return lambda: turns.setdefault(trial.schedule, []).append(turn) or run()
+
+    turns = {}
+    bench = Watched(problem_of(OPS["spmv"]))
+    heats = Heats(bench, clock=bench.clock)
+    heats.run([one for one in some_schedules(40) if one.stable_hash()[0] != "0"][:4])
+    rounds = {schedule: sorted(set(found)) for schedule, found in turns.items()}
+    whole = [one.schedule for one in heats.timings if one.status == files.MEASURED]
+    assert whole
+    assert all(rounds[one] == list(range(7)) for one in whole)
+    assert all(found == list(range(len(found))) for found in rounds.values())
 
 
 def test_no_heat_begins_late():

@@ -49,8 +49,11 @@ class Workbench(Protocol):
     def build(self, trials: Sequence[Trial]) -> None:
         """Make their kernels, several at once."""
 
-    def runner(self, trial: Trial) -> Callable[[], object] | None:
-        """One product to time; None when this trial cannot run, or would never end."""
+    def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
+        """One product to time; None when this trial cannot run, or would never end.
+
+        Who is given one `turn` meets the same memory.
+        """
 
     def proposed(self, n: int) -> Sequence[SuperSchedule]:
         """The `n` schedules that the learned model of this machine likes best; none where there is no model."""
@@ -139,17 +142,24 @@ class Heats:
                 return
 
     def _race(self, trials: Sequence[Trial]) -> tuple[Race, list[Trial]] | None:
-        runs = [(trial, self.lab.runner(trial)) for trial in trials]
-        self._refuse([trial for trial, run in runs if run is None])
-        entrants = [(trial, run) for trial, run in runs if run is not None]
-        default = self.lab.runner(self.lab(None))
-        if default is None or not entrants:
+        able = [trial for trial in trials if self.lab.runner(trial) is not None]
+        self._refuse([trial for trial in trials if trial not in able])
+        default = self.lab(None)
+        run = self.lab.runner(default)
+        if run is None or not able:
             return None
-        closures = [default, *(run for _, run in entrants)]
-        race = Race(len(closures), self._rule(timed_s(default, clock=self.clock) * len(closures)))
-        while (turn := race.next_entrant()) is not None:
-            race.add(timed_s(closures[turn], clock=self.clock))
-        return race, [trial for trial, _ in entrants]
+        entrants = [default, *able]
+        race = Race(len(entrants), self._rule(timed_s(run, clock=self.clock) * len(entrants)))
+        while (at := race.next_entrant()) is not None:
+            # A new one each time: an old one goes on with other memory than those that ran less often.
+            run = self.lab.runner(entrants[at], race.n_rounds)
+            if run is not None:
+                race.add(timed_s(run, clock=self.clock))
+            elif at == 0:
+                return None
+            else:
+                race.disqualify(at)
+        return race, able
 
     def _rule(self, round_s: float) -> RaceRule:
         """With more rounds where one takes `round_s` or, with samples of that length, not much."""
@@ -160,6 +170,9 @@ class Heats:
         for at, trial in enumerate(trials, start=1):
             samples = race.samples_s[at]
             assert isinstance(trial.schedule, SuperSchedule)
+            if not samples:  # it could run before the race and cannot any more
+                self._refuse([trial])
+                continue
             self.timings.append(
                 Timing(
                     trial.schedule,

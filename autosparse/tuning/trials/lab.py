@@ -208,14 +208,18 @@ class KernelLab:
         operand = self.operand()
         if operand is None or trial.failed is not None:
             return None
-        if not self._calls:  # kept, so that every candidate meets the same memory
-            self._calls = self.handling.synthetic(self.problem, operand)
+        self._make_calls(operand)
         # Each twice: a product is timed after one that brought its operands back into the caches.
         each_twice = [call for call in self._calls for _ in range(2)]
         self._wait_for_threads()
         turns = itertools.islice(itertools.cycle(each_twice), 2 * (turn % len(self._calls)), None)
         way = self._way(trial, operand)
         return None if way is None else lambda: unwatched(way, next(turns))
+
+    def _make_calls(self, operand: AnyOperand) -> None:
+        """Dense operands, once: every candidate meets the same memory."""
+        if not self._calls:
+            self._calls = self.handling.synthetic(self.problem, operand)
 
     def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object] | None:
         """How `trial` computes a call as products do; None when it does not."""
@@ -234,8 +238,9 @@ class KernelLab:
         """A product as users have it, into a result made for it or always into the same one; None as of `runner`."""
         assert isinstance(trial, KernelTrial)
         operand = self.operand()
-        if operand is None or trial.failed is not None or not self._calls:
+        if operand is None or trial.failed is not None:
             return None
+        self._make_calls(operand)
         way, call = self._way(trial, operand), self._calls[-1]
         if way is None or not is_fresh:
             return None if way is None else lambda: unwatched(way, call)

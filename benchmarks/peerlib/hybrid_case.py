@@ -1,0 +1,191 @@
+"""Searches and the race of one case of hybrid formats, each in a process of its own.
+
+A process knows what it has compiled, and a cache folder what others have: two searches of equal seconds are equal only
+where neither finds anything of the other's. In the race every contender computes products as users do, a result made
+for each (`C = A @ B`) and always the same one (`out=C`), with B where NumPy allocates large arrays, in turns.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final, ParamSpec, TypeVar
+
+import scipy.sparse as sp
+
+from peerlib.hybrid_cases import generated
+from peerlib.matrices import load
+from peerlib.timing import Protocol, take_turns
+
+P, R = ParamSpec("P"), TypeVar("R")
+
+N_KEPT: Final = 12
+"""Of the schedules that a search measured: the fastest, named in the results."""
+N_FIXED: Final = 9
+MEMORY: Final = 40.0
+"""Bytes of all contenders' packed copies in the race, relative to the matrix; searches keep to the default."""
+WAYS: Final = {"fresh": True, "again": False}
+"""Name -> whether a result is made for every product."""
+DEFAULT: Final = "default"
+"""Names the runtime's own kernel among schedules, which are named by their JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class HybridCase:
+    """One float32 matrix, a file or one of `hybrid_cases.generated`, and a product."""
+
+    name: str
+    operation: str
+    columns: int
+    path: Path | None = None
+
+    @property
+    def key(self) -> str:
+        """In the file of results."""
+        return f"{self.name} {self.operation} {self.columns}"
+
+    def make(self) -> Any:
+        """The matrix in CSR."""
+        return sp.csr_array(load(self.path, dtype="float32") if self.path is not None else generated(self.name))
+
+
+def alone(function: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
+    """The result of a call in a new process, which ends with it."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        return pool.submit(function, *given, **named).result()
+
+
+def text_of(schedule: Any) -> str:
+    """Names a schedule whole."""
+    return DEFAULT if schedule is None else schedule.to_json()
+
+
+def schedule_of(text: str) -> Any:
+    """The schedule that `text_of` named."""
+    from autosparse.core.composite import schedule_from_json
+
+    return None if text == DEFAULT else schedule_from_json(text)
+
+
+def is_composite(text: str) -> bool:
+    """Whether a name is that of a composite."""
+    return '"composite"' in text
+
+
+def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -> dict[str, Any]:
+    """What a full search of `budget_s` seconds comes to with an empty cache."""
+    import autosparse as asp
+
+    A = asp.csr(case.make())
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
+        asp.options(hybrid=hybrid, cache_dir=empty, threads=threads),
+    ):
+        start_s = time.perf_counter()
+        plan = A.tune(case.operation, columns=case.columns, effort="full", budget_s=budget_s)
+        seconds = time.perf_counter() - start_s
+    times_s = {text_of(one.schedule): one.measured_s for one in plan.candidates if one.measured_s}
+    fastest = sorted(times_s, key=lambda one: times_s[one])
+    kept = list(dict.fromkeys([*fastest[:N_KEPT], *[one for one in fastest if is_composite(one)][:N_KEPT]]))
+    return {
+        "chosen": text_of(plan.schedule), "why": plan.why, "seconds": seconds, "n_measured": len(times_s),
+        "times_s": {one: times_s[one] for one in kept}, "shape": list(A.shape), "nnz": int(A.nnz),
+    }  # fmt: skip
+
+
+def lab_for(A: Any, case: HybridCase) -> Any:
+    """What makes and times kernels of A's product."""
+    from autosparse.dispatch.state import state_for
+    from autosparse.tuning.setup import lab_of
+
+    cell = A._cell
+    return lab_of(cell, state_for(cell, cell.rows or cell.validate(), case.columns, False, operation=case.operation))
+
+
+def ordered_rows(operation: str) -> list[str]:
+    """The runtime's loops over rows sorted by length, and by their first column: single formats beside any found."""
+    from autosparse.tuner.hybrid.schedules import runtime
+
+    from autosparse.ops import OPS
+
+    orders = ("",) if OPS[operation].is_sampled else ("degree", "first")
+    return [text_of(runtime(operation, order)) for order in orders]
+
+
+def fixed_composites(case: HybridCase) -> list[str]:
+    """Composites of the divisions that a search looks into, of the schedules that their parts are tried with first."""
+    from autosparse._native import composite_unsupported
+
+    import autosparse as asp
+    from autosparse.config import Effort
+    from autosparse.core.composite import Composite, Part
+    from autosparse.tuning.hybrid import divider_of, first_schedules
+
+    A = asp.csr(case.make())
+    with asp.options(hybrid=True):
+        lab = lab_for(A, case)
+    divider = divider_of(lab, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
+    found: list[str] = []
+    for division in divider.divisions() if divider is not None else ():
+        tried = [
+            first_schedules(lab.problem, kind, selection, at)
+            for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True))
+        ]
+        for chosen in itertools.product(*tried):
+            parts = tuple(Part(selection, one) for selection, one in zip(division.selections, chosen, strict=True))
+            composite = Composite(parts=parts)
+            if composite_unsupported(lab.problem.operation, composite) is None:
+                found.append(text_of(composite))
+    return found[:N_FIXED]
+
+
+def trials_of(lab: Any, texts: Sequence[str]) -> dict[str, Any]:
+    """name -> trial, its kernels built."""
+    trials = {text: lab(schedule_of(text)) for text in texts}
+    lab.build([trial for trial in trials.values() if trial.schedule is not None])
+    return trials
+
+
+def built(case: HybridCase, texts: Sequence[str], *, cache: Path, threads: int) -> None:
+    """Compile what will race, so that no compiler runs beside the race."""
+    import autosparse as asp
+
+    A = asp.csr(case.make())
+    with asp.options(extra_memory=MEMORY, cache_dir=cache, threads=threads):
+        trials_of(lab_for(A, case), texts)
+
+
+def raced(
+    case: HybridCase, texts: Sequence[str], *, cache: Path, threads: int, protocol: Protocol
+) -> dict[str, dict[str, float]]:
+    """name -> way -> median seconds of a product, of all that can run; the default kernel always runs."""
+    import autosparse as asp
+
+    A = asp.csr(case.make())
+    with asp.options(extra_memory=MEMORY, cache_dir=cache, threads=threads):
+        lab = lab_for(A, case)
+        trials = trials_of(lab, dict.fromkeys([DEFAULT, *texts]))
+        runs = {}
+        for text, trial in trials.items():
+            trial.pack()
+            found = {way: lab.served(trial, is_fresh=fresh) for way, fresh in WAYS.items()}
+            runs |= {(text, way): run for way, run in found.items() if run is not None}
+        timings = take_turns(runs, protocol)
+        for trial in trials.values():
+            trial.drop()
+    times: dict[str, dict[str, float]] = {}
+    for (text, way), timing in timings.items():
+        times.setdefault(text, {})[way] = timing.median_s
+    return times
+
+
+def mean_s(times: Mapping[str, float]) -> float:
+    """Seconds of a product: the geometric mean of the ways."""
+    return math.exp(sum(map(math.log, times.values())) / len(times))

@@ -1,0 +1,58 @@
+"""The benchmark of hybrid formats: equal plans take the same time, groups take turns, runs go on where they stopped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import hybrid
+import numpy as np
+import pytest
+import scipy.sparse
+from peerlib.hybrid_case import DEFAULT
+from peerlib.hybrid_table import ratio, report
+from peerlib.matrices import MatrixFile
+from peerlib.records import ResultFile
+
+
+def line(off: str, on: str, times_s: dict[str, dict[str, float]]) -> dict[str, object]:
+    fastest = {kind: {"schedule": name, **times_s[name]} for kind, name in (("off", off), ("on", on))}
+    facts = {"name": "M", "operation": "matmul", "columns": 32, "key": "M matmul 32", "nnz": 1}
+    return {"kind": "case", **facts, "fastest": fastest}
+
+
+def test_ratios_are_of_the_mean_of_both_ways_and_one_for_equal_plans() -> None:
+    times_s = {"x": {"fresh": 2.0, "again": 2.0}, "y": {"fresh": 1.0, "again": 4.0}, "z": {"fresh": 1.0, "again": 1.0}}
+    assert ratio(line("x", "y", times_s), "on", "off") == pytest.approx(1.0)
+    assert ratio(line("x", "z", times_s), "on", "off") == pytest.approx(2.0)
+    assert ratio(line(DEFAULT, DEFAULT, {DEFAULT: {}}), "on", "off") == 1.0
+    assert "Below 0.97: M matmul 32 0.50" in report([line("z", "x", times_s)])
+
+
+def test_groups_take_turns_and_the_order_is_fixed(tmp_path: Path) -> None:
+    files = []
+    for name in "abcd":
+        path = tmp_path / f"{name}.npz"
+        scipy.sparse.save_npz(path, scipy.sparse.csr_array(np.eye(2)))
+        files.append(MatrixFile(name, path, 2))
+    index = "name,rows,cols,nnz,is_tensor,group\n" + "".join(f"{name},2,2,2,0,{name in 'abc'}\n" for name in "abcd")
+    (tmp_path / "index.csv").write_text(index)
+    first = hybrid.drawn(files, tmp_path, None)
+    assert hybrid.drawn(files, tmp_path, None) == first
+    assert hybrid.drawn(files, tmp_path, 2) == first[:2]
+    assert sorted(file.name for file in first) == list("abcd")
+    assert "d" in {file.name for file in first[:2]}  # the only one of its group
+
+
+@pytest.mark.full
+def test_a_case_end_to_end_and_again(tmp_path: Path) -> None:
+    given = ["--cases", "case study", "--budget-s", "2", "--rounds", "3", "--race-s", "0.1"]
+    args = hybrid.arguments([*given, "--cache", str(tmp_path / "cache")])
+    out = tmp_path / "out.jsonl"
+    hybrid.run(args, ResultFile(out))
+    text = out.read_text()
+    hybrid.run(args, ResultFile(out))
+    assert out.read_text() == text  # nothing is measured twice
+    (case,) = ResultFile(out).cases()
+    assert {"off", "on", "single"} <= set(case["fastest"])
+    assert {way for times in case["times_s"].values() for way in times} == {"fresh", "again"}
+    assert "case study" in report([case])
