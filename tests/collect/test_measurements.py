@@ -130,23 +130,6 @@ def test_ratios_are_true_and_losers_leave_early():
     assert not any(trial.packed for trial in bench.trials), "everything was dropped"
 
 
-def test_entrants_of_one_round_meet_the_same_memory():
-    class Watched(FakeBench):
-        def runner(self, trial, turn=0):
-            run = super().runner(trial)
-            return lambda: turns.setdefault(trial.schedule, []).append(turn) or run()
-
-    turns = {}
-    bench = Watched(problem_of(OPS["spmv"]))
-    heats = Heats(bench, clock=bench.clock)
-    heats.run([one for one in some_schedules(40) if one.stable_hash()[0] != "0"][:4])
-    rounds = {schedule: sorted(set(found)) for schedule, found in turns.items()}
-    whole = [one.schedule for one in heats.timings if one.status == files.MEASURED]
-    assert whole
-    assert all(rounds[one] == list(range(7)) for one in whole)
-    assert all(found == list(range(len(found))) for found in rounds.values())
-
-
 def test_no_heat_begins_late():
     heats = heats_on(FakeBench(problem_of(OPS["spmv"])))
     heats.run(some_schedules(40), until_s=0.0)
