@@ -59,7 +59,8 @@ def choose(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
         priced.append((_price(plan, candidate, patterns, estimator), plan, candidate))
     if not priced:
         raise BuildError("no program has workspaces whose entries can be numbered in 64 bits")
-    priced.sort(key=lambda row: (row[0], str(row[1].program)))
+    # At one price a dense first level is better: it needs no list of the rows that are not empty.
+    priced.sort(key=lambda row: (round(row[0]), -len(row[1].dense_levels), str(row[1].program)))
     return Choice(found, tuple(priced))
 
 

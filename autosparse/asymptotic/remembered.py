@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from autosparse.asymptotic.lower.kernel import Program, compiled, execute
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
 from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.asymptotic.race import race
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.cache.stores import open_store
 from autosparse.config import Effort
@@ -32,12 +32,6 @@ MOST: Final = 256
 """Choices kept in a process."""
 CALLS_BEFORE_TIMING: Final = 8
 """Calls with one pattern after which the best few programs of the model are timed (or at once, with as many `runs`)."""
-MOST_TIMED: Final = 4
-WORTH_TIMING: Final = 4.0
-"""Programs with more than so many times the least price are not timed."""
-
-AGAIN: Final = 1.5
-"""A program that took less than so many times the best is run twice more."""
 
 
 @dataclass(eq=False)
@@ -81,11 +75,9 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
     if is_due and not found.is_timed:
         found.is_timed = True
         choice = choose(operands, subscripts, is_dense_output=is_dense_output)
-        worth = [plan for price, plan, _ in choice.plans if price <= WORTH_TIMING * choice.plans[0][0]]
-        programs = [compiled(plan, named, subscripts.extents) for plan in worth[:MOST_TIMED]]
-        times = timings(programs, named, subscripts.extents)
-        found.program = programs[int(np.argmin(times))]
-        found.measured_s = tuple((one.plan.text, elapsed_s) for one, elapsed_s in zip(programs, times, strict=True))
+        entrants = race(choice, named, subscripts.extents)
+        found.program, found.tasks = entrants[0].program, entrants[0].tasks
+        found.measured_s = tuple((one.program.plan.text, one.elapsed_s) for one in entrants)
         _save(key, found.program.plan, found.tasks, is_timed=True)
     return execute(found.program, named, subscripts.extents, tasks=found.tasks)
 
@@ -121,32 +113,6 @@ def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output
         return found
     loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
     return None if loaded is None else loaded[1]
-
-
-def timings(
-    programs: Sequence[Program], named: dict[str, Operand], extents: dict[str, int],
-    clock: Callable[[], float] = time.perf_counter,
-) -> list[float]:  # fmt: skip
-    """Seconds of each program, its copies of operands included; the least of three runs for those near the best."""
-
-    def measured_s(program: Program) -> float:
-        for operand in named.values():
-            if isinstance(operand, Sparse):
-                operand.stored.clear()
-                operand.shared.clear()
-        start = clock()
-        execute(program, named, extents)
-        return clock() - start
-
-    found: list[float] = []
-    for program in programs:
-        best_s = min(found, default=float("inf"))
-        elapsed_s = measured_s(program)
-        for _ in range(2):
-            if elapsed_s < AGAIN * best_s:  # the first run may have met cold caches
-                elapsed_s = min(elapsed_s, measured_s(program))
-        found.append(elapsed_s)
-    return found
 
 
 def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:

@@ -87,8 +87,9 @@ def _why(known: Remembered | Plan | None) -> str:
 def _programs(choice: Choice, chosen: Plan, measured_s: dict[str, float]) -> Section:
     """The frontier by price; programs that were timed with their seconds, the one that runs marked."""
     rows = [("program", "tasks", "measured", "")]
-    for price, plan, _ in choice.plans[:N_LISTED]:
+    listed = [row for n, row in enumerate(choice.plans) if n < N_LISTED or row[1].text in {chosen.text, *measured_s}]
+    for price, plan, _ in listed:
         measured = seconds(measured_s[plan.text]) if plan.text in measured_s else ""
         rows.append((plan.text, f"{price:.3g}", measured, "runs" if plan.text == chosen.text else ""))
-    left = len(choice.plans) - N_LISTED
+    left = len(choice.plans) - len(listed)
     return Section(title="Programs", table=tuple(rows), lines=(f"and {left} more",) if left > 0 else ())

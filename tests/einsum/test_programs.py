@@ -24,6 +24,7 @@ from autosparse.asymptotic.lower import numba_kernel
 from autosparse.asymptotic.lower.kernel import compiled, execute
 from autosparse.asymptotic.operands import Sparse, prepare
 from autosparse.asymptotic.path import is_short
+from autosparse.asymptotic.race import ranked
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import read
 from autosparse.asymptotic.surface import execute as execute_prepared
@@ -231,13 +232,30 @@ def test_another_process_chooses_nothing_anew_and_times_what_no_process_has(tmp_
         assert [one.is_timed for one in remembered._choices.values()] == [True]
 
 
-def test_the_fastest_is_kept():
-    prepared, subscripts = problem("ij,ik,kj->ij", [array(n, (9, 9)) for n in range(3)])
-    named = {name_of(n): one for n, one in enumerate(prepared)}
-    plans = choose(prepared, subscripts, is_dense_output=False).plans
-    programs = [compiled(plan, named, subscripts.extents) for _, plan, _ in plans[:3]]
-    times = iter([0, 5, 0, 5, 0, 5, 0, 7, 0, 1, 0, 9, 0, 9])
-    assert remembered.timings(programs, named, subscripts.extents, clock=lambda: next(times)) == [5, 1, 9]
+def ranks(priced, times):
+    """What a race gives when each run takes the next of its plan's `times`, and the runs that it took."""
+    given = {plan: iter(one) for plan, one in times.items()}
+    runs = []
+    found = ranked(priced, lambda plan, tasks: runs.append((plan, tasks)) or next(given[plan]))
+    return [(plan, elapsed_s) for elapsed_s, _, plan in found], runs
+
+
+def test_one_program_of_each_price_is_run_then_variants_of_the_fastest():
+    priced = [(10, "a"), (10, "a2"), (12, "b"), (12, "b2"), (15, "c"), (39, "d"), (39.1, "e"), (41, "f")]
+    found, runs = ranks(
+        priced, {"a": [0.02] * 5, "b": [0.01] * 10, "b2": [0.005] * 5, "c": [0.05] * 2, "d": [0.03] * 5}
+    )
+    assert found == [("b2", 0.005), ("b", 0.01), ("a", 0.02), ("d", 0.03), ("c", 0.05)]
+    assert dict(runs) == {"a": 10, "b": 12, "b2": 12, "c": 15, "d": 39}
+
+
+def test_the_least_of_several_runs_counts_and_slow_programs_run_once():
+    found, runs = ranks(
+        [(1, "a"), (2, "b"), (3, "c")], {"a": [0.03, 0.01, 0.02, 0.01, 0.01], "b": [0.02] * 9, "c": [0.9]}
+    )
+    assert found == [("a", 0.01), ("b", 0.02), ("c", 0.9)]
+    found, runs = ranks([(1, "a"), (2, "b")], {"a": [0.6], "b": [0.5]})
+    assert [plan for plan, _ in runs] == ["a", "b"]
 
 
 def tasks_of(found):
@@ -275,7 +293,7 @@ def test_the_path_shows_the_frontier_and_the_loops():
     shown = asp.einsum_path("ij,ik,kj->ij", A, A, A)
     assert "16 programs of the frontier, of 672" in shown
     assert "∀ij" in shown
-    assert "while (" in shown
+    assert "for (" in shown
     assert "numpy.einsum" in asp.einsum_path("ij->i", np.eye(3))
 
 

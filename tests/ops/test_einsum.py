@@ -38,6 +38,7 @@ def test_super_schedules_and_tune_refuse_it_with_the_reason() -> None:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_it_is_explained_before_and_after_it_is_timed(tmp_path) -> None:
     A = square()
+    remembered._choices.clear()
     with asp.options(cache_dir=tmp_path):
         before = str(explain_einsum("ij,ik,kj->ij", A, A, A))
         with asp.options(runs=100):

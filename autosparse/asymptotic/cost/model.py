@@ -69,7 +69,7 @@ class CostModel:
         """
         self._steps = steps
         if self._rules.has_permutation_bug:
-            self._misread = {read: order for read, order in concordances(program) if len(order) == 3}
+            self._misread = {read: order for read, order in concordances(program) if len(order) > 2}
         start = (Context(self.predicates.true, 0, ()),)
         found: dict[int, int] = {}
         for (tasks, _), count in self._visit(self._node(program), 0, start).items():
@@ -131,7 +131,8 @@ class CostModel:
         alive = [context for context in contexts if producer.is_alive(context.zeros)]
         found: Outcomes = {}
         for (made, states), n_made in self._visit(producer, bound, tuple(alive)).items():
-            state_of = dict(zip(alive, states, strict=True))
+            moved = (self.predicates.renamed(state, node.moved) if node.moved else state for state in states)
+            state_of = dict(zip(alive, moved, strict=True))
             entered = tuple(
                 context._replace(states=(*context.states, (node.bit, state_of.get(context, FALSE))))
                 for context in contexts
@@ -228,6 +229,8 @@ class CostModel:
         elif isinstance(statement, Where):
             parts = (self._node(statement.consumer), self._node(statement.producer))
             node = _Node(len(self._nodes), statement, parts, bit=self._read(target(statement.producer)))
+            if self._rules.has_permutation_bug:
+                node.moved = {self._bit[i]: self._bit[j] for i, j in misplaced(statement)}
         else:
             expression = _Expression.of(statement.rhs, self._read_of)
             node = _Node(len(self._nodes), statement, None, expression=expression)
@@ -263,6 +266,43 @@ def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tu
         for access in reads(program.rhs):
             order = sorted(range(len(access.indices)), key=lambda mode: outer.index(access.indices[mode]))
             yield Access(access.tensor, access.indices), tuple(order)
+
+
+def misplaced(where: Where) -> tuple[tuple[str, str], ...]:
+    """Indices of a workspace's predicate that the permutation bug exchanges: what was written as one is read as other.
+
+    The published code lists a workspace's indices as the consumer loops over them, inner loops first, then orders each
+    access by its loops and applies that order twice.
+    """
+    written = target(where.producer)
+    listed = [index for index in dict.fromkeys(_inner_first(where)) if index in written.indices]
+    read = next(access for access in reads(where.consumer) if access.tensor == written.tensor)
+    sides = []
+    for access, statement in ((written, where.producer), (read, where.consumer)):
+        bound = _around(access, statement) or ()
+        order = sorted(range(len(listed)), key=lambda mode: bound.index(listed[mode]))
+        sides.append([listed[order[n]] for n in order])
+    return tuple((i, j) for i, j in zip(*sides, strict=True) if i != j)
+
+
+def _inner_first(statement: Statement) -> Iterator[str]:
+    if isinstance(statement, Loop):
+        yield from _inner_first(statement.body)
+        yield from statement.indices
+    elif isinstance(statement, Where):
+        yield from _inner_first(statement.consumer)
+        yield from _inner_first(statement.producer)
+
+
+def _around(access: Access, statement: Statement) -> tuple[str, ...] | None:
+    """Loops around the assignment that writes or reads `access`, outermost first; None: there is none."""
+    if isinstance(statement, Loop):
+        inner = _around(access, statement.body)
+        return None if inner is None else statement.indices + inner
+    if isinstance(statement, Where):
+        found = _around(access, statement.consumer)
+        return _around(access, statement.producer) if found is None else found
+    return () if access == statement.lhs or access in reads(statement.rhs) else None
 
 
 def _subsets(mask: int) -> Iterator[int]:
@@ -312,7 +352,7 @@ class _Expression(NamedTuple):
 class _Node:
     """A statement with what the interpreter asks of it again and again."""
 
-    __slots__ = ("_live", "bit", "expression", "is_workspace", "number", "parts", "reads", "statement")
+    __slots__ = ("_live", "bit", "expression", "is_workspace", "moved", "number", "parts", "reads", "statement")
 
     def __init__(
         self, number: int, statement: Statement, parts: tuple[_Node, ...] | None, *, bit: int = 0,
@@ -320,6 +360,7 @@ class _Node:
     ) -> None:  # fmt: skip
         self.number, self.statement, self.parts, self.bit, self.expression = number, statement, parts, bit, expression
         self.is_workspace = False
+        self.moved: dict[int, int] = {}  # by the permutation bug
         self.reads = expression.reads() if expression is not None else 0
         for part in parts or ():
             self.reads |= part.reads

@@ -197,6 +197,13 @@ class Predicates:
             found = self._exists[one, mask] = self._absorbed(self.project(a, mask) for a in one)
         return found
 
+    def renamed(self, one: Predicate, names: Mapping[int, int]) -> Predicate:
+        """`one` with indices renamed, all at once."""
+        return self._absorbed(
+            self.conjunction((tensor, tuple(names.get(v, v) for v in args)) for tensor, args in self.atoms[number])
+            for number in one
+        )
+
     def _absorbed(self, numbers: Iterable[int]) -> Predicate:
         """The union without members that imply another."""
         distinct = sorted(set(numbers))

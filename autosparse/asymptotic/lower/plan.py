@@ -32,6 +32,7 @@ class Plan:
     indices: str  # in the order in which extents are passed
     dense_levels: frozenset[str]  # sparse inputs whose first level is dense
     are_large: frozenset[str] = field(default=frozenset())  # indices with more than `MOST_DENSE_PLACES` values
+    has_marks: bool = True  # False: intersections are merges only, as the paper's compiler emits them
 
     @cached_property
     def text(self) -> str:

@@ -258,7 +258,12 @@ class Emitter:
 
     def _can_mark(self, index: str, steppers: list[str], body: Statement, bound: tuple[str, ...]) -> bool:
         """Whether two innermost levels meet, one of them an input's that a loop further out has chosen."""
-        if not self.text.has_marks or len(steppers) != 2 or not isinstance(body, Assign) or not bound:
+        if (
+            not (self.text.has_marks and self.plan.has_marks)
+            or len(steppers) != 2
+            or not isinstance(body, Assign)
+            or not bound
+        ):
             return False
         return index not in self.plan.are_large and bool(self._staying(index, steppers, bound))
 

@@ -1,0 +1,1 @@
+"""What `benchmarks/einsum.py` measures: one module per question."""

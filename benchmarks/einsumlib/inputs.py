@@ -1,0 +1,87 @@
+"""Graphs, the expressions asked of them, prepared operands, and seconds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sps
+
+from autosparse.asymptotic.candidates import name_of
+from autosparse.asymptotic.choice import Choice, choose
+from autosparse.asymptotic.operands import Operand, Sparse, prepare
+from autosparse.asymptotic.subscripts import Subscripts, read
+
+GRAPHS = ("cora", "citeseer", "CollegeMsg", "email-Eu-core", "4elt", "wiki-Vote", "as-caida20070917", "Oregon-1")
+LARGE = ("as-caida20070917",)
+"""Graphs whose third power is left out: it has more than 10^8 entries, or nearly."""
+EXPRESSIONS: dict[str, Callable[[Any], Any]] = {
+    "ij,jk->ik": lambda A: A @ A,
+    "ij,jk,kl->il": lambda A: A @ A @ A,
+    "ij,ik,kj->ij": lambda A: A * (A @ A),
+    "ij,jk,ik->": lambda A: ((A @ A) * A).sum(),
+    "ij,jk,kl,il->": lambda A: ((A @ A @ A) * A).sum(),
+}
+"""Einsums of an adjacency matrix with itself, and what a user of SciPy would write."""
+
+
+def seconds(run: Callable[[], Any]) -> float:
+    """Of one run."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def interleaved(runs: dict[str, Callable[[], Any]], n_rounds: int) -> dict[str, float]:
+    """Median seconds of each, run in turn."""
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(n_rounds):
+        for name, run in runs.items():
+            found[name].append(seconds(run))
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def geometric_mean(ratios: Iterable[float]) -> float:
+    """Of positive numbers."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def load(folder: Path, name: str) -> sps.csr_array:
+    """The square part of a matrix, its values replaced by 1."""
+    A = sps.csr_array(sps.load_npz(folder / f"{name}.npz"))
+    n = min(A.shape)
+    A = sps.csr_array(A[:n, :n], dtype=np.float64)
+    A.sum_duplicates()
+    A.data[:] = 1.0
+    return A
+
+
+def is_asked(graph: str, expression: str) -> bool:
+    """Whether the third power of a graph is small enough to be computed."""
+    return graph not in LARGE or "kl" not in expression
+
+
+class Problem:
+    """An expression with its operands: as the scheduler takes them, and its choice."""
+
+    def __init__(self, expression: str, operands: Sequence[Any]) -> None:
+        self.subscripts: Subscripts = read(expression, [one.shape for one in operands])
+        self.prepared: list[Operand] = prepare(operands, self.subscripts, np.dtype(float))
+        self.named = {name_of(number): one for number, one in enumerate(self.prepared)}
+        self.extents = self.subscripts.extents
+
+    def choice(self) -> Choice:
+        """The frontier by its prices."""
+        return choose(self.prepared, self.subscripts, is_dense_output=len(self.subscripts.output) < 2)
+
+    def forget_copies(self) -> None:
+        """As in a new call, operands are brought into other orders anew."""
+        for one in self.prepared:
+            if isinstance(one, Sparse):
+                one.stored.clear()
+                one.shared.clear()

@@ -1,0 +1,37 @@
+"""Tables of benchmarks/results/einsum.md: each stands between two comments and is written anew from its rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parents[1] / "results"
+PAGE = RESULTS / "einsum.md"
+
+
+def kept(what: str, rows: list[dict[str, Any]], table: str) -> None:
+    """Write `rows` to einsum-WHAT.json and `table` into the page."""
+    (RESULTS / f"einsum-{what}.json").write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
+    begin, end = f"<!-- {what} -->\n", f"<!-- end of {what} -->"
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"{PAGE} has no place for a table of {what!r}: write {begin.strip()} and {end} there")
+    PAGE.write_text(f"{before}{begin}{table}\n{end}{after}", encoding="utf-8")
+
+
+def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Of Markdown; floats with three digits at least."""
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
+
+
+def _cell(one: object) -> str:
+    if one is None:
+        return "-"
+    if isinstance(one, float):
+        return f"{one:.2f}" if one >= 1 else f"{one:.3f}"
+    return str(one)
