@@ -53,7 +53,7 @@ def _emit_group(
         positions = [one.position(cell) for one, cell in cells]
         padded = shape.spec.schedule.format.has_padding
         fmt = shape.spec.schedule.format
-        adjacent = n > 1 and n == shape.n_entries and not padded
+        adjacent = n > 1 and n == shape.n_entries and not padded and not shape.spec.scatters
         first = first_test(shape, node)
         if adjacent and _keeps_rows(fmt):
             out.line(f"const int64_t e = origin ? origin[{positions[0]}] : {positions[0]};")

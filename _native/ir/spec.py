@@ -74,7 +74,8 @@ class KernelSpec:
     `index_dtype` is the type of the user's index arrays; positions have it too, coordinates of packed formats have
     ``schedule.format.index_bits``. `deterministic` asks for one summation order whatever the thread count. `gathers`
     says whether gather instructions are faster here than a load for each element; results are the same bits. `adds`
-    keeps what the output holds and adds to it: the kernel of a part that shares rows with others.
+    keeps what the output holds and adds to it: the kernel of a part that shares rows with others. `scatters`: entries of
+    a row are no neighbours in a sampled result, as in such a part.
     """
 
     operation: str
@@ -85,6 +86,7 @@ class KernelSpec:
     deterministic: bool = False
     gathers: bool = True
     adds: bool = False
+    scatters: bool = False
 
     @property
     def value_bytes(self) -> int:
@@ -132,5 +134,7 @@ class KernelSpec:
             facts.append("loads")
         if self.adds:
             facts.append("adds")
+        if self.scatters:
+            facts.append("scatters")
         text = json.dumps(facts, sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()

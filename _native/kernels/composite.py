@@ -19,10 +19,9 @@ from autosparse._native.c.parallel import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
-from autosparse._native.kernels.kernel import BoundKernel, Kernel, reads_of_b
+from autosparse._native.kernels.kernel import BoundKernel, Kernel
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
-from autosparse._native.storage.packing import PackedOperand
 
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
 from autosparse.core.schedule import SuperSchedule
@@ -33,8 +32,6 @@ def composite_unsupported(operation: str, composite: Composite) -> str | None:
     """Why there are no kernels for `composite`, or None when there are."""
     if composite.operation != operation or len(expression_of(composite.schedules[0]).sparse.indices) != 2:
         return f"{operation} has no kernels for parts"
-    if composite.is_split and is_sampled(composite):
-        return "sampled kernels take the entries of a row for neighbours in the result: parts must be of whole rows"
     for at in range(len(composite.parts)):
         if (reason := part_unsupported(composite, at)) is not None:
             return f"part {composite.parts[at]}: {reason}"
@@ -53,7 +50,10 @@ def part_unsupported(composite: Composite, at: int) -> str | None:
         return "values of parts are stored as they are, and of both triangles"
     if schedule.format.is_sliced and (first_shared or composite.window or at > first_shared):
         return "slices have an order of rows of their own, and write results"
-    if not is_sampled(composite) and at > first_shared and (found := reason_cannot_add(schedule)) is not None:
+    if is_sampled(composite):
+        if composite.is_split and at >= first_shared and schedule.is_precompiled:
+            return "the runtime's sampled loops take the entries of a row for neighbours in the result"
+    elif at > first_shared and (found := reason_cannot_add(schedule)) is not None:
         return found
     if composite.window and at >= first_shared:
         return _no_windows(composite.window, schedule)
@@ -89,8 +89,11 @@ class CompositeSpec:
             spec = KernelSpec(
                 self.operation, schedule, self.dtype, self.index_dtype, self.isa, self.deterministic, self.gathers
             )
-            is_shared = not is_sampled(composite) and at > composite.n_row_parts
-            found.append(dataclasses.replace(spec, adds=True) if is_shared or zeroes(spec) else spec)
+            if is_sampled(composite):
+                spec = dataclasses.replace(spec, scatters=composite.is_split and at >= composite.n_row_parts)
+            elif at > composite.n_row_parts or zeroes(spec):
+                spec = dataclasses.replace(spec, adds=True)
+            found.append(spec)
         return tuple(found)
 
     def key(self) -> str:
@@ -127,28 +130,55 @@ class CompositeKernel:
         pairs = zip(self.kernels, packed.parts, strict=True)
         bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # Any: of one kind each
         if is_sampled(self.composite):
-            return BoundSampledComposite(packed, tuple(bounds))
+            return BoundSampledComposite.of(packed, bounds)
         return BoundComposite.of(packed, bounds)
 
 
+@dataclass(frozen=True, eq=False)
 class BoundSampledComposite:
-    """``O = A ∘ (X @ Yᵀ)``, part by part: every entry belongs to one part, so nothing is added up."""
+    """``O = A ∘ (X @ Yᵀ)``, part by part or window by window: every entry belongs to one part, nothing is added up."""
 
     passes_python: ClassVar[bool] = False
 
-    def __init__(self, packed: PackedComposite, bounds: tuple[Any, ...]) -> None:  # Any: BoundSddmm
-        self.packed = packed
-        self.bounds = bounds
+    packed: PackedComposite
+    bounds: tuple[Any, ...]  # BoundSddmm of each part
+    _windows: _Windows | None = field(repr=False)
 
-    def run(self, *call: int) -> bool:
+    @classmethod
+    def of(cls, packed: PackedComposite, bounds: Sequence[Any]) -> BoundSampledComposite:
+        """Parts bound one by one, put together."""
+        return cls(packed, tuple(bounds), _windows_of(packed, bounds))
+
+    # Positional, like BoundSddmm.run.
+    def run(  # noqa: PLR0917
+        self, X: int, ldx: int, Y: int, ldy: int, values: int, out: int, n_cols: int, n_threads: int
+    ) -> bool:
         """See `BoundSddmm.run`."""
-        for bound in self.bounds:
-            bound.run(*call)
+        windows = self._windows
+        for bound in self.bounds if windows is None else self.bounds[: self.packed.composite.n_row_parts]:
+            bound.run(X, ldx, Y, ldy, values, out, n_cols, n_threads)
+        if windows is not None:
+            runtime_api.lib.asp_run_sampled_windows(
+                *windows.parts, X, ldx, Y, ldy, values, out, n_cols, n_threads, windows.serial_ns(n_cols)
+            )
         return True
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
         """Composites are called from Python."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class _Windows:
+    """Parts that take turns: leading arguments of the runtime's loops over windows, and how much there is to do."""
+
+    parts: tuple[Any, int, int, int]  # asp_part *, how many, rows of C that they share, rows of a window
+    entries: float
+    kept: Any = field(repr=False)  # what the C structures refer to
+
+    def serial_ns(self, n_cols: int) -> float:
+        """What one thread takes, roughly."""
+        return self.entries * (ENTRY_NS + COLUMN_NS * n_cols)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +199,7 @@ class BoundComposite:
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]
     _alone: tuple[_Alone, ...] = field(repr=False)
-    _windows: tuple[Any, ...] = field(repr=False)  # leading and last arguments of asp_run_windows, or nothing
-    _kept: Any = field(repr=False)  # what the C structures refer to
+    _windows: _Windows | None = field(repr=False)
 
     @classmethod
     def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundComposite:
@@ -178,8 +207,7 @@ class BoundComposite:
         composite = packed.composite
         first_shared = composite.n_row_parts if composite.window else len(bounds)
         alone = tuple(_alone(packed, at, bounds[at]) for at in range(first_shared))
-        windows, kept = _windows_of(packed, bounds[first_shared:]) if composite.window else ((), None)
-        return cls(packed, tuple(bounds), alone, windows, kept)
+        return cls(packed, tuple(bounds), alone, _windows_of(packed, bounds))
 
     # Positional, like BoundKernel.run.
     def run(  # noqa: PLR0917
@@ -192,12 +220,12 @@ class BoundComposite:
                 size = part.bound.kernel.spec.value_bytes
                 lib.asp_zero_rows(C_address, ldc * size, n_cols * size, part.zeroed_at, part.zeroed.size)
             is_finite &= part.bound.run(B_address, ldb, C_address, ldc, n_cols, n_threads)
-        if self._windows:
-            (parts, n_parts, n_rows, window), (size, n_reads, entries) = self._windows
-            serial_ns = entries * (ENTRY_NS + COLUMN_NS * n_cols)
+        if (windows := self._windows) is not None:
+            shared = self.bounds[self.packed.composite.n_row_parts :]
+            size, n_reads = shared[0].kernel.spec.value_bytes, sum(bound._n_reads for bound in shared)
             is_finite &= not lib.asp_run_windows(
-                parts, n_parts, n_rows, window, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads,
-                serial_ns,
+                *windows.parts, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads,
+                windows.serial_ns(n_cols),
             )  # fmt: skip
         return is_finite
 
@@ -219,20 +247,21 @@ def _alone(packed: PackedComposite, at: int, bound: BoundKernel) -> _Alone:
     return _Alone(bound, zeroed, runtime_api.ffi.cast("const int32_t *", runtime_api.pointer(zeroed)))
 
 
-def _windows_of(packed: PackedComposite, bounds: Sequence[BoundKernel]) -> tuple[tuple[Any, ...], Any]:
-    """Arguments of asp_run_windows, and the structures that they refer to."""
+def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | None:
+    """What takes turns on windows: the parts that share rows; None where the composite has no windows."""
+    composite = packed.composite
+    if not composite.window:
+        return None
     ffi, lib = runtime_api.ffi, runtime_api.lib
-    structures = ffi.new("asp_part[]", len(bounds))
+    shared = bounds[composite.n_row_parts :]
+    structures = ffi.new("asp_part[]", len(shared))
     kept: list[Any] = [structures]
-    for structure, bound in zip(structures, bounds, strict=True):
+    for structure, bound in zip(structures, shared, strict=True):
         operand = ffi.new("asp_operand *", bound._operand[0])
         operand.parallel = lib.asp_range_address()
         structure.kernel, structure.A = bound.kernel.address, operand
         structure.rows_per_iteration = bound.kernel.spec.schedule.format.split("i")
         kept.append(operand)
-    operands = [bound.packed for bound in bounds]
-    assert all(isinstance(one, PackedOperand) for one in operands)
-    n_rows = operands[0].pattern.n_rows
-    size, n_reads = bounds[0].kernel.spec.value_bytes, sum(map(reads_of_b, operands))
-    entries = float(sum(one.n_positions[-1] for one in operands))
-    return ((structures, len(bounds), n_rows, packed.composite.window), (size, n_reads, entries)), kept
+    entries = float(sum(bound.packed.n_positions[-1] for bound in shared))
+    n_rows = packed.parts[-1].subset.pattern.n_rows
+    return _Windows((structures, len(shared), n_rows, composite.window), entries, kept)

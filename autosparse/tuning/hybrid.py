@@ -176,8 +176,7 @@ class HybridDivider:
 
 def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Composite | None:
     """The composite of `parts`, in windows where its kernels can take turns; None without kernels."""
-    is_split = not OPS[operation].is_sampled and "blocks" in division.kinds
-    for window in (division.window if is_split else 0, 0):
+    for window in (division.window if "blocks" in division.kinds else 0, 0):
         composite = Composite(parts=tuple(parts), window=window)
         if _native.composite_unsupported(operation, composite) is None:
             return composite
@@ -263,4 +262,6 @@ def costs_of(lab: KernelLab) -> PrimitiveCosts:
     table = known_costs(calibrated_folder(lab.options, problem.target))
     n_inner = problem.pattern.shape[0 if problem.transposed else 1]
     n_bytes = n_inner * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
-    return table.of(problem.n_dense_cols, is_far=n_bytes > problem.target.l2_bytes) or DEFAULT_COSTS
+    costs = table.of(problem.n_dense_cols, is_far=n_bytes > problem.target.l2_bytes) or DEFAULT_COSTS
+    # Parts of a sampled product have results of their own: none is added to.
+    return dataclasses.replace(costs, further_row=0.0) if OPS[problem.operation].is_sampled else costs

@@ -155,8 +155,44 @@ SAMPLED = made_for("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 16, unroll=2)
 SAMPLED_BLOCKS = made_for("sddmm", "i1:U,k1:C,i0:U,k0:U | i=4,k=4", "i1 k1 j1 i0 k0 j0", 16)
 
 
+SAMPLED_JAMMED = made_for("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 16, unroll=4)
+SAMPLED_ROWS = made_for("sddmm", "i1:U,k1:C", "i1 k1 j1 j0", 64, unroll=8)
+SAMPLED_READY = SuperSchedule(operation="sddmm", implementation=RUNTIME)
+SAMPLED_SPLITS = (
+    (Part(Blocks(4, 4, 0.3), SAMPLED_BLOCKS), Part(REST, SAMPLED)),
+    (Part(Blocks(4, 4, 0.3), SAMPLED_JAMMED), Part(ColumnList((1, 2, 30)), SAMPLED), Part(REST, SAMPLED_ROWS)),
+    (Part(Rows(9), SAMPLED_READY), Part(Diagonals(0.2), SAMPLED_ROWS), Part(REST, SAMPLED_JAMMED)),
+)
+
+
+def sampled(bound: Any, A: Any, X: Any, Y: Any, n_threads: int) -> Any:
+    """Results of a bound sampled composite, written over NaN."""
+    out, n = np.full(A.nnz, np.nan, A.dtype), X.shape[1]
+    bound.run(X.ctypes.data, n, Y.ctypes.data, n, A.data.ctypes.data, out.ctypes.data, n, n_threads)
+    return out
+
+
+@pytest.mark.parametrize("width", [1, 18, 64])
+@pytest.mark.parametrize("parts", SAMPLED_SPLITS, ids=lambda parts: str(parts[0].select))
+def test_sampled_parts_that_share_rows(parts, width):
+    """Each entry has its own place, wherever its part has it: in windows or not, whatever the threads, the same bits."""
+    A = matrix("float64")
+    rng = np.random.default_rng(7)
+    A.data[:] = rng.standard_normal(A.nnz)
+    X, Y = (rng.standard_normal((n, width)) for n in A.shape)
+    results = []
+    for window in (0, 8, 64):
+        composite = Composite(parts=parts, window=window)
+        assert _native.composite_unsupported("sddmm", composite) is None
+        bound, _ = bound_of(A, composite)
+        results += [sampled(bound, A, X, Y, n_threads) for n_threads in (1, 2, 3)]
+    assert all(one.tobytes() == results[0].tobytes() for one in results)
+    rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+    np.testing.assert_allclose(results[0], A.data * (X[rows] * Y[A.indices]).sum(axis=1), rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.parametrize("repeats", [False, True])
-@pytest.mark.parametrize("first", [Rows(9), RowList((8, 9, 20))], ids=str)
+@pytest.mark.parametrize("first", [Rows(9), RowList((8, 9, 20)), Blocks(4, 4, 0.3)], ids=str)
 def test_sampled_entries_are_written_once(first, repeats):
     A = matrix()
     if repeats:
@@ -222,7 +258,8 @@ def test_what_has_no_kernel_is_refused():
     odd = Composite(parts=SPLITS[0].parts, window=6)
     assert "windows of 6" in _native.composite_unsupported("matmul", odd)
     assert _native.composite_unsupported("mttkrp", ROW_SETS[0])
-    sampled = Composite(parts=(Part(Blocks(4, 4, 0.5), SAMPLED_BLOCKS), Part(REST, SAMPLED)))
+    ready = SuperSchedule(operation="sddmm", implementation=RUNTIME)
+    sampled = Composite(parts=(Part(Blocks(4, 4, 0.5), SAMPLED_BLOCKS), Part(REST, ready)))
     assert "neighbours" in _native.composite_unsupported("sddmm", sampled)
     assert all(_native.composite_unsupported("matmul", one) is None for one in EVERY)
     assert {one.format.rows for one in part_schedules(ROW_SETS[0])} == {"listed"}

@@ -10,6 +10,8 @@
 
 typedef int (*asp_kernel_function)(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC,
                                    int64_t n_j, int64_t n_threads, int64_t chunk);
+typedef int (*asp_sampled_function)(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j,
+                                    int64_t n_threads, int64_t chunk);
 
 /* Iterations of a kernel's parallel loop that this thread wants now. */
 static _Thread_local int64_t range_begin, range_end;
@@ -33,6 +35,8 @@ void *asp_range_address(void)
 typedef struct {
     const asp_part *parts;
     int64_t n_parts, window;
+    const uintptr_t *at; /* of sampled products: X, Y, results, values; else NULL */
+    const int64_t *ld;
     uintptr_t B, C;
     int64_t ldB, ldC, n_j;
     int bad;
@@ -47,7 +51,9 @@ static void run_windows(void *context, int64_t begin, int64_t end)
             range_begin = w * x->window / part->rows_per_iteration;
             range_end = (w + 1) * x->window / part->rows_per_iteration;
             /* Two threads: with one, a kernel would do all rows itself instead of asking for its range. */
-            if (((asp_kernel_function)part->kernel)(part->A, x->B, x->ldB, x->C, x->ldC, x->n_j, 2, 1))
+            if (x->at)
+                ((asp_sampled_function)part->kernel)(part->A, x->at, x->ld, x->n_j, 2, 1);
+            else if (((asp_kernel_function)part->kernel)(part->A, x->B, x->ldB, x->C, x->ldC, x->n_j, 2, 1))
                 x->bad = 1;
         }
 }
@@ -56,7 +62,8 @@ int asp_run_windows(const asp_part *parts, int64_t n_parts, int64_t n_rows, int6
                     uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t value_bytes, int64_t n_reads,
                     double serial_ns)
 {
-    windows_context x = {parts, n_parts, window, B, C, ldB, ldC, n_j, 0};
+    windows_context x = {.parts = parts, .n_parts = n_parts, .window = window,
+                         .B = B, .C = C, .ldB = ldB, .ldC = ldC, .n_j = n_j};
     const int64_t row_bytes = n_j * value_bytes, ldb_bytes = ldB * value_bytes, n_inner = parts[0].A->size[1];
     const int64_t n_windows = (n_rows + window - 1) / window;
     char *panel = NULL;
@@ -73,6 +80,17 @@ int asp_run_windows(const asp_part *parts, int64_t n_parts, int64_t n_rows, int6
     if (panel)
         asp_give_panel();
     return x.bad;
+}
+
+int asp_run_sampled_windows(const asp_part *parts, int64_t n_parts, int64_t n_rows, int64_t window, uintptr_t X,
+                            int64_t ldX, uintptr_t Y, int64_t ldY, uintptr_t vals, uintptr_t out, int64_t n_j,
+                            int64_t n_threads, double serial_ns)
+{
+    const uintptr_t at[] = {X, Y, out, vals};
+    const int64_t ld[] = {ldX, ldY, 1, 1}, n_windows = (n_rows + window - 1) / window;
+    windows_context x = {.parts = parts, .n_parts = n_parts, .window = window, .at = at, .ld = ld, .n_j = n_j};
+    asp_parallel(run_windows, &x, n_windows, 1, 1 + n_windows / (16 * n_threads), (int)n_threads, serial_ns);
+    return 0;
 }
 
 void asp_zero_rows(uintptr_t C, int64_t ld_bytes, int64_t row_bytes, const int32_t *rows, int64_t n)

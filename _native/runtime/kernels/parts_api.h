@@ -14,6 +14,10 @@ void *asp_range_address(void);
 int asp_run_windows(const asp_part *parts, int64_t n_parts, int64_t n_rows, int64_t window, uintptr_t B, int64_t ldB,
                     uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t value_bytes, int64_t n_reads,
                     double serial_ns);
+/* The same for sampled products: each part writes entries of its own, so that nothing is added. */
+int asp_run_sampled_windows(const asp_part *parts, int64_t n_parts, int64_t n_rows, int64_t window, uintptr_t X,
+                            int64_t ldX, uintptr_t Y, int64_t ldY, uintptr_t vals, uintptr_t out, int64_t n_j,
+                            int64_t n_threads, double serial_ns);
 /* Zero row_bytes bytes of each of the n rows of C that `rows` lists, ld_bytes apart. */
 void asp_zero_rows(uintptr_t C, int64_t ld_bytes, int64_t row_bytes, const int32_t *rows, int64_t n);
 /* fill[e]: entries in the aligned r x c block of cells that entry e lies in, of a matrix by rows with 32-bit (itype 0) or
