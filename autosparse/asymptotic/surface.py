@@ -110,7 +110,7 @@ class Request:
 
 
 def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) -> Any:
-    from autosparse.torch.einsum import einsum as of_tensors
+    from autosparse.torch.autograd.einsum import einsum as of_tensors
 
     if format not in (None, "dense") or out is not None:
         raise EinsumError.refused("einsum of torch tensors gives a dense tensor", f"got format={format!r}, out={out!r}")

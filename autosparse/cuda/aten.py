@@ -1,7 +1,8 @@
 """PyTorch's own sparse products on a GPU, served by what was chosen: the kernels that the override registers.
 
-As on the CPU (`autosparse.torch.aten`): a kernel answers what PyTorch would, autograd lies above it, and whatever is
-not plainly ours, or where torch's path was chosen, goes to PyTorch's own kernel and raises PyTorch's errors. Those of
+As on the CPU (`autosparse.torch.dispatcher.operators`): a kernel answers what PyTorch would, autograd lies above it,
+and whatever is not plainly ours, or where torch's path was chosen, goes to PyTorch's own kernel and raises PyTorch's
+errors. Those of
 `mm`, `addmm` and `mv` reach what computes through the dispatcher, where they would meet ours again: it is called here.
 """
 

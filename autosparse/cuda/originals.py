@@ -11,5 +11,5 @@ def original(operator: str) -> Any | None:  # Any: torch.library's kernel, which
     """Torch's kernel of ``aten::operator``; None where the dispatcher still leads to it."""
     import sys
 
-    theirs = sys.modules.get("autosparse.torch.theirs")  # the override is there: else nobody has asked for it
+    theirs = sys.modules.get("autosparse.torch.dispatcher.fallback")  # none without the override
     return None if theirs is None else theirs.originals.get(PREFIX + operator)

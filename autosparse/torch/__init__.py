@@ -17,6 +17,10 @@ try:
 except ImportError as error:
     raise MissingExtraError.needed("torch", extra="torch", purpose="autosparse.torch") from error
 
+from autosparse.torch.dispatcher.switch import install as install
+from autosparse.torch.dispatcher.switch import installed as installed
+from autosparse.torch.dispatcher.switch import override as override
+from autosparse.torch.dispatcher.switch import uninstall as uninstall
 from autosparse.torch.functional import attention as attention
 from autosparse.torch.functional import edge_softmax as edge_softmax
 from autosparse.torch.functional import gat as gat
@@ -25,7 +29,3 @@ from autosparse.torch.functional import spmm as spmm
 from autosparse.torch.matrix import Csr as Csr
 from autosparse.torch.matrix import csr as csr
 from autosparse.torch.structure import forget_structures as forget_structures
-from autosparse.torch.switch import install as install
-from autosparse.torch.switch import installed as installed
-from autosparse.torch.switch import override as override
-from autosparse.torch.switch import uninstall as uninstall

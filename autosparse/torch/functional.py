@@ -13,8 +13,9 @@ import torch
 
 from autosparse.errors import ShapeError
 from autosparse.ops import SDDMM
-from autosparse.torch import autograd, native
-from autosparse.torch.attention import Additive, Dot
+from autosparse.torch import native
+from autosparse.torch.autograd import functions
+from autosparse.torch.autograd.attention import Additive, Dot
 from autosparse.torch.checks import REAL, common, ranks
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.matrix import Csr, Sparse, csr, upright
@@ -32,7 +33,7 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     if X.dim() != 2 or Y.dim() != 2 or X.shape[1] != Y.shape[0] or (X.shape[0], Y.shape[1]) != tuple(A.shape):
         raise ShapeError.unfit(SDDMM.name, wanted="A (n, m), X (n, K), Y (K, m)", A=A.shape, X=X.shape, Y=Y.shape)
     sides = (Y.t().to(dtype), X.to(dtype)) if A.is_transposed else (X.to(dtype), Y.t().to(dtype))
-    dots = autograd.sampled(A.rows, *sides)
+    dots = functions.sampled(A.rows, *sides)
     values = A.values.to(dtype)
     if values.is_complex() and dots.requires_grad and values._is_view():
         values = values.clone()  # PyTorch cannot conjugate a view of a sparse tensor's values
@@ -49,8 +50,8 @@ def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
         wanted = f"scores of shape ({A.nnz},) or ({A.nnz}, heads): one for each entry of A"
         raise ShapeError.unfit("edge_softmax", wanted=wanted, A=A.shape, scores=scores.shape)
     given = scores.to(dtype)
-    if autograd.wants_grad(given):
-        result: torch.Tensor = autograd.EdgeSoftmax.apply(rows, given)
+    if functions.wants_grad(given):
+        result: torch.Tensor = functions.EdgeSoftmax.apply(rows, given)
     else:
         result = native.row_softmax(rows.structure, given)
     return result.to(scores.dtype)

@@ -15,7 +15,8 @@ from autosparse.core.plan import Plan
 from autosparse.dispatch import executor
 from autosparse.errors import InputError, InputTypeError, OptionError, ShapeError
 from autosparse.operands.csr import Operand
-from autosparse.torch import autograd, cells, coo, native
+from autosparse.torch import coordinates, native, operand
+from autosparse.torch.autograd import functions
 from autosparse.torch.checks import NUMBERS, REAL, check_ids, common, in_memory, matrix_shape, tensor
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.structure import INDEX_CODES, Rows
@@ -131,7 +132,7 @@ class Csr:
     def _as_operand(self) -> AbstractContextManager[Operand]:
         values = native.whole(self.rows.fit(self.values).detach())
         values = values.to(common("Csr", values))
-        return cells.held(self.rows, values, transposed=self._transposed)
+        return operand.held(self.rows, values, transposed=self._transposed)
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -174,13 +175,13 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
         raise ShapeError.matmul(tuple(A.shape), tuple(X.shape))
     values, dense = A.values.to(dtype), X.to(dtype)
     if reduce == "sum":
-        return autograd.product(A.rows, values, dense, transposed=A.is_transposed).to(X.dtype)
+        return functions.product(A.rows, values, dense, transposed=A.is_transposed).to(X.dtype)
     rows = upright(A, f"spmm(reduce={reduce!r})")
     flat = dense.unsqueeze(1) if X.dim() == 1 else dense
     if reduce == "mean":
-        result: torch.Tensor = autograd.Mean.apply(rows, values, flat)
-    elif autograd.wants_grad(values, flat):
-        result = autograd.Extreme.apply(rows, values, flat, reduce == "min")
+        result: torch.Tensor = functions.Mean.apply(rows, values, flat)
+    elif functions.wants_grad(values, flat):
+        result = functions.Extreme.apply(rows, values, flat, reduce == "min")
     else:
         result, _ = native.extreme(rows.structure, native.whole(values), flat, least=reduce == "min", with_arg=False)
     return (result.squeeze(1) if X.dim() == 1 else result).to(X.dtype)
@@ -286,7 +287,7 @@ def _from_coo(A: torch.Tensor) -> Csr:
     if not A.is_coalesced():
         check_ids(A._indices(), A.shape)
         A = A.coalesce()
-    starts = coo.starts_of(A.detach())
+    starts = coordinates.starts_of(A.detach())
     if starts.crow is None or starts.by_columns:  # made with is_coalesced=True, and is not
         check_ids(A._indices(), A.shape)
         return _from_coo(torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False))

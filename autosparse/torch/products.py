@@ -8,7 +8,7 @@ from typing import Protocol
 import torch
 
 from autosparse.torch import native, thresholds
-from autosparse.torch.cells import Gathered, cell_of, run
+from autosparse.torch.operand import Gathered, operand_of, run
 from autosparse.torch.structure import Structure
 
 
@@ -33,14 +33,14 @@ def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = 
         return native.mm(structure, values, B, transposed=transposed)
     if transposed:
         return _transposed_mm(structure, values, B)
-    cell = cell_of(structure, B.dtype)
-    if not cell.busy.acquire(blocking=False):  # another thread multiplies with this structure
+    operand = operand_of(structure, B.dtype)
+    if not operand.busy.acquire(blocking=False):  # another thread multiplies with this structure
         return native.mm(structure, values, B)
     try:
-        cell.point_at(values, home.arrays)
-        return run(cell, B, native.empty((structure.n_rows, *B.shape[1:]), B.dtype))
+        operand.point_at(values, home.arrays)
+        return run(operand, B, native.empty((structure.n_rows, *B.shape[1:]), B.dtype))
     finally:
-        cell.busy.release()
+        operand.busy.release()
 
 
 def _transposed_mm(structure: Structure, values: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -50,12 +50,12 @@ def _transposed_mm(structure: Structure, values: torch.Tensor, B: torch.Tensor) 
         out = native.mm(structure, values, B, transposed=True)
         structure.rent_s += time.perf_counter() - start_s
         return out
-    cell = cell_of(turned, B.dtype)
-    assert isinstance(cell, Gathered)
-    if not cell.busy.acquire(blocking=False):
+    operand = operand_of(turned, B.dtype)
+    assert isinstance(operand, Gathered)
+    if not operand.busy.acquire(blocking=False):
         return native.mm(structure, values, B, transposed=True)
     try:
-        cell.collect(values)
-        return run(cell, B, native.empty((turned.n_rows, *B.shape[1:]), B.dtype))
+        operand.collect(values)
+        return run(operand, B, native.empty((turned.n_rows, *B.shape[1:]), B.dtype))
     finally:
-        cell.busy.release()
+        operand.busy.release()

@@ -14,7 +14,7 @@ from autosparse.operands.dense import by_rows
 from autosparse.operands.native_rows import NativeRows
 from autosparse.ops import SDDMM
 from autosparse.torch import native, thresholds
-from autosparse.torch.cells import sampling_of
+from autosparse.torch.operand import sampling_of
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, lib, structure_of
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ def compute(sample: Sample) -> int:
     structure = structure_of(crow, col, X.shape[0], sample.Y.shape[1])
     if not structure.is_sound:  # of a tensor that PyTorch did not check, seen for the first time
         structure.check()
-    cell = sampling_of(structure, X.dtype)
-    if not cell.busy.acquire(blocking=False):  # another thread samples at these entries
+    operand = sampling_of(structure, X.dtype)
+    if not operand.busy.acquire(blocking=False):  # another thread samples at these entries
         return sample.by_default(0, 0)
     try:
-        cell.point_at(cell.ones, sample.arrays)
-        sample.rows = cell.rows
-        executor.serve(SDDMM.name, cell, cell.rows, X.shape[1], lambda threads: sample)
+        operand.point_at(operand.ones, sample.arrays)
+        sample.rows = operand.rows
+        executor.serve(SDDMM.name, operand, operand.rows, X.shape[1], lambda threads: sample)
     finally:
-        cell.let_go()
-        cell.busy.release()
+        operand.let_go()
+        operand.busy.release()
     return 0

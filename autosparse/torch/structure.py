@@ -72,7 +72,7 @@ class Structure(Placed):
     """
 
     __slots__ = (
-        "_lock", "_print", "_turned", "_versions", "_watched", "cells", "inverse_lengths", "is_sound", "n_changes",
+        "_lock", "_print", "_turned", "_versions", "_watched", "operands", "inverse_lengths", "is_sound", "n_changes",
         "rent_s",
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ class Structure(Placed):
         self.index_code = INDEX_CODES[col.dtype]
         self.crow, self.col = pointer(crow), pointer(col)
         self.inverse_lengths: dict[torch.dtype, torch.Tensor] = {}
-        self.cells: dict[tuple[torch.dtype, type], Any] = {}  # Any: cells.Cell, which knows this class
+        self.operands: dict[tuple[torch.dtype, type], Any] = {}  # Any: operand.TorchOperand, which knows this class
         self.is_sound = False  # whether a kernel may follow the indices: looked at once, by `check`
         self.n_changes = 0  # of the arrays, found by `changed`
         self.rent_s = 0.0  # spent in products with the transpose while it is not built
@@ -163,7 +163,7 @@ class Structure(Placed):
 class Transposed(Placed):
     """CSR structure of the transpose: entry p of it has its value at ``values[perm[p]]`` of the original."""
 
-    __slots__ = ("cells", "perm", "tensors")
+    __slots__ = ("operands", "perm", "tensors")
 
     ns_per_entry = thresholds.TRANSPOSE_NS_PER_ENTRY  # as measured last
 
@@ -175,7 +175,7 @@ class Transposed(Placed):
         self.index_code = INDEX_CODES[dtype]
         self.tensors = tuple(torch.empty(n, dtype=dtype) for n in (self.n_rows + 1, self.nnz, self.nnz))
         self.crow, self.col, self.perm = map(pointer, self.tensors)
-        self.cells: dict[tuple[torch.dtype, type], Any] = {}
+        self.operands: dict[tuple[torch.dtype, type], Any] = {}
         arrays = [_at(of.crow, of.n_rows + 1, of.index_code), _at(of.col, of.nnz, of.index_code)]
         if narrow and of.index_code:
             arrays = [array.to(dtype) for array in arrays]

@@ -4,8 +4,8 @@ Above these limits `autosparse.tuning.planner` chooses; no other module of this 
 
 | multiplications | who computes |
 |---|---|
-| below `BUILTIN_PRODUCT` | one builtin that asks the tensors itself (`few`), where this PyTorch is known to it |
-| below `PYTORCH_PRODUCT` | otherwise PyTorch's own kernel, of CSR and COO matrices (`theirs`) |
+| below `BUILTIN_PRODUCT` | one builtin that reads the tensors (`small_operands`), where it knows this PyTorch |
+| below `PYTORCH_PRODUCT` | otherwise PyTorch's own kernel, of CSR and COO matrices (`fallback`) |
 | below `DIRECT_PRODUCT` | the default kernel, called directly (`direct`, `native`) |
 | below `DIRECT_SAMPLE` | the same for products that are sampled at a matrix's entries |
 | from there on | the executor, so that the planner may choose another kernel (`products`) |

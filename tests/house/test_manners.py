@@ -17,8 +17,8 @@ POSITIONAL_BY_CONTRACT = {
     ("autosparse._native.kernels.bound", "run"),
     ("autosparse._native.kernels.composite", "run"),
     ("autosparse._native.numba.intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
-    ("autosparse.torch.attention", "forward"),  # autograd.Function.apply passes by position only
-    ("autosparse.torch.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only
+    ("autosparse.torch.autograd.attention", "forward"),  # autograd.Function.apply passes by position only
+    ("autosparse.torch.dispatcher.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only
     ("autosparse.cuda.reductions", "mm_reduce_backward"),
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}

@@ -18,13 +18,13 @@ def tiny_product(monkeypatch):
 def builtin(monkeypatch):
     """The builtins for few multiplications, as they are without these fixtures; whether they are asked."""
     pytest.importorskip("torch")
-    from autosparse.torch import few
+    from autosparse.torch.dispatcher import small_operands
 
-    made = few.matrix, few.vector
+    made = small_operands.matrix, small_operands.vector
 
     def ask(*, yes: bool) -> None:
         for name, one in zip(("matrix", "vector"), made, strict=True):
-            monkeypatch.setattr(few, name, one if yes else few.none)
+            monkeypatch.setattr(small_operands, name, one if yes else small_operands.none)
 
     return ask
 

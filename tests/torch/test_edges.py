@@ -12,7 +12,7 @@ from tests.torch.world import INDICES, VALUES, assert_close, compressed, counted
 
 import autosparse.torch as asp  # isort: skip
 from autosparse.torch import structure, thresholds  # isort: skip
-from autosparse.torch.cells import Cell  # isort: skip
+from autosparse.torch.operand import TorchOperand  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*deprecated", "ignore:.*[Oo]verrid")
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc, torch.sparse_coo)
@@ -312,7 +312,7 @@ def test_interrupted_tuning_leaves_a_matrix_that_multiplies(monkeypatch):
             with pytest.raises(KeyboardInterrupt):
                 [A @ B for _ in range(100)]
         known = structure.structure_of(A.crow_indices(), A.col_indices(), 400, 400)
-        assert not known.cells[torch.float32, Cell].busy.locked()
+        assert not known.operands[torch.float32, TorchOperand].busy.locked()
         assert_close(A @ B, D @ B)
 
 

@@ -10,7 +10,7 @@ from autosparse import config
 from tests.torch.world import assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from autosparse.torch import cells, structure  # isort: skip
+from autosparse.torch import operand, structure  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 N = 300  # N · N · 0.1 · WIDTH: enough for the executor
@@ -190,36 +190,36 @@ def test_a_pinned_operand_reads_memory_that_stays_and_counts_its_writes(inferenc
     D = A.to_dense()
     v, B = A.values().clone(), numbers(N, 64)
     known = structure.structure_of(A.crow_indices(), A.col_indices(), N, N)
-    cell = cells.cell_of(known, torch.float32)
-    with torch.inference_mode(inference), cells.held(asp.csr(A).rows, A.values(), transposed=False):
-        cell.pin()
-    arrays = cell.indptr.copy(), cell.indices.copy(), cell.data.copy()
-    before = cell.values_version
+    ours = operand.operand_of(known, torch.float32)
+    with torch.inference_mode(inference), operand.held(asp.csr(A).rows, A.values(), transposed=False):
+        ours.pin()
+    arrays = ours.indptr.copy(), ours.indices.copy(), ours.data.copy()
+    before = ours.values_version
     for sign in (-1, 1, -1):
         A.values().mul_(-1)
         assert_close(A @ B, sign * D @ B)
-        assert (cell.data == sign * arrays[2]).all()
-    assert cell.values_version >= before + 3
+        assert (ours.data == sign * arrays[2]).all()
+    assert ours.values_version >= before + 3
     A @ B
-    same = cell.data.copy()
+    same = ours.data.copy()
     del A, D, B
     gc.collect()
     numbers(len(v)), numbers(len(v))  # what the allocator gives out again
     assert not known.dead
-    assert (cell.indptr == arrays[0]).all()
-    assert (cell.indices == arrays[1]).all()
-    assert (cell.data == same).all()
+    assert (ours.indptr == arrays[0]).all()
+    assert (ours.indices == arrays[1]).all()
+    assert (ours.data == same).all()
 
 
 def test_an_operand_that_nobody_pins_any_more_reads_the_tensors_again():
     A, B = compressed(dense(N, N, 0.1)), numbers(N, 64)
     known = structure.structure_of(A.crow_indices(), A.col_indices(), N, N)
-    cell = cells.cell_of(known, torch.float32)
-    with cells.held(asp.csr(A).rows, A.values(), transposed=False):
-        cell.pin()
-    cell.unpin()
+    ours = operand.operand_of(known, torch.float32)
+    with operand.held(asp.csr(A).rows, A.values(), transposed=False):
+        ours.pin()
+    ours.unpin()
     A @ B
-    assert cell.data.ctypes.data == A.values().data_ptr()
+    assert ours.data.ctypes.data == A.values().data_ptr()
     del A
     gc.collect()
     assert known.dead

@@ -13,7 +13,7 @@ from tests.executor.test_operations import force
 from tests.torch.world import assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from autosparse.torch import cells, thresholds  # isort: skip
+from autosparse.torch import operand, thresholds  # isort: skip
 from autosparse.torch.structure import structure_of  # isort: skip
 
 N, M, K = 60, 45, 16
@@ -47,9 +47,9 @@ def test_a_tuned_kernel_computes_what_pytorch_does(served, alpha, beta, by_colum
     S, X, Y = operands(by_columns=by_columns)
     want = torch.sparse.sampled_addmm(S, X, Y, alpha=alpha, beta=beta)
     crow, col = S.crow_indices(), S.col_indices()
-    cell = cells.sampling_of(structure_of(crow, col, N, M), S.dtype)
-    cell.point_at(cell.ones, (crow, col))
-    state = force(cell, runtime("sddmm", "degree"), columns=K, operation="sddmm")
+    ours = operand.sampling_of(structure_of(crow, col, N, M), S.dtype)
+    ours.point_at(ours.ones, (crow, col))
+    state = force(ours, runtime("sddmm", "degree"), columns=K, operation="sddmm")
     with asp.override():
         for n in range(1, 4):
             got = torch.sparse.sampled_addmm(S, X, Y, alpha=alpha, beta=beta)
@@ -82,13 +82,13 @@ def test_gradients_of_values_are_planned_too(served):
 def test_settings_that_forbid_a_plan_and_other_threads_take_the_default_kernel(served):
     S, X, Y = operands()
     want = torch.sparse.sampled_addmm(S, X, Y)
-    cell = cells.sampling_of(structure_of(S.crow_indices(), S.col_indices(), N, M), S.dtype)
+    ours = operand.sampling_of(structure_of(S.crow_indices(), S.col_indices(), N, M), S.dtype)
     with asp.override():
         with config.options(extra_memory=0):
             assert_close(torch.sparse.sampled_addmm(S, X, Y).values(), want.values())
         with config.options(deterministic=True):
             assert_close(torch.sparse.sampled_addmm(S, X, Y).values(), want.values())
-        with cell.busy:
+        with ours.busy:
             got = []
             thread = threading.Thread(target=lambda: got.append(torch.sparse.sampled_addmm(S, X, Y)))
             thread.start()

@@ -14,7 +14,7 @@ from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
 from tests.torch.world import torch
 
 import autosparse.torch as at  # isort: skip
-from autosparse.torch.cells import held  # isort: skip
+from autosparse.torch.operand import held  # isort: skip
 
 
 @pytest.mark.parametrize("transposed", [False, True])
@@ -29,14 +29,14 @@ def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
         left = A.t() if transposed else A
         for _ in range(60):  # until the transpose is built
             left @ B
-        with held(A.rows, A.values, transposed=transposed) as cell:
-            state = state_for(cell, cell.rows, 64, False)
-            lab = lab_of(cell, state)
+        with held(A.rows, A.values, transposed=transposed) as ours:
+            state = state_for(ours, ours.rows, 64, False)
+            lab = lab_of(ours, state)
             plan = Plan(schedule=schedule, why="", default_s=1.0, measured_s=0.5)
             decision = planner.adopt(lab, plan)
             assert decision.trial is not None
-            live_tuner = live_tuner_of(state, cell)
-            session = session_of(live_tuner, cell)
+            live_tuner = live_tuner_of(state, ours)
+            session = session_of(live_tuner, ours)
             session.lab = lab
             live_tuner.install(session, decision.plan, decision.trial)
         for _ in range(400):

@@ -26,8 +26,8 @@ from pathlib import Path
 PRODUCTS = "(addmm or addmv or matmul or mm or mv or sampled or autograd or mul or baddbmm) and not Triton"
 MODE, OUT = "AUTOSPARSE_UPSTREAM_MODE", "AUTOSPARSE_UPSTREAM_OUT"
 KERNELS = {
-    "native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",), "direct": ("multiply", "sample"),
-    "few": ("matrix", "vector"),
+    "native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",),
+    "dispatcher.direct": ("multiply", "sample"), "dispatcher.small_operands": ("matrix", "vector"),
 }  # fmt: skip
 WRONG = ("mm", "sddmm", "multiply", "sample", "matrix", "vector")  # what --control spoils
 
@@ -40,13 +40,14 @@ class Outcomes:
         self.outcomes: dict[str, str] = {}
         self.calls: Counter[str] = Counter()
         if mode != "stock":
-            import autosparse.torch.few
-            import autosparse.torch.thresholds
+            import autosparse.torch
+            from autosparse.torch import thresholds
+            from autosparse.torch.dispatcher import small_operands
 
             self._count(spoil=mode == "control")
-            autosparse.torch.thresholds.PYTORCH_PRODUCT = 0  # the tests' matrices are small: ours shall be looked at
+            thresholds.PYTORCH_PRODUCT = 0  # the tests' matrices are small: ours shall be looked at
             if mode == "long way":
-                autosparse.torch.few.matrix = autosparse.torch.few.vector = autosparse.torch.few.none
+                small_operands.matrix = small_operands.vector = small_operands.none
             autosparse.torch.install()
 
     def _count(self, *, spoil: bool) -> None:

@@ -45,11 +45,12 @@ def assert_close(got, want):
 @contextmanager
 def counted():
     """A list that grows by a name with every call of one of our kernels."""
-    from autosparse.torch import direct, few, native, products
+    from autosparse.torch import native, products
+    from autosparse.torch.dispatcher import direct, small_operands
 
     calls: list[str] = []
     homes = [(native, "mm"), (products, "run"), (native, "sddmm"), (native, "extreme"), (native, "row_softmax")]
-    homes += [(direct, "multiply"), (direct, "sample"), (few, "matrix"), (few, "vector")]
+    homes += [(direct, "multiply"), (direct, "sample"), (small_operands, "matrix"), (small_operands, "vector")]
     kept = [getattr(home, name) for home, name in homes]
 
     def counting(name, function):

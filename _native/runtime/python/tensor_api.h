@@ -1,4 +1,4 @@
-/* How a C function reads PyTorch's tensors: places found by `autosparse.torch.few`, and functions of
+/* How a C function reads PyTorch's tensors: places found by `autosparse.torch.dispatcher.small_operands`, and functions of
  * PyTorch's stable C interface (torch/csrc/inductor/aoti_torch/c/shim.h); a `void *` tensor is the address of an
  * at::Tensor, results other than 0 are errors. */
 typedef struct asp_tensors {

@@ -7,17 +7,18 @@ from typing import Any, Final
 
 import torch
 
-from autosparse.torch import few, native, products
-from autosparse.torch.aten import Keys, entries_of, is_plain
+from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
+from autosparse.torch.dispatcher import small_operands
+from autosparse.torch.dispatcher.fallback import is_tiny, originals
+from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import VALUE_CODES
-from autosparse.torch.theirs import is_tiny, originals
 
 
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
     """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
-    if reduce == "sum" and (product := few.matrix(a, b, None, 0, 1, None)) is not None:
+    if reduce == "sum" and (product := small_operands.matrix(a, b, None, 0, 1, None)) is not None:
         return product, torch.empty(0, dtype=torch.int64)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:

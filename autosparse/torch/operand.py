@@ -1,6 +1,6 @@
-"""Cell: a structure and live values as the executor's operand, so that plans, tuning, history and cache are shared.
+"""TorchOperand: a structure and live values as the executor's operand, which shares plans, tuning, history and cache.
 
-The memory is torch's: a cell keeps addresses only, valid while the product that set them runs. While tuning goes on
+The memory is torch's: an operand keeps addresses only, valid while the product that set them runs. While tuning goes on
 in the background it reads memory of its own instead. Values are compared by fingerprint whenever a packed copy is about
 to be used.
 """
@@ -76,7 +76,7 @@ class Pinned:
         return True
 
 
-class Cell(Operand):
+class TorchOperand(Operand):
     """Operand of ``A @ B`` over a `Structure` and values of one dtype; one product at a time holds `busy`."""
 
     def __init__(self, structure: Structure | Transposed, dtype: torch.dtype) -> None:
@@ -192,7 +192,7 @@ class Cell(Operand):
         return self._pattern[1]
 
 
-class Gathered(Cell):
+class Gathered(TorchOperand):
     """Operand over a `Transposed` structure; its values are the original's, collected into the transpose's order."""
 
     def __init__(self, structure: Transposed, dtype: torch.dtype) -> None:
@@ -218,7 +218,7 @@ class Gathered(Cell):
         self.values_version += 1  # after the writing, for a background thread that reads meanwhile
 
 
-class Sampling(Cell):
+class Sampling(TorchOperand):
     """Operand of products sampled at the entries of `structure`: all of its values are 1."""
 
     def __init__(self, structure: Structure, dtype: torch.dtype) -> None:
@@ -230,9 +230,13 @@ class Sampling(Cell):
         self._refresh_structure()
 
 
-def cell_of(structure: Structure | Transposed, dtype: torch.dtype) -> Cell:
+def operand_of(structure: Structure | Transposed, dtype: torch.dtype) -> TorchOperand:
     """The operand of `structure` with values of `dtype`."""
-    return _kept(structure, dtype, Gathered) if isinstance(structure, Transposed) else _kept(structure, dtype, Cell)
+    return (
+        _kept(structure, dtype, Gathered)
+        if isinstance(structure, Transposed)
+        else _kept(structure, dtype, TorchOperand)
+    )
 
 
 def sampling_of(structure: Structure, dtype: torch.dtype) -> Sampling:
@@ -240,34 +244,34 @@ def sampling_of(structure: Structure, dtype: torch.dtype) -> Sampling:
     return _kept(structure, dtype, Sampling)
 
 
-CellKind = TypeVar("CellKind", bound=Cell)
+OperandKind = TypeVar("OperandKind", bound=TorchOperand)
 
 
-def _kept(structure: Any, dtype: torch.dtype, kind: type[CellKind]) -> CellKind:  # Any: what `kind` is made of
-    kept: CellKind | None = structure.cells.get((dtype, kind))
-    return kept if kept is not None else structure.cells.setdefault((dtype, kind), kind(structure, dtype))
+def _kept(structure: Any, dtype: torch.dtype, kind: type[OperandKind]) -> OperandKind:  # Any: what `kind` is made of
+    kept: OperandKind | None = structure.operands.get((dtype, kind))
+    return kept if kept is not None else structure.operands.setdefault((dtype, kind), kind(structure, dtype))
 
 
 @contextmanager
-def held(rows: Rows, values: torch.Tensor, *, transposed: bool) -> Iterator[Cell]:
+def held(rows: Rows, values: torch.Tensor, *, transposed: bool) -> Iterator[TorchOperand]:
     """The operand with the rows of A, or of Aᵀ when `transposed` (which is built), pointing at `values`; ours alone."""
     structure = rows.structure
-    cell = cell_of(structure.transposed() if transposed else structure, values.dtype)
-    with cell.busy:
-        if isinstance(cell, Gathered):
-            cell.collect(values)
+    operand = operand_of(structure.transposed() if transposed else structure, values.dtype)
+    with operand.busy:
+        if isinstance(operand, Gathered):
+            operand.collect(values)
         else:
-            cell.point_at(values, rows.arrays)
+            operand.point_at(values, rows.arrays)
         try:
-            yield cell
+            yield operand
         finally:
-            cell.let_go()
+            operand.let_go()
 
 
-def run(cell: Cell, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """The executor's product into `out`; the cell is the caller's alone (`busy`) and points at the values."""
+def run(operand: TorchOperand, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    """The executor's product into `out`; the operand is the caller's alone (`busy`) and points at the values."""
     try:
-        executor.matmul(cell, B.detach().numpy(), transposed=False, out=out.numpy())
+        executor.matmul(operand, B.detach().numpy(), transposed=False, out=out.numpy())
     finally:
-        cell.let_go()
+        operand.let_go()
     return out

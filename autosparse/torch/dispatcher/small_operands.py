@@ -193,13 +193,13 @@ def _answers_as_expected(matrix: Few, vector: Few) -> bool:
     base, x = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([1.0, 2.0])
     B = torch.stack([base, base + 3])
     for A in (dense.to_sparse_csr(), dense.to_sparse_csc(), dense.to_sparse()):
-        for few, right in ((matrix, B), (vector, x)):
+        for product, right in ((matrix, B), (vector, x)):
             want = 2 * (dense @ right) + 0.5 * base
             out = torch.zeros_like(want)
-            answer = few(A, right, base, 0.5, 2, None)
+            answer = product(A, right, base, 0.5, 2, None)
             if answer is None or not torch.equal(answer, want):
                 return False
-            if few(A, right, base, 0.5, 2, out) is not out or not torch.equal(out, want):
+            if product(A, right, base, 0.5, 2, out) is not out or not torch.equal(out, want):
                 return False
     return True
 

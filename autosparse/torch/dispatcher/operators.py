@@ -13,10 +13,11 @@ from typing import Any, Final, TypeAlias
 import torch
 
 from autosparse.errors import StructureError
-from autosparse.torch import coo, direct, few, native, products, theirs, thresholds
+from autosparse.torch import coordinates, native, products, thresholds
 from autosparse.torch.checks import HALF
+from autosparse.torch.dispatcher import direct, fallback, small_operands
+from autosparse.torch.dispatcher.fallback import has_bits, has_few, is_tiny, originals, settled, write_through
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
-from autosparse.torch.theirs import has_bits, has_few, is_tiny, originals, settled, write_through
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
@@ -84,7 +85,7 @@ def _entries_of_coo(A: torch.Tensor) -> Entries | None:
     values = A._values()
     if values.dim() != 1 or A.sparse_dim() != 2 or not A.is_cpu:
         return None
-    starts = coo.starts_of(A)
+    starts = coordinates.starts_of(A)
     if starts.crow is None:
         return None
     col = A._indices()[0 if starts.by_columns else 1].contiguous()
@@ -162,11 +163,11 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm."""
-    result = few.matrix(a, b, None, 0, 1, None)
+    result = small_operands.matrix(a, b, None, 0, 1, None)
     if result is None:
         result = direct.multiply(a, b)
     if result is None:
-        result = theirs.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
+        result = fallback.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
     if result is None:
         result = originals[_home(a, b) + "mm"].call_boxed(keys, settled(a), settled(b))
     return result
@@ -174,7 +175,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     """aten::mm.out."""
-    if few.matrix(a, b, None, 0, 1, out) is not None:
+    if small_operands.matrix(a, b, None, 0, 1, out) is not None:
         return out
     if has_bits(out):
         return write_through(out, lambda new: mm_out(keys, a, b, out=new))
@@ -205,10 +206,10 @@ def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """aten::addmm: beta · base + alpha · a b."""
-    if (sum_of_few := few.matrix(a, b, base, beta, alpha, None)) is not None:
+    if (sum_of_few := small_operands.matrix(a, b, base, beta, alpha, None)) is not None:
         return sum_of_few
     if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
-        return theirs.addmm(keys, base, a, b, beta=beta, alpha=alpha)
+        return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
         operands = settled(base), settled(a), settled(b)
@@ -227,7 +228,7 @@ def addmm_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmm.out."""
-    if few.matrix(a, b, base, beta, alpha, out) is not None:
+    if small_operands.matrix(a, b, base, beta, alpha, out) is not None:
         return out
     if has_bits(out):
         return write_through(out, lambda new: addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=new))
@@ -235,7 +236,7 @@ def addmm_out(
     result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
         operands = settled(base), settled(a), settled(b)
-        originals[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **theirs.scales(beta, alpha), out=out)
+        originals[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
 
@@ -265,7 +266,7 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """aten::mv; PyTorch's own is an addmv.out with beta 0."""
-    result = few.vector(a, x, None, 0, 1, None)
+    result = small_operands.vector(a, x, None, 0, 1, None)
     if result is None:
         result = _times_vector(a, x)
     if result is None:
@@ -284,18 +285,18 @@ def addmv_out(
     out: torch.Tensor,
 ) -> torch.Tensor:
     """aten::addmv.out: beta · base + alpha · a x."""
-    if few.vector(a, x, base, beta, alpha, out) is not None:
+    if small_operands.vector(a, x, base, beta, alpha, out) is not None:
         return out
     if has_bits(out):
         return write_through(out, lambda new: addmv_out(keys, base, a, x, beta=beta, alpha=alpha, out=new))
     if has_few(a) and out is not x:  # theirs would read what it has written
-        return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
+        return fallback.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
     if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
         product = _times_vector(a, x)
         result = None if product is None else _scaled_sum(product, base, beta, alpha)
     if result is None or not _takes(out, result):
-        return theirs.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
+        return fallback.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     return out.copy_(result)
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
-from autosparse.torch import few  # isort: skip
+from autosparse.torch.dispatcher import small_operands  # isort: skip
 from autosparse._native import runtime_api  # isort: skip
 
 pytestmark = [
@@ -20,7 +20,7 @@ pytestmark = [
 
 REAL = (torch.float32, torch.float64)
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc, torch.sparse_coo)
-FOUND = few.matrix, few.vector
+FOUND = small_operands.matrix, small_operands.vector
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ def test_it_was_found_with_this_pytorch():
     """Not a law of the library, but of this installation: else the tests below would say nothing."""
     if not Path("/proc/self/mem").exists():
         pytest.skip("the builtin is looked for through /proc/self/mem")
-    assert few.none not in FOUND
+    assert small_operands.none not in FOUND
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -73,15 +73,15 @@ def test_out_may_be_what_is_read():
     D, B = dense(6, 6), numbers(6, 6)
     A = stored(D, torch.sparse_csr)
     C = numbers(6, 6, seed=3)
-    assert few.matrix(A, B, C, 1, 1, C.t()) is None  # a result's rows have no steps
+    assert small_operands.matrix(A, B, C, 1, 1, C.t()) is None  # a result's rows have no steps
     for out, base in ((C, C), (C[:, :6], C.t()), (B, None)):
         want = D @ B + (0 if base is None else base)
-        assert few.matrix(A, B, base, 1, 1, out) is out
+        assert small_operands.matrix(A, B, base, 1, 1, out) is out
         assert_close(out, want)
     square = stored(torch.ones(4, 4), torch.sparse_csr)
     values = square.values().view(4, 4)
     want = torch.ones(4, 4) @ values
-    assert few.matrix(square, values, None, 0, 1, values) is values
+    assert small_operands.matrix(square, values, None, 0, 1, values) is values
     assert_close(values, want)
 
 
@@ -116,16 +116,16 @@ def test_other_operands_are_left_alone(layout):
         "many multiplications": (stored(torch.ones(64, 5), layout), numbers(5, 64), None),
     }
     for name, (left, right, base) in others.items():
-        assert few.matrix(left, right, base, 1, 1, None) is None, name
+        assert small_operands.matrix(left, right, base, 1, 1, None) is None, name
     C = numbers(6, 4)
     for out in (C, C[:, 0], C[:, :3].double(), numbers(3, 6).t(), C[:, :1].expand(6, 3), C[:, :3].numpy()):
         kept = torch.as_tensor(out).clone()
-        assert few.matrix(A, B, None, 0, 1, out) is None
+        assert small_operands.matrix(A, B, None, 0, 1, out) is None
         assert torch.equal(torch.as_tensor(out), kept)
     for number in (1j, "1", None, 1 << 2000):
-        assert few.matrix(A, B, None, 0, number, None) is None
-    assert few.vector(A, B, None, 0, 1, None) is None
-    assert few.matrix(A, B) is None
+        assert small_operands.matrix(A, B, None, 0, number, None) is None
+    assert small_operands.vector(A, B, None, 0, 1, None) is None
+    assert small_operands.matrix(A, B) is None
 
 
 def test_blocks_batches_and_hybrids_are_left_alone():
@@ -134,15 +134,15 @@ def test_blocks_batches_and_hybrids_are_left_alone():
     batch = torch.stack([D, D])
     hybrid = torch.ones(4, 4, 2).to_sparse(2)
     for A in (D.to_sparse_bsr((2, 2)), D.to_sparse_bsc((2, 2)), batch.to_sparse_csr(), hybrid, batch.to_sparse()):
-        assert few.matrix(A, B, None, 0, 1, None) is None
+        assert small_operands.matrix(A, B, None, 0, 1, None) is None
 
 
 def test_an_index_without_a_place_is_refused():
     at = torch.tensor([[0, 1], [0, 7]])
     A = torch.sparse_coo_tensor(at, torch.ones(2), (2, 2), check_invariants=False)
-    assert few.matrix(A, numbers(2, 2), None, 0, 1, None) is None
+    assert small_operands.matrix(A, numbers(2, 2), None, 0, 1, None) is None
     out = torch.zeros(2, 2)
-    assert few.matrix(A, numbers(2, 2), None, 0, 1, out) is None
+    assert small_operands.matrix(A, numbers(2, 2), None, 0, 1, out) is None
     assert not out.any()
 
 
@@ -150,29 +150,29 @@ def test_uncoalesced_entries_add_up():
     at = torch.tensor([[1, 0, 1, 1], [0, 1, 0, 2]])
     A = torch.sparse_coo_tensor(at, torch.tensor([1.0, 2.0, 3.0, 4.0]), (2, 3))
     B = numbers(3, 2)
-    assert_close(few.matrix(A, B, None, 0, 1, None), A.to_dense() @ B)
+    assert_close(small_operands.matrix(A, B, None, 0, 1, None), A.to_dense() @ B)
 
 
 def test_values_are_read_live():
     D, x = dense(6, 5), numbers(5)
     A = stored(D, torch.sparse_csr)
-    before = few.vector(A, x, None, 0, 1, None)
+    before = small_operands.vector(A, x, None, 0, 1, None)
     A.values().mul_(3)
-    assert_close(few.vector(A, x, None, 0, 1, None), 3 * before)
+    assert_close(small_operands.vector(A, x, None, 0, 1, None), 3 * before)
     A.data = stored(dense(6, 5, seed=9), torch.sparse_csr)
-    assert_close(few.vector(A, x, None, 0, 1, None), A.to_dense() @ x)
+    assert_close(small_operands.vector(A, x, None, 0, 1, None), A.to_dense() @ x)
 
 
 def test_nothing_is_kept():
     A, B, out = stored(dense(6, 5), torch.sparse_csr), numbers(5, 3), numbers(6, 3)
     for _ in range(3):  # what is made once is made
-        few.matrix(A, B, out, 0.5, 2, None)
+        small_operands.matrix(A, B, out, 0.5, 2, None)
     gc.collect()
     before = len(gc.get_objects())
     for _ in range(100):
-        few.matrix(A, B, out, 0.5, 2, None)
-        few.matrix(A, B, out, 0.5, 2, out)
-        few.matrix(A, B.double(), None, 0, 1, None)
+        small_operands.matrix(A, B, out, 0.5, 2, None)
+        small_operands.matrix(A, B, out, 0.5, 2, out)
+        small_operands.matrix(A, B.double(), None, 0, 1, None)
     assert len(gc.get_objects()) - before < 50
 
 
@@ -181,10 +181,10 @@ def test_a_default_dtype_does_not_leak_into_results():
     torch.set_default_dtype(torch.float64)
     try:
         for dtype in (torch.float32, torch.float64, torch.float32):
-            assert few.matrix(A.to(dtype), B.to(dtype), None, 0, 1, None).dtype == dtype
+            assert small_operands.matrix(A.to(dtype), B.to(dtype), None, 0, 1, None).dtype == dtype
     finally:
         torch.set_default_dtype(torch.float32)
-    assert few.matrix(A, B, None, 0, 1, None).dtype == torch.float32
+    assert small_operands.matrix(A, B, None, 0, 1, None).dtype == torch.float32
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
@@ -212,10 +212,12 @@ def test_where_memory_cannot_be_read_there_is_no_builtin(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError
 
-    monkeypatch.setattr(few.os, "open", refuse)
-    assert few._find() == (few.none, few.none)
+    monkeypatch.setattr(small_operands.os, "open", refuse)
+    assert small_operands._find() == (small_operands.none, small_operands.none)
 
 
 def test_where_members_lie_elsewhere_there_is_no_builtin(monkeypatch):
-    monkeypatch.setattr(few, "_compressed", lambda: iter([(torch.eye(3).to_sparse_csr(), [torch.ones(2)] * 3)]))
-    assert few._find() == (few.none, few.none)
+    monkeypatch.setattr(
+        small_operands, "_compressed", lambda: iter([(torch.eye(3).to_sparse_csr(), [torch.ones(2)] * 3)])
+    )
+    assert small_operands._find() == (small_operands.none, small_operands.none)

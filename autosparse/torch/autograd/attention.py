@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 
 from autosparse._native import runtime_api
 from autosparse.torch import native
-from autosparse.torch.autograd import Ctx, MaybeTensor
+from autosparse.torch.autograd.functions import Ctx, MaybeTensor
 from autosparse.torch.structure import VALUE_CODES, Rows, Structure, ffi, lib, pointer
 
 

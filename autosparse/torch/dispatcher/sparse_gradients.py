@@ -7,16 +7,17 @@ from typing import Any, Final
 
 import torch
 
-from autosparse.torch import autograd, matrix
-from autosparse.torch.aten import SERVED, Keys
-from autosparse.torch.theirs import originals
+from autosparse.torch import matrix
+from autosparse.torch.autograd import functions
+from autosparse.torch.dispatcher.fallback import originals
+from autosparse.torch.dispatcher.operators import SERVED, Keys
 
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm for autograd: a CSR `a` that wants a gradient gets one with its own entries."""
     if a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled() and _ours(a, b):
         A = matrix.csr(a)
-        return autograd.product(A.rows, A.values, b)
+        return functions.product(A.rows, A.values, b)
     result: torch.Tensor = originals["autograd::mm"].call_boxed(keys, a, b)
     return result
 

@@ -15,8 +15,8 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.errors import MissingExtraError
 from autosparse.notices import FallbackWarning, warn_once
-from autosparse.torch import aten, gradients, reductions, theirs
 from autosparse.torch.compiled import run_as_is
+from autosparse.torch.dispatcher import fallback, operators, reductions, sparse_gradients
 
 Table: TypeAlias = dict[str, Callable[..., Any]]
 
@@ -33,24 +33,24 @@ def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
     return kernel
 
 
-ON_GPU: Final = {operator: _on_gpu(operator) for operator in (*aten.COMPRESSED, *reductions.TABLE)}
-GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operator in gradients.TABLE}
+ON_GPU: Final = {operator: _on_gpu(operator) for operator in (*operators.COMPRESSED, *reductions.TABLE)}
+GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operator in sparse_gradients.TABLE}
 
 TABLES: Final[dict[str, Table]] = {
-    "SparseCsrCPU": aten.COMPRESSED | reductions.TABLE,
-    "SparseCPU": aten.COORDINATES,
+    "SparseCsrCPU": operators.COMPRESSED | reductions.TABLE,
+    "SparseCPU": operators.COORDINATES,
     "SparseCsrCUDA": ON_GPU,
 }
 """Dispatch key → operator → kernel."""
 
-SPARSE_GRADIENTS: Final[dict[str, Table]] = {"AutogradCPU": gradients.TABLE, "AutogradCUDA": GRADIENTS_ON_GPU}
+SPARSE_GRADIENTS: Final[dict[str, Table]] = {"AutogradCPU": sparse_gradients.TABLE, "AutogradCUDA": GRADIENTS_ON_GPU}
 """What `sparse_gradients=True` adds."""
 
 PREFIXES: Final = {
     "SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::",
     "SparseCsrCUDA": "cuda::", "AutogradCUDA": "cuda::autograd::",
 }  # fmt: skip
-"""Names of PyTorch's own kernels in `theirs.originals`, by dispatch key."""
+"""Names of PyTorch's own kernels in `fallback.originals`, by dispatch key."""
 
 _lock = forking.rlock()
 _libraries: list[tuple[Any, frozenset[str]]] = []  # (torch.library.Library or None, its kernels), innermost last
@@ -122,6 +122,6 @@ def _tables(sparse_gradients: bool) -> dict[str, Table]:
 def _keep_original(name: str, operator: str, key: str) -> None:
     """Keep PyTorch's kernel; nothing where it has none for this key, as of reductions on a GPU."""
     try:
-        theirs.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
+        fallback.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
     except RuntimeError:
-        theirs.originals.pop(name, None)
+        fallback.originals.pop(name, None)

@@ -1,7 +1,7 @@
 """The common case in one function each: from PyTorch's tensors straight to the default kernels.
 
 For a few thousand multiplications what Python does costs more than the kernel. Real values and the layouts CSR and CSC;
-products that are large enough to tune, and whatever is not plain, answer None and go the long way (`aten`).
+products that are large enough to tune, and whatever is not plain, answer None and go the long way (`operators`).
 """
 
 from __future__ import annotations

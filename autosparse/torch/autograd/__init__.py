@@ -1,0 +1,1 @@
+"""Products that autograd differentiates: each class is a `torch.autograd.Function`."""
