@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autosparse.cli import show, timing
-from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import Pair, add_common, add_runs, at_least, chosen_options, columns, files, writable
+from autosparse.cli.show import CommandError
 from autosparse.config import Effort, get_options
 from autosparse.errors import AutosparseError
 from autosparse.ops import MATMUL

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.cache import KINDS, open_store, wisdom_export, wisdom_import
 from autosparse.cli import show
-from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import at_least, writable
+from autosparse.cli.show import CommandError
 
 if TYPE_CHECKING:
     from autosparse.cache import Entry

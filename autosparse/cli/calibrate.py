@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from autosparse.cli import show
-from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
+from autosparse.cli.show import CommandError
 from autosparse.errors import RecordError
 
 SECONDS: Final = 220.0

@@ -8,8 +8,8 @@ from typing import Any
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
+from autosparse.cli.show import CommandError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

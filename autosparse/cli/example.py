@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from autosparse.cli.errors import CommandError
+from autosparse.cli.show import CommandError
 
 CASE: Final = "case13659pegase"
 NAME: Final = f"power-flow Jacobian of {CASE} (European transmission grid)"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import Pair, add_common, chosen_options, columns, writable
+from autosparse.cli.show import CommandError
 from autosparse.ops import MATMUL
 
 

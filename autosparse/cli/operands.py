@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse
 
 import autosparse
-from autosparse.cli.errors import CommandError
+from autosparse.cli.show import CommandError
 from autosparse.config import Effort, Options, options
 
 SUFFIXES: Final = (".npz", ".mtx", ".mtx.gz")

@@ -1,4 +1,4 @@
-"""How numbers and plans are written on a terminal."""
+"""How numbers, plans and what a command cannot do are written on a terminal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,16 @@ from collections.abc import Sequence
 from autosparse.core.composite import Composite
 from autosparse.core.formats import CSR
 from autosparse.core.plan import Plan
+from autosparse.errors import AutosparseError
 
 _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
+
+
+class CommandError(AutosparseError):
+    """A sub-command cannot go on: what is wrong and the cure, shown without a traceback."""
+
+    def __init__(self, what: str, *, cure: str) -> None:
+        super().__init__(f"{what}\n  Cure: {cure}")
 
 
 def seconds(time_s: float) -> str:

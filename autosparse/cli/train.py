@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import at_least, read_seconds
+from autosparse.cli.show import CommandError
 from autosparse.ops import MATMUL
 from autosparse.tuner.features.panels import FEATURE_LIMIT
 

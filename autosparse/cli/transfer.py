@@ -7,8 +7,8 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from autosparse.cli.errors import CommandError
 from autosparse.cli.operands import at_least, writable
+from autosparse.cli.show import CommandError
 from autosparse.errors import ScheduleError
 from autosparse.tuner.targets.simulation import DEFAULT_OPERATION, OPERATIONS
 

@@ -26,7 +26,7 @@ from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
 from tests.arrays import structure_writes, value_writes  # noqa: F401 - what they register is what is played
 from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
-from tests.executor.forcing import force, schedule_of, state_of
+from tests.tuning.forcing import force, schedule_of, state_of
 
 N_STEPS = 6
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")

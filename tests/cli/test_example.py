@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autosparse.cli.errors import CommandError
 from autosparse.cli.example import PQ, PV, admittance, case_file, example_path, jacobian, read_case
+from autosparse.cli.show import CommandError
 
 CASE = """function mpc = case5
 mpc.baseMVA = 100;   % MVA

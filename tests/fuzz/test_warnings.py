@@ -15,7 +15,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import cache
 from autosparse.notices import forget_warnings
-from tests.executor.compilers import executable
+from tests.tuning.compilers import executable
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 

@@ -21,8 +21,8 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.errors import OptionError
 from autosparse.explain import explain
 from autosparse.ops import MATMUL, OPS, SPGEMM, register, unregister
-from tests.executor.forcing import close
-from tests.executor.test_operations import force
+from tests.tuning.forcing import close
+from tests.tuning.test_operations import force
 
 WORDS = dataclasses.replace(MATMUL.words, title="messages of {A}, features of {width}") if MATMUL.words else None
 AGGREGATE = dataclasses.replace(

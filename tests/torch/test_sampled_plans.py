@@ -9,8 +9,8 @@ from autosparse.tuner.hybrid.schedules import runtime
 
 from autosparse import config
 from autosparse.dispatch import executor
-from tests.executor.test_operations import force
 from tests.torch.world import assert_close, compressed, dense, numbers, torch
+from tests.tuning.test_operations import force
 
 import autosparse.torch as asp  # isort: skip
 from autosparse.torch import operand, thresholds  # isort: skip

@@ -1,0 +1,155 @@
+"""Small products before their problem is thought of: SciPy's answers, checked structures, nothing else in their way."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import python_objects
+
+import autosparse as asp
+from autosparse.dispatch import executor
+from autosparse.errors import StructureError
+from autosparse.operands.csr import NOT_FEW_NS
+from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
+
+pytestmark = pytest.mark.skipif(python_objects.few is None, reason="needs the C runtime, on CPython with a GIL")
+
+
+@pytest.fixture
+def served(monkeypatch):
+    """Of each product that was asked for: whether it was over at once."""
+    seen = []
+    original = executor.few
+
+    def noted(*args, **kwargs):
+        C = original(*args, **kwargs)
+        seen.append(C is not None)
+        args[0].few_ns = 1  # however long this machine took
+        return C
+
+    monkeypatch.setattr(executor, "few", noted)
+    return seen
+
+
+@pytest.mark.parametrize("columns", [None, 1, 3, 40])
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_products_are_those_of_scipy(columns, fmt, dtype, index, served):
+    plain = make(57, 91, dtype=dtype, fmt=fmt)
+    plain.indices, plain.indptr = plain.indices.astype(index), plain.indptr.astype(index)
+    A = (asp.csr if fmt == "csr" else asp.csc)(plain, copy=True)
+    for one, reference in ((A, plain), (A.T, plain.T)):
+        B = dense(reference, columns or 1)
+        B = B if columns else B[:, 0].copy()
+        for _ in range(3):
+            close(one @ B, reference @ B)
+    x = np.linspace(1, 2, 57).astype(dtype)
+    close(x @ A, x @ plain)
+    assert served == [True] * 7
+    assert A._cell.n_few == 7
+    assert A._cell.dispatcher is None
+
+
+ODD = {
+    "other order": lambda B: np.asfortranarray(B),
+    "every other row": lambda B: np.repeat(B, 2, axis=0)[::2],
+    "another dtype": lambda B: B.astype("f4"),
+    "integers": lambda B: (10 * B).astype("i8"),
+    "complex": lambda B: B + 1j,
+    "big-endian": lambda B: B.astype(">f8"),
+    "no columns": lambda B: B[:, :0],
+    "a matrix": np.asmatrix,
+    "read-only": lambda B: np.broadcast_to(B[:, :1], B.shape),
+}
+
+
+@pytest.mark.parametrize("odd", ODD)
+@pytest.mark.parametrize("shape", [(30, 20), (1, 1), (0, 5), (5, 0)])
+def test_odd_dense_operands_are_as_ever(odd, shape):
+    plain = sps.random_array(shape, density=0.3, random_state=np.random.default_rng(0), format="csr")
+    B = ODD[odd](np.random.default_rng(1).standard_normal((shape[1], 4)))
+    C, expected = asp.csr(plain) @ B, plain @ B
+    assert (type(C), C.dtype, C.shape) == (type(expected), expected.dtype, expected.shape)
+    close(np.asarray(C), np.asarray(expected))
+
+
+@pytest.mark.parametrize("B", [np.ones(19), np.ones((19, 2)), np.ones((2, 20)), np.ones((20, 1, 1)), np.float64(2)])
+def test_operands_that_do_not_fit_raise_as_ever(B):
+    plain = sps.random_array((30, 20), density=0.3, random_state=np.random.default_rng(0), format="csr")
+    for A in (plain, asp.csr(plain)):
+        with pytest.raises(ValueError, match=r"mismatch|[Ss]calar|dimension"):
+            A @ B
+
+
+@pytest.mark.parametrize("bad", [20, -1, 2**31 - 1])
+def test_the_first_product_checks_the_structure(bad):
+    plain = sps.random_array((30, 20), density=0.3, random_state=np.random.default_rng(0), format="csr")
+    plain.indices[3] = bad
+    for A in (asp.csr(plain), asp.csr_array((plain.data, plain.indices, plain.indptr), shape=plain.shape)):
+        for product in (lambda A: A @ np.ones(20), lambda A: A.T @ np.ones(30), lambda A: np.ones(30) @ A):
+            with pytest.raises(StructureError):
+                product(A)
+
+
+@pytest.mark.parametrize("name", ["indices", "indptr"])
+def test_a_structure_written_between_is_checked(name):
+    A = asp.csr(make(30, 20))
+    for _ in range(2):
+        A @ np.ones(20, "f4")
+    getattr(A, name)[4] = 10**6
+    with pytest.raises(StructureError):
+        A @ np.ones(20, "f4")
+
+
+def test_large_products_and_told_ones_are_thought_of_at_once(served):
+    A = asp.csr(sps.eye_array(20_000, format="csr"))
+    A @ np.ones(20_000)
+    B = asp.csr(make(30, 20))
+    with asp.options(runs=1000):
+        B @ np.ones(20, "f4")
+    assert served == [False, False]
+    assert A._cell.n_few == B._cell.n_few == 0
+    assert A._cell.dispatcher is not None
+    assert B._cell.dispatcher is not None
+
+
+def test_after_some_time_there_is_a_slot_that_has_counted_all(served):
+    A = asp.csr(make(30, 20))
+    x = np.ones(20, "f4")
+    for _ in range(3):
+        A @ x
+    A._cell.few_ns = NOT_FEW_NS
+    A @ x
+    state = state_of(A)
+    assert served == [True] * 3
+    assert state.n_calls == 4
+    assert state.product_ns >= NOT_FEW_NS
+    A @ x
+    assert state.n_calls == 5
+    assert served == [True] * 3
+
+
+def test_a_tuned_kernel_serves_though_something_was_written(served):
+    plain = make(40, 60)
+    A, x = asp.csr(plain, copy=True), np.ones(60, "f4")
+    A @ x
+    with asp.options(extra_memory=1000.0):
+        force(A, schedule_of("blocks", 1))
+        before = state_of(A).n_tuned
+        for _ in range(8):
+            A.data[0] = plain.data[0] = 7
+            close(A @ x, plain @ x)
+        assert state_of(A).n_tuned > before
+    assert served == [True]
+
+
+def test_the_sums_are_those_of_any_number_of_threads():
+    plain = make(200, 300, dtype="float64")
+    x = np.random.default_rng(0).standard_normal(300)
+    A, B = asp.csr(plain, copy=True), asp.csr(plain, copy=True)
+    B._cell.few_ns = NOT_FEW_NS
+    for deterministic in (False, True):
+        with asp.options(deterministic=deterministic):
+            np.testing.assert_array_equal(A @ x, B @ x)

@@ -1,0 +1,66 @@
+"""Folders: of the library's, none holds more than 15 modules; each of tests is named like one of the library's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.house.sources import IN_CHECKOUT, REPOSITORY, library
+
+MOST_MODULES = 15
+
+EXCEPTIONS = {
+    "conformance": "SciPy's own tests, which know none of our folders",
+    "docs": "the pages of `docs/`",
+    "benchmarks": "the scripts of `benchmarks/`",
+    "einsum": "of `autosparse/asymptotic`, by the name that users call",
+    "fuzz": "whole programs with inputs drawn by seed: files, records, forks, calls",
+    "golden": "texts that tests of several folders compare with",
+    "house": "laws about the source itself",
+    "triton": "of `_native/triton`, `autosparse/cuda` and `autosparse/gpu`, on one device that stands in",
+    "typing": "what type checkers see of the surface",
+}
+"""Folders of `tests/` that are like none of the library, and what their tests are of."""
+
+
+def modules() -> Counter[str]:
+    names = [source.name for source in library()]
+    folders = {name.rpartition(".")[0] for name in names}
+    return Counter(name.rpartition(".")[0] for name in names if name not in folders)
+
+
+@pytest.mark.parametrize("folder", sorted(modules()))
+def test_a_folder_holds_few_modules(folder: str) -> None:
+    assert modules()[folder] <= MOST_MODULES, "too many modules: make a folder of those that belong together"
+
+
+def tests_folders() -> list[str]:
+    """Paths below `tests/` that hold tests or what they use."""
+    root = Path(__file__).resolve().parent.parent
+    return sorted({path.parent.relative_to(root).as_posix() for path in root.rglob("*.py")} - {"."})
+
+
+def library_folders() -> set[str]:
+    """Paths of the library's folders as tests name them: `tuner/learned`, `torch/autograd`, `native`."""
+    found = set()
+    for source in library():
+        parts = source.name.removeprefix("autosparse.").lstrip("_").split(".")[:-1]
+        found |= {"/".join(parts[: n + 1]) for n in range(len(parts))}
+    return found
+
+
+@pytest.mark.parametrize("folder", [one for one in tests_folders() if one.split("/")[0] not in EXCEPTIONS])
+def test_a_folder_of_tests_is_named_like_one_of_the_library(folder: str) -> None:
+    assert folder in library_folders(), "name it like the folder whose laws it states, or explain it in EXCEPTIONS"
+
+
+@pytest.mark.skipif(not IN_CHECKOUT, reason="the tests' folders are read in a checkout")
+@pytest.mark.parametrize("folder", sorted(EXCEPTIONS))
+def test_exceptions_are_there(folder: str) -> None:
+    assert (REPOSITORY / "tests" / folder).is_dir(), "remove it from EXCEPTIONS"
+
+
+def test_folders_are_found() -> None:
+    assert {"dispatch", "tuner/learned", "torch/dispatcher", "native"} <= set(tests_folders())

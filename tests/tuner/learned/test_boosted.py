@@ -1,0 +1,245 @@
+"""Boosted trees: NumPy, the runtime and scikit-learn agree; from measurements to a product, without torch."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import scipy.sparse
+from autosparse._native import runtime_api
+from autosparse.tuner.collect.recipes import Recipe
+from autosparse.tuner.features.setting import N_SETTING, MachineRates, Setting
+from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
+from autosparse.tuner.generators.base import FAMILIES, generate
+from autosparse.tuner.learned.trees import NODE, Trees, trees_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from autosparse import _native, cli
+from autosparse.config import options
+from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+from autosparse.tuning.learned import find_model
+from autosparse.tuning.setup import target_of
+from tests.tuner.learned.world import settle
+
+needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+N_SKETCH, N_COLUMNS = 5, 4
+
+
+@st.composite
+def some_trees(draw) -> Trees:
+    """A few random trees, single leaves among them."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    tables = []
+    for _ in range(draw(st.integers(0, 6))):
+        n_splits = draw(st.integers(0, 12))
+        rows = [None] * (2 * n_splits + 1)
+        is_open, free = [0], 1
+        for _ in range(n_splits):  # turn a leaf into a split whose children come later
+            at = is_open.pop(int(rng.integers(len(is_open))))
+            rows[at] = (int(rng.integers(N_SKETCH + N_COLUMNS)), float(np.float32(rng.normal() * 2)), free, free + 1)
+            is_open += [free, free + 1]
+            free += 2
+        for at in is_open:
+            rows[at] = (-1, float(np.float32(rng.normal())), 0, 0)
+        tables.append(rows)
+    return trees_of(tables, float(np.float32(rng.normal())), N_SKETCH)
+
+
+@settings(deadline=None, max_examples=60)
+@given(trees=some_trees(), seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40))
+def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(trees, seed, n):
+    rng = np.random.default_rng(seed)
+    pattern = rng.normal(size=N_SKETCH).astype(np.float32)
+    codes = rng.integers(-3, 4, (n, N_COLUMNS)).astype(np.int16)
+    whole = trees.predict(np.hstack([np.repeat(pattern[None], n, 0), codes.astype(np.float32)]))
+    left = trees.on(pattern)
+    np.testing.assert_allclose(left.predict(codes), whole, rtol=1e-5, atol=1e-5)
+    again = Trees.of(trees.tensors(), N_SKETCH)
+    np.testing.assert_array_equal(again.nodes, trees.nodes)
+    np.testing.assert_allclose(trees.joined(again).on(pattern).predict(codes), 2 * whole, rtol=1e-5, atol=1e-5)
+    if runtime_api.available:
+        from autosparse._native.inference.trees import decided, predicted
+
+        np.testing.assert_allclose(predicted(left, codes), whole, rtol=1e-5, atol=1e-5)
+        native = decided(trees, pattern)
+        assert native.n_sketch == 0
+        assert len(native.nodes) <= len(left.nodes)
+        np.testing.assert_array_equal(native.predict(codes), left.predict(codes))
+        np.testing.assert_array_equal(predicted(native, codes), predicted(left, codes))
+        Trees(native.nodes, native.roots, native.base, 0)  # sound
+        ids = rng.integers(0, max(1, n), 7 if n else 0).astype(np.int32)
+        np.testing.assert_allclose(predicted(left, codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
+
+
+def test_nodes_that_would_lead_a_walk_astray_are_refused():
+    ring = np.array([(0.0, 1, 1, 0), (0.0, 0, 0, 0)], NODE)  # a child before its parent: a walk would not end
+    with pytest.raises(ValueError, match="child outside the 2 nodes behind its parent"):
+        Trees(ring, np.array([0], np.int32), 0.0, 0)
+    with pytest.raises(ValueError, match=r"roots 0 \.\. 3 of 1 nodes"):
+        Trees(np.array([(1.0, 0, 0, -1)], NODE), np.array([0, 3], np.int32), 0.0, 0)
+
+
+@needs_runtime
+def test_trees_that_read_what_is_not_there_are_refused():
+    from autosparse._native.inference.trees import predicted
+
+    split = trees_of([[(3, 0.5, 1, 2), (-1, 1.0, 0, 0), (-1, 2.0, 0, 0)]], 0.0, 2)
+    codes = np.zeros((2, 1), np.int16)
+    with pytest.raises(ValueError, match="a sketch of 2 numbers"):
+        predicted(split, codes)
+    with pytest.raises(ValueError, match="more than 1 columns"):
+        predicted(split.on(np.zeros(2, np.float32)), codes)
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_a_sketch_has_its_length_and_finite_numbers_and_does_not_depend_on_the_order_in_rows(family):
+    found = generate(family, nnz=3000, seed=2).to_structure()
+    numbers = sketch(found)
+    assert numbers.shape == (SKETCH_WIDTHS[len(found.shape)],)
+    assert np.isfinite(numbers).all()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (0, 5), (3, 0), (4, 4)])
+def test_patterns_without_entries_have_a_sketch(shape):
+    empty = Pattern(*shape, np.zeros(shape[0] + 1, np.int32), np.zeros(0, np.int32))
+    assert np.isfinite(sketch(empty)).all()
+
+
+def test_a_setting_tells_machines_dtypes_widths_and_threads_apart():
+    host = dataclasses.replace(Target.host(), cpu="AMD EPYC", l2_bytes=1 << 20, isa="avx512")
+    base = Setting(target=host, dtype="float32", n_dense_cols=32, threads=2)
+    rates = MachineRates(l1=4e11, l2=2e11, l3=1e11, memory=5e10, gathers=2e9, flops=1e11)
+    others = [
+        dataclasses.replace(base, target=dataclasses.replace(host, cpu="Intel Xeon", l2_bytes=2 << 20)),
+        dataclasses.replace(base, target=dataclasses.replace(host, isa="avx2")),
+        dataclasses.replace(base, dtype="float64"),
+        dataclasses.replace(base, n_dense_cols=8),
+        dataclasses.replace(base, threads=1),
+        dataclasses.replace(base, rates=rates),
+    ]
+    numbers = [tuple(one.numbers().tolist()) for one in (base, *others)]
+    assert len(set(numbers)) == len(numbers)
+    assert all(len(one) == N_SETTING and np.isfinite(one).all() for one in numbers)
+    assert MachineRates.of_data(rates.to_data()) == rates
+    with pytest.raises(ValueError, match="rates must be positive"):
+        MachineRates.of_data({**rates.to_data(), "memory": 0.0})
+
+
+def test_rates_that_nobody_measured_are_those_of_the_known_machine_most_like_it():
+    host = Target.host()
+    zen = dataclasses.replace(host, cpu="AMD", l1_bytes=32768, l2_bytes=1 << 20, l3_bytes=64 << 20)
+    xeon = dataclasses.replace(host, cpu="Intel", l1_bytes=49152, l2_bytes=2 << 20, l3_bytes=100 << 20)
+    assert MachineRates.typical(zen).l2 < MachineRates.typical(xeon).l2
+
+
+def test_a_sketch_tells_rows_with_shared_columns_apart():
+    found = generate("mesh", nnz=3000, seed=2).to_pattern()
+    three = scipy.sparse.kron(
+        scipy.sparse.random_array((300, 300), density=0.03, random_state=np.random.default_rng(1)), np.ones((3, 3))
+    ).tocsr()
+    twins = Pattern(*three.shape, three.indptr, three.indices)
+    assert sketch(twins)[-1] == float(runtime_api.available)
+    assert sketch(found)[-1] == 0.0
+
+
+def learnable(n_patterns: int, seed: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """(pattern, codes, ratios): the second column pays on patterns with a positive first number."""
+    rng = np.random.default_rng(seed)
+    examples = []
+    for _ in range(n_patterns):
+        pattern = rng.normal(size=N_SKETCH).astype(np.float32)
+        codes = rng.integers(0, 4, (24, N_COLUMNS)).astype(np.int16)
+        ratios = np.exp(0.3 * codes[:, 0] - 0.5 * np.sign(pattern[0]) * codes[:, 1]).astype(np.float32)
+        examples.append((pattern, codes, ratios))
+    return examples
+
+
+def test_exported_trees_predict_what_scikit_learn_does():
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
+    from autosparse.tuner.learned.boosting import BoostSettings, features_of, fit, targets
+
+    examples = learnable(40, seed=1)
+    x = np.vstack([features_of(pattern, codes) for pattern, codes, _ in examples])
+    y = np.concatenate([targets(ratios) for *_, ratios in examples])
+    fitted = fit(x, y, n_sketch=N_SKETCH, settings=BoostSettings(n_trees=30, fewest=5))
+    (*_, (n, last)) = fitted.staged(x, every=10)
+    assert n == 30
+    np.testing.assert_allclose(fitted.trees.predict(x), last, atol=1e-5)
+    assert np.mean((last - y) ** 2) < 0.1 * np.var(y)
+
+
+def test_machines_count_alike_as_far_as_that_goes():
+    from autosparse.tuner.training.boosted import MOST_WEIGHT, machine_weights
+    from autosparse.tuner.training.data import ON_HOST, Case
+
+    recipe = Recipe(kind="generated", source="mesh", group="g")
+    codes, ratios = np.zeros((2, 1), np.int16), np.ones(2, np.float32)
+    many, some, few = (dataclasses.replace(Target.host(), cpu=name) for name in ("many", "some", "few"))
+
+    def cases(n, target):
+        setting = dataclasses.replace(ON_HOST, target=target)
+        return [Case(recipe, codes, ratios, ratios > 1, 1.0, setting=setting)] * n
+
+    found = machine_weights([*cases(20, many), *cases(10, some), *cases(2, few)])
+    assert found == {many: 1.0, some: 2.0, few: MOST_WEIGHT}
+    assert machine_weights(cases(3, few)) == {few: 1.0}
+
+
+@needs_runtime
+def test_from_measurements_to_a_product_without_torch(tmp_path):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
+    import autosparse as asp
+
+    data, run, models = (str(tmp_path / name) for name in ("data", "run", "models"))
+    assert cli.main(["collect", "--out", data, "--ops", "spmv", "--patterns", "5", "--schedules", "8"]) == 0
+    settle(tmp_path / "data", "spmv")
+    train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "20", "--out", run]
+    assert cli.main(train) == 0
+    calibrate = ["calibrate", "--ops", "spmv", "--weights", str(tmp_path / "run" / "weights.safetensors")]
+    assert cli.main([*calibrate, "--data", data, "--out", models]) == 0
+    with options(models=models, effort="measure", cache_dir=str(tmp_path / "cache")):
+        from autosparse.config import get_options
+
+        model = find_model(get_options(), target_of(get_options()), "spmv")
+        assert model is not None
+        found = generate("banded", nnz=30_000, seed=7).to_pattern()
+        features = model.features(found)
+        schedules = [one for one in map(model.schedule, range(20)) if one is not None]
+        assert all(_native.supports("matmul", one) is None for one in schedules)
+        problem = Problem(
+            operation="matmul", pattern=found, transposed=False, n_dense_cols=1, dtype="float32", threads=2,
+            deterministic=False, target=target_of(get_options()),
+        )  # fmt: skip
+        rows = np.argsort(model.ratios(problem, features, schedules))
+        assert rows.size == len(schedules)
+        A = asp.csr((np.ones(found.nnz, np.float32), found.indices, found.indptr), shape=found.shape)
+        A.tune("matmul", columns=1, budget_s=5)
+        x = np.random.default_rng(0).standard_normal(found.shape[1]).astype(np.float32)
+        np.testing.assert_allclose(A @ x, A.base @ x, rtol=1e-4, atol=1e-4)
+
+
+def test_fast_schedules_weigh_more():
+    boosting = pytest.importorskip("autosparse.tuner.learned.boosting")
+    ratios = np.array([0.5, 1.0, 2.0, 0.5, 1e9])
+    weights = boosting.weights_of(ratios, boosting.BoostSettings(focus=1.0))
+    np.testing.assert_allclose(weights[:4], [1.0, 0.5, 0.25, 1.0])
+    assert 0 < weights[4] < weights[2], "hopeless schedules count, but hardly"
+    np.testing.assert_array_equal(boosting.weights_of(ratios, boosting.BoostSettings(focus=0.0)), np.ones(5))
+
+
+def test_weights_decide_what_is_learned_where_not_everything_can_be():
+    pytest.importorskip("sklearn")
+    boosting = pytest.importorskip("autosparse.tuner.learned.boosting")
+    x, y = np.zeros((200, N_SKETCH + N_COLUMNS), np.float32), np.repeat([0.0, 1.0], 100)
+
+    def learned(weights: np.ndarray | None) -> float:
+        chosen = boosting.BoostSettings(n_trees=20, fewest=1, ridge=0.0)
+        trees = boosting.fit(x, y, n_sketch=N_SKETCH, settings=chosen, weights=weights).trees
+        return float(trees.on(x[0, :N_SKETCH]).predict(np.zeros((1, N_COLUMNS), np.int16))[0])
+
+    assert learned(None) == pytest.approx(0.5, abs=0.02)
+    assert learned(np.repeat([9.0, 1.0], 100)) == pytest.approx(0.1, abs=0.02)

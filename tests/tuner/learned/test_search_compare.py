@@ -1,0 +1,39 @@
+"""benchmarks/search_compare.py: every strategy asks the same model, the graph's best is near the best of all."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from autosparse.tuner.graph import ProgramGraph
+from autosparse.tuner.learned.embeddings import embed_programs
+
+from tests.tuner.learned.test_learned import write_model_folder
+
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "search_compare.py"
+
+
+@pytest.mark.skipif(not SCRIPT.exists(), reason="the benchmarks are not here")
+def test_strategies_are_compared_on_one_model(tmp_path, monkeypatch, capsys):
+    model = write_model_folder(tmp_path)
+    n = len(model.codes)
+    ring = ((np.arange(n)[:, None] + np.array([-3, -2, -1, 1, 2, 3])) % n).astype(np.int32)
+    points = embed_programs(model.codes, model.weights).astype(np.float16)
+    entries = np.arange(0, n, 10, dtype=np.int32)
+    ProgramGraph(model.weights.name, model.codes, points, ring, entries).save(tmp_path / "spmv.graph.safetensors")
+    out = tmp_path / "found.jsonl"
+    given = ["search_compare.py", "--models", str(tmp_path), "--patterns", "1", "--trials", "40", "--out", str(out)]
+    monkeypatch.setattr(sys, "argv", given)
+    runpy.run_path(str(SCRIPT), run_name="__main__")
+    found = {one["strategy"]: one for one in map(json.loads, out.read_text().splitlines())}
+    assert {"graph", "exhaustive", "random"} <= found.keys()
+    assert found["exhaustive"]["best_ratio"] <= found["graph"]["best_ratio"] * (1 + 1e-6)
+    assert found["graph"]["n_trials"] < found["exhaustive"]["n_trials"]
+    for one in found.values():
+        assert 0 < one["model_s"] <= one["seconds"]
+        assert [best for _, _, best in one["trace"]] == sorted((best for _, _, best in one["trace"]), reverse=True)
+    assert "best ratio" in capsys.readouterr().out

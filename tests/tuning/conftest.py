@@ -1,0 +1,45 @@
+"""Every test of this folder: plans of its own, kernels shared by the folder, room for any packed copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.dispatch import executor, state
+from autosparse.notices import forget_warnings
+from autosparse.operands import csr
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels are shared by the tests of this module, plans are not."""
+    folder = tmp_path_factory.getbasetemp() / "tuning-cache"
+    with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
+        cache.open_store().forget(["plan", "history", "failure"])
+        forget_warnings()
+        yield
+
+
+@pytest.fixture
+def long_way(monkeypatch):
+    """How many products went the long way."""
+    calls = []
+    original = executor.matmul
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(executor, "matmul", counted)
+    return calls
+
+
+@pytest.fixture
+def untuned_with_early_entries(monkeypatch):
+    monkeypatch.setattr(state, "FIRST_FAST_PATH", 2)
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
+    with asp.options(effort="off"):
+        yield

@@ -1,0 +1,212 @@
+"""No kernel serves before its result was compared with the default kernel's (ADR 30)."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse._native.kernels.precompiled import ready_kernel
+from autosparse.tuner.search import search
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.core.plan import Plan
+from autosparse.dispatch.state import state_for
+from autosparse.notices import FallbackWarning
+from autosparse.tuning import planner
+from autosparse.tuning.setup import lab_of
+from autosparse.tuning.trials import comparison, specs
+from tests.tuning.compilers import WRONG_MTTKRP, WRONG_PRODUCTS, WRONG_SAMPLES, liar, n_compilations
+from tests.tuning.forcing import FORMATS, close, dense, force, make, schedule_of, state_of
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+
+
+def lab_for(operand: Any, columns: int, *, operation: str = "matmul", transposed: bool = False) -> Any:
+    rows = operand.rows or operand.validate() if operation != "mttkrp" else operand
+    state = state_for(operand, rows, columns, transposed, operation=operation)
+    state.n_dense_cols = columns
+    return lab_of(operand, state)
+
+
+def is_made_by_us(lab: Any, plan: Plan) -> bool:
+    """Whether no compiler was needed for the plan's kernel."""
+    return plan.schedule is None or ready_kernel(specs.spec_of(lab.problem, plan.schedule)) is not None
+
+
+@pytest.mark.parametrize(
+    ("lie", "columns"), [*((lie, 1) for lie in WRONG_PRODUCTS), ("last column", 5), ("last row", 32)]
+)
+def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -> None:
+    """Every way to serve goes through `KernelTrial.pack`: of a plan from the cache, of candidates, of champions."""
+    plain = make(61, 300)
+    A = asp.csr(plain, copy=True)
+    with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS[lie])), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for name in ("csr", "blocks"):
+            lab = lab_for(A._cell, columns)
+            known = Plan(schedule=schedule_of(name, columns), why="remembered", effort="full", measured_s=0.5)
+            decision = planner.adopt(lab, known)
+            assert is_made_by_us(lab, decision.plan), name
+            assert lab.packed_copies.n_bytes == 0, "a packed copy that nobody reads"
+    assert [one.category for one in caught] == [FallbackWarning]
+    assert "compared" in str(caught[0].message)
+    assert n_compilations(tmp_path) == 2
+
+
+@pytest.mark.parametrize("effort", ["estimate", "measure"])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("columns", [1, 16])
+def test_a_kernel_that_writes_nothing_wins_no_race(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: str, transposed: bool, columns: int
+) -> None:
+    monkeypatch.setattr(search, "is_believed", lambda *given, **more: True)
+    plain = make(300, 300)
+    A = asp.csr(plain, copy=True)
+    M, wanted = (A.T, plain.T) if transposed else (A, plain)
+    B = dense(wanted, columns if columns > 1 else 0)
+    with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["nothing"])), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        plan = M.tune(columns=columns, effort=effort, budget_s=1)
+        assert is_made_by_us(lab_for(A._cell, columns, transposed=transposed), plan)
+        for _ in range(3):
+            close(M @ B, wanted @ B)
+
+
+def test_a_kernel_that_writes_nothing_computes_no_product_while_tuning_goes_on(tmp_path: Path) -> None:
+    plain = make(400, 400)
+    A, B = asp.csr(plain, copy=True), dense(plain, 8)
+    wanted = plain @ B
+    compiler = liar(tmp_path, WRONG_PRODUCTS["nothing"])
+    with asp.options(compiler=compiler, overhead=1.0, runs=10**8, budget_s=1000), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        for _ in range(3000):
+            close(A @ B, wanted)
+            live_tuner = state_of(A, 8).live_tuner
+            if live_tuner is not None and live_tuner.session._is_settled:
+                break
+        assert n_compilations(tmp_path) > 0
+        assert live_tuner.failure is None
+
+
+@pytest.mark.parametrize("lie", WRONG_SAMPLES)
+def test_a_wrong_kernel_samples_no_product(tmp_path: Path, lie: str) -> None:
+    plain = make(200, 300, dtype="float64")
+    A = asp.csr(plain, copy=True)
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((200, 16)), rng.standard_normal((16, 300))
+    with asp.options(compiler=liar(tmp_path, WRONG_SAMPLES[lie])), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        plan = A.tune("sddmm", columns=16, effort="measure", budget_s=1)
+        assert is_made_by_us(lab_for(A._cell, 16, operation="sddmm"), plan)
+        got = asp.sddmm(A, X, Y)
+    np.testing.assert_allclose(got.toarray(), (plain.multiply(X @ Y)).toarray(), rtol=1e-12, atol=1e-12)
+
+
+def test_a_wrong_kernel_computes_no_product_of_torch_tensors(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch")
+    import autosparse.torch as ast
+
+    plain = make(300, 300)
+    A = ast.csr(torch.sparse_csr_tensor(plain.indptr, plain.indices, torch.from_numpy(plain.data), plain.shape))
+    B = dense(plain, 16)
+    with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["nothing"])), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        plan = A.tune(columns=16, effort="measure", budget_s=1)
+        assert n_compilations(tmp_path) > 0
+        assert is_made_by_us(lab_for(asp.csr(plain)._cell, 16), plan)
+        close((A @ torch.from_numpy(B)).numpy(), plain @ B)
+
+
+@pytest.mark.parametrize("lie", WRONG_MTTKRP)
+def test_a_wrong_kernel_computes_no_mttkrp(tmp_path: Path, lie: str) -> None:
+    rng = np.random.default_rng(0)
+    shape = (40, 30, 20)
+    coords = np.stack([rng.integers(0, n, 2000) for n in shape])
+    T = asp.tensor(coords, rng.standard_normal(2000), shape=shape)
+    factors = [rng.standard_normal((n, 8)) for n in shape]
+    with asp.options(compiler=liar(tmp_path, WRONG_MTTKRP[lie])), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        untuned = asp.mttkrp(T, factors, mode=0)
+        plan = T.tune("mttkrp", columns=8, mode=0, effort="measure", budget_s=1)
+        got = asp.mttkrp(T, factors, mode=0)
+    assert plan.schedule is None, lie
+    np.testing.assert_allclose(got, untuned, rtol=1e-12, atol=1e-12)
+
+
+VALUES = {
+    "subnormal": lambda rng, n: rng.uniform(-1, 1, n) * 1e-40,
+    "tiny and huge": lambda rng, n: rng.standard_normal(n) * 10.0 ** rng.integers(-30, 30, n),
+    "cancelling": lambda rng, n: rng.choice([1e30, -1e30, 1.0], n),
+    "overflowing": lambda rng, n: np.where(rng.random(n) < 0.01, 3e38, rng.standard_normal(n)),
+    "whole": lambda rng, n: rng.integers(-3, 4, n).astype(float),
+}
+
+
+@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize("name", FORMATS)
+def test_an_honest_kernel_is_believed_whatever_the_values_are(name: str, values: str) -> None:
+    columns = 1 if name in ("slices", "diagonals") else 5
+    plain = make(200, 3000, seed=3)
+    plain.data[:] = VALUES[values](np.random.default_rng(0), plain.nnz)
+    A = asp.csr(plain, copy=True)
+    if values == "overflowing" and name not in ("csr", "panels"):
+        return  # kernels that pad never serve results that are not finite
+    force(A, schedule_of(name, columns), columns=columns)  # asserts that there is a trial
+
+
+@pytest.mark.parametrize("name", ["csr", "blocks"])
+def test_values_that_are_not_finite_leave_the_other_rows_to_compare(tmp_path: Path, name: str) -> None:
+    plain = make(200, 3000, seed=3)
+    plain.data[::97] = np.inf
+    A, known = asp.csr(plain, copy=True), Plan(schedule=schedule_of(name, 5), why="remembered", effort="full")
+    honest = planner.adopt(lab_for(A._cell, 5), known)
+    if name == "csr":  # kernels that pad do not serve results that are not finite
+        assert honest.trial is not None
+    with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["zeros"])), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FallbackWarning)
+        assert planner.adopt(lab_for(A._cell, 5), known).trial is None
+    plain.data[:] = np.nan
+    assert planner.adopt(lab_for(asp.csr(plain, copy=True)._cell, 5), known).trial is None
+
+
+def test_a_kernel_is_compared_once_on_an_operand(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = []
+    original = comparison.difference
+
+    def counted(*given: Any) -> str | None:
+        compared.append(given)
+        return original(*given)
+
+    monkeypatch.setattr(comparison, "difference", counted)
+    plain = make(200, 3000, seed=3)
+    A, B = asp.csr(plain, copy=True), dense(plain, 5)
+    for n_kernels, name in enumerate(("csr", "blocks", "columns"), start=1):
+        for _ in range(3):
+            trial = force(A, schedule_of(name, 5), columns=5)
+            trial.drop()
+            trial.pack()
+            for _ in range(5):
+                close(A @ B, plain @ B)
+            A.data *= 1.0 + n_kernels
+            plain.data *= 1.0 + n_kernels
+        assert len(compared) == n_kernels
+
+
+def test_what_was_wrong_is_not_built_again(tmp_path: Path) -> None:
+    known = Plan(schedule=schedule_of("csr", 5), why="remembered", effort="full")
+    with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["zeros"])), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for seed in range(3):
+            A = asp.csr(make(200, 300, seed=seed), copy=True)
+            decision = planner.adopt(lab_for(A._cell, 5), known)
+            assert decision.trial is None
+            assert "something else" in decision.plan.why
+        record = cache.open_store().load("failure", lab_for(A._cell, 5).spec(known.schedule).key())
+    assert n_compilations(tmp_path) == 1
+    assert "something else" in record["reason"]
+    assert len(caught) == 1, "one warning"

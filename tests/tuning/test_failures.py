@@ -1,0 +1,129 @@
+"""Whatever happens to tuning (compilers, interrupts, threads), products stay right."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+import threading
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.notices import FallbackWarning
+from tests.tuning.forcing import close, dense, make, state_of
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+
+
+@pytest.fixture
+def broken_compiler(tmp_path: Path) -> Path:
+    """A compiler that notes each call and fails."""
+    path = tmp_path / "cc"
+    path.write_text(f"#!/bin/sh\necho call >> {tmp_path}/calls\necho 'no such luck' >&2\nexit 1\n")
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def n_compilations(compiler: Path) -> int:
+    calls = compiler.parent / "calls"
+    return len(calls.read_text().splitlines()) if calls.exists() else 0
+
+
+def test_failing_compiler_costs_one_warning_and_no_product(broken_compiler: Path) -> None:
+    plain = make(300, 300)
+    A, B = asp.csr(plain, copy=True), dense(plain, 8)
+    with asp.options(compiler=str(broken_compiler)):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            plan = A.tune(columns=8, budget_s=5)
+            close(A @ B, plain @ B)
+        assert plan.is_default
+        assert [one.category for one in caught] == [FallbackWarning]
+        assert any(one.failed for one in plan.candidates)
+        n_calls = n_compilations(broken_compiler)
+        assert n_calls > 0
+        cache.open_store().forget(["plan"])
+        asp.csr(make(300, 300, seed=9), copy=True).tune(columns=8, budget_s=5)
+        assert n_compilations(broken_compiler) == n_calls  # the failures were remembered
+
+
+def test_interrupted_tuning_leaves_a_working_matrix() -> None:
+    plain = make(400, 400)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+
+    def interrupt_at(n_steps: int) -> Callable[[float, str], None]:
+        steps = itertools.count(1)
+
+        def interrupt(fraction: float, text: str) -> None:
+            if next(steps) == n_steps:
+                raise KeyboardInterrupt
+
+        return interrupt
+
+    for n_steps in (1, 2, 3, 5, 9, 14):
+        try:
+            A.tune(columns=16, effort="full", budget_s=3, progress=interrupt_at(n_steps))
+        except KeyboardInterrupt:
+            assert A._cell.dispatcher.packed_copies.n_bytes == 0
+        close(A @ B, plain @ B)
+    assert not _children()
+
+
+def _children() -> list[str]:
+    """Commands of our child processes."""
+    me, found = os.getpid(), []
+    for stat_file in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat_file.read_text().rsplit(")", 1)
+        except OSError:
+            continue
+        if int(fields[1].split()[1]) == me and fields[1].split()[0] != "Z":
+            found.append(fields[0])
+    return [name for name in found if "cc" in name]
+
+
+def test_eight_threads_at_once_get_the_right_answer() -> None:
+    plain = make(800, 800)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+    wanted, wrong = plain @ B, []
+    barrier = threading.Barrier(8)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        if number == 0:
+            A.tune(columns=16, budget_s=1)
+        wrong.extend(number for _ in range(40) if not np.allclose(A @ B, wanted, rtol=1e-4, atol=1e-4))
+
+    options = asp.get_options()
+
+    def in_context(number: int) -> None:
+        with asp.options(cache_dir=options.cache_dir, overhead=1.0, runs=10**7):
+            work(number)
+
+    threads = [threading.Thread(target=in_context, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_background_tuning_ends_and_products_stay_right() -> None:
+    plain = make(1500, 1500)
+    A, B = asp.csr(plain, copy=True), dense(plain, 16)
+    wanted = plain @ B
+    with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
+        for _ in range(20000):
+            close(A @ B, wanted)
+            state = state_of(A, 16)
+            if state.live_tuner is not None and state.live_tuner.session._is_settled:
+                break
+        assert state.live_tuner.failure is None
+        assert state.live_tuner.session.search is not None

@@ -1,0 +1,126 @@
+"""A compiler that hangs holds up no product that did not ask for it, and does not outlive the process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from autosparse._native import runtime_api
+
+import autosparse as asp
+from autosparse.tuning import live as driver_module
+from autosparse.tuning.trials import lab as bench_module
+from tests.tuning.compilers import executable
+from tests.tuning.forcing import close, dense, make, state_of
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+UNASKED = {"overhead": 1.0, "runs": 10**8, "budget_s": 1000.0}
+
+
+def hanging(folder: Path) -> str:
+    """A compiler that says who it is, and never ends."""
+    return executable(folder / "cc", f"#!/bin/sh\necho $$ >> {folder}/pids\nexec sleep 600\n")
+
+
+def running(folder: Path) -> list[int]:
+    """Compilers of `folder` that are alive."""
+    pids = folder / "pids"
+    return [pid for pid in map(int, pids.read_text().split()) if _is_alive(pid)] if pids.exists() else []
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether process `pid` runs. It may end between any two looks at it, and its files in /proc with it."""
+    try:
+        os.kill(pid, 0)
+        if not Path("/proc/self/stat").exists():
+            return True
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
+        return False
+
+
+def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each product that asks for nothing waits WAIT_S at most: they come back while the compiler still runs."""
+    assert driver_module.WAIT_S <= 0.5
+    monkeypatch.setattr(driver_module, "WAIT_S", 0.01)
+    monkeypatch.setattr(bench_module, "LEAST_LIMIT_S", 0.5)
+    monkeypatch.setattr(bench_module, "COMPILE_PRICES", 0.0)
+    plain = make(400, 400)
+    A, B = asp.csr(plain, copy=True), dense(plain, 8)
+    wanted = plain @ B
+    n_beside = 0
+    with asp.options(compiler=hanging(tmp_path), **UNASKED), warnings.catch_warnings():
+        warnings.simplefilter("ignore", asp.FallbackWarning)
+        for _ in range(200_000):
+            close(A @ B, wanted)
+            n_beside += bool(running(tmp_path))
+            live_tuner = state_of(A, 8).live_tuner
+            lab = live_tuner and live_tuner.session.lab
+            if lab and lab.failures and not live_tuner._in_background:
+                break
+            time.sleep(1e-3)
+    assert n_beside > 1, "no product came back while the compiler ran"
+    assert live_tuner.failure is None
+    assert "more than 0.5 s" in lab.failures[0]
+
+
+def test_a_limit_in_proportion_to_the_price(tmp_path: Path) -> None:
+    """Nobody asked: some prices. Asked for: what may be spent, too."""
+    plain = make(400, 400)
+    A = asp.csr(plain, copy=True)
+    with asp.options(**UNASKED):
+        for _ in range(3000):
+            A @ dense(plain, 8)
+            live_tuner = state_of(A, 8).live_tuner
+            if live_tuner is not None and live_tuner.session.lab is not None:
+                break
+    lab = live_tuner.session.lab
+    expected = max(bench_module.LEAST_LIMIT_S, bench_module.COMPILE_PRICES * lab.experience.prices.price_s("compile"))
+    assert lab.compile_limit_s() == expected
+    lab.patience_s = 1e3
+    assert lab.compile_limit_s() == 1e3
+
+
+def test_a_child_does_not_wait_for_who_was_ending_a_step() -> None:
+    """The lock inside the event was held by another thread when the process forked: 1 in 7,000 children hung."""
+    plain = make(400, 400)
+    A = asp.csr(plain, copy=True)
+    with asp.options(compiler="no-such-compiler", **UNASKED), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(3000):
+            A @ dense(plain, 8)
+            live_tuner = state_of(A, 8).live_tuner
+            if live_tuner is not None:
+                break
+    with live_tuner._aside._cond:
+        live_tuner.forget_threads()
+        assert live_tuner._aside._cond.acquire(blocking=False)
+
+
+AT_EXIT = """
+import sys, time
+import numpy as np, scipy.sparse as sps
+import autosparse as asp
+from pathlib import Path
+plain = sps.random_array((400, 400), density=0.05, format="csr", random_state=np.random.default_rng(0))
+A, x = asp.csr(plain), np.ones(400)
+with asp.options(compiler=sys.argv[1], overhead=1.0, runs=10**8, budget_s=1000.0):
+    while not Path(sys.argv[2]).exists():
+        assert np.allclose(A @ x, plain @ x)
+"""
+
+
+def test_a_process_ends_with_its_compilers(tmp_path: Path) -> None:
+    compiler = hanging(tmp_path)
+    command = [sys.executable, "-c", AT_EXIT, compiler, str(tmp_path / "pids")]
+    subprocess.run(
+        command, check=True, timeout=300, env={**os.environ, "AUTOSPARSE_CACHE_DIR": str(tmp_path / "cache")}
+    )
+    assert (tmp_path / "pids").exists()
+    assert not running(tmp_path)
+    assert not list((tmp_path / "cache").rglob("failure*/*")), "that it was stopped is no failure of the kernel"

@@ -1,0 +1,113 @@
+"""Composites in products: they serve, follow new values, are remembered and explained, and can be forbidden."""
+
+from __future__ import annotations
+
+import re
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.cli import main
+from autosparse.config import Effort
+from autosparse.core.composite import REST, Composite, Part, Rows
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import RUNTIME, SuperSchedule
+from autosparse.dispatch.state import state_for
+from autosparse.tuning.hybrid import HybridDivider, divider_of
+from autosparse.tuning.setup import lab_of
+from autosparse.tuning.trials.part_times import part_times
+from tests.tuning.forcing import force
+
+READY = SuperSchedule(implementation=RUNTIME)
+COMPOSITE = Composite(parts=(Part(Rows(20), READY), Part(REST, READY)))
+
+
+@pytest.fixture
+def matrix() -> Any:
+    """90 x 80, small integers: every ninth row is full."""
+    rng = np.random.default_rng(0)
+    dense = (rng.random((90, 80)) < 0.05) * rng.integers(1, 5, (90, 80))
+    dense[::9] = rng.integers(1, 5, 80)
+    return asp.csr_array(sp.csr_array(dense.astype(np.float32)))
+
+
+def lab(matrix: Any, columns: int = 16) -> Any:
+    """What tuning of ``A @ B`` works with."""
+    cell = matrix._cell
+    return lab_of(cell, state_for(cell, cell.rows or cell.validate(), columns, False))
+
+
+def test_composite_serves_and_follows_values(matrix):
+    B = np.random.default_rng(1).integers(-3, 4, (80, 16)).astype(np.float32)
+    assert force(matrix, COMPOSITE, columns=16).schedule == COMPOSITE
+    for _ in range(8):
+        np.testing.assert_array_equal(matrix @ B, sp.csr_array(matrix) @ B)
+    matrix.data *= 2
+    for _ in range(8):
+        np.testing.assert_array_equal(matrix @ B, sp.csr_array(matrix) @ B)
+    text = str(matrix.explain(B))
+    assert "rows(20..)" in text
+    assert "a" * 40 in text  # a full row on the map
+    rates = re.findall(r"([\d.]+) GB/s  ", text)
+    assert len(rates) == 2
+    assert all(float(rate) > 0 for rate in rates)
+    assert "measured just now" in text
+    page = matrix.explain(B)._repr_html_()
+    assert f'<b class="a">{"a" * 48}</b>' in page
+    assert ".map .a" in page
+
+
+def test_parts_of_a_plan_that_does_not_serve_are_not_run(matrix):
+    """A plan that is only remembered, or another one than what serves."""
+    made = lab(matrix)
+    assert part_times(made, None, COMPOSITE) == ()
+    other = Composite(parts=(Part(Rows(30), READY), Part(REST, READY)))
+    assert part_times(made, force(matrix, COMPOSITE, columns=16), other) == ()
+
+
+def test_plans_keep_composites():
+    plan = Plan(schedule=COMPOSITE, why="found", effort="full")
+    assert cache.plan_from_record(cache.plan_to_record(plan)).schedule == COMPOSITE
+    assert Plan(schedule=READY, why="").parts == (Part(REST, READY),)
+    assert Plan(schedule=None, why="").parts == ()
+    assert plan.parts == COMPOSITE.parts
+
+
+def test_search_tries_composites_when_asked(matrix):
+    with asp.options(hybrid=True, effort="full", budget_s=4.0):
+        plan = matrix.tune("matmul", columns=16)
+    tried = [one.schedule for one in plan.candidates if isinstance(one.schedule, Composite)]
+    assert tried
+    assert all(one.select == REST for one in (composite.parts[-1] for composite in tried))
+    with asp.options(hybrid=False, effort="full", budget_s=1.0):
+        plan = matrix.tune("matmul", columns=16)
+    assert not any(isinstance(one.schedule, Composite) for one in plan.candidates)
+
+
+def test_who_is_asked_for_composites(matrix):
+    def wanted(effort: str, **options: Any) -> bool:
+        with asp.options(**options):
+            made = divider_of(lab(matrix), effort=Effort(effort), budget_s=1.0, known=None, clock=time.perf_counter)
+        return made is not None
+
+    assert wanted("measure", hybrid=True)
+    assert not wanted("full", hybrid=False)
+    assert not wanted("full")  # too small to gain unasked
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_the_command_line_asks_for_composites(asked, matrix, tmp_path, monkeypatch, caplog):
+    """`tune --hybrid` has them packed and timed; without it a search that nobody asked for more does not."""
+    path = tmp_path / "m.npz"
+    sp.save_npz(path, sp.csr_array(matrix))
+    monkeypatch.setattr(HybridDivider, "__call__", lambda self: [COMPOSITE])
+    caplog.set_level("DEBUG", logger="autosparse")
+    command = ["tune", str(path), "--columns", "16", "--effort", "measure", "--budget-s", "1"]
+    assert main([*command, *(["--hybrid"] if asked else [])]) == 0
+    packed = [str(record.facts.get("format")) for record in caplog.records if record.event == "pack"]
+    assert (str(COMPOSITE) in packed) == asked

@@ -1,0 +1,144 @@
+"""What candidates are timed on."""
+
+from __future__ import annotations
+
+import dataclasses
+import gc
+import weakref
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.base import generate
+from autosparse.tuner.space import spaces
+
+import autosparse
+from autosparse.calibration.collection import lab_for
+from autosparse.core.formats import Format
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.calls import MatmulCall
+from autosparse.tuning.trials import comparison, kernel_trial, specs
+from autosparse.tuning.trials import lab as labs
+from autosparse.tuning.trials.iterations import n_iterations
+from tests.tuning.forcing import force, make, schedule_of
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+
+
+@pytest.mark.parametrize("op", ["spmv", "spmm32"])
+def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, monkeypatch):
+    places = []
+    by_default = MatmulCall.by_default
+
+    def spy(call, *args):
+        places.append(call.source % 64)
+        return by_default(call, *args)
+
+    monkeypatch.setattr(MatmulCall, "by_default", spy)
+    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as lab:
+        trial = lab.lab(None)
+        for run in (lab.lab.runner(trial, 0), lab.lab.runner(trial, 1)):
+            for _ in range(5):
+                run()
+    # Each place twice, so that a warm-up and the run that is timed meet the same one; the next sample begins elsewhere.
+    assert places == [0, 0, 16, 16, 0, 16, 16, 0, 0, 16]
+
+
+def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
+    """... where those of the user will; the guard of a copy of shared arrays costs time and is timed."""
+    guarded = []
+    run = kernel_trial.KernelTrial.run
+    monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: guarded.append(1) or run(*args))
+    for is_shared in (False, True):
+        A = make(200, 300)
+        kept = A.data if is_shared else None
+        array = autosparse.csr(A)
+        del A
+        with autosparse.options(effort="off"):
+            trial = force(array, schedule_of("slices", 1))
+            timed = trial.lab.runner(trial)
+            guarded.clear()
+            for _ in range(3):
+                timed()
+        assert len(guarded) == (3 if is_shared else 0)
+        del kept
+
+
+def test_both_places_hold_finite_values():
+    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS["spmm32"]) as lab:
+        problem, operand = lab.problem, lab.lab.operand()
+        calls = lab.lab.handling.synthetic(problem, operand)
+        n = problem.matrix.n_cols * problem.n_dense_cols
+        for call in calls:
+            B = np.frombuffer(runtime_api.ffi.buffer(runtime_api.ffi.cast("char *", call.source), 4 * n), np.float32)
+            assert np.isfinite(B).all()
+            assert call.source >= runtime_api.address_of(call.kept[0])
+            assert call.source + 4 * n <= runtime_api.address_of(call.kept[0]) + call.kept[0].nbytes
+
+
+def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
+    """... but not for ever: a machine that stays busy is measured as it is."""
+    slept = []
+
+    class Busy:
+        def __getattr__(self, name):
+            return (lambda: 400_000_000) if name == "asp_pool_caution_left_ns" else getattr(runtime_api_lib, name)
+
+    runtime_api_lib = runtime_api.lib
+    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as lab:
+        monkeypatch.setattr(kernel_trial.runtime_api, "lib", Busy())
+        monkeypatch.setattr(kernel_trial.time, "sleep", slept.append)
+        monkeypatch.setattr(labs.KernelLab, "n_threads", lambda _: 2)
+        for _ in range(4):
+            lab.lab._wait_for_threads()
+        monkeypatch.undo()
+    assert slept == pytest.approx([0.4, labs.PATIENCE_S - 0.4])
+
+
+def test_spaces_keep_no_bench_and_no_pattern_alive():
+    """Candidates are remembered by what they depend on: the next matrix of the same outline gets the same ones."""
+    found, patterns = [], []
+    for seed in (1, 2):
+        with lab_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as lab:
+            found.append(spaces.candidates(lab.problem, lab.lab.supports))
+            patterns.append(weakref.ref(lab.problem.pattern))
+        del lab
+    gc.collect()
+    assert found[0] is found[1]
+    assert [pattern() for pattern in patterns] == [None, None]
+    refuses = specs.supports_of("complex64")
+    assert "complex64" in refuses("matmul", found[0][0])
+
+
+WALKS_ALL = SuperSchedule(
+    operation="sddmm", format=Format.parse("i1:U,k1:C"), loop_order=("k1", "i1", "j1", "j0"), dense_splits=(("j", 32),),
+    parallel="i1", partition="dynamic",
+)  # fmt: skip
+"""Asks every row for every column: a search for each cell of the matrix."""
+
+
+def test_a_product_without_end_is_not_begun_even_to_be_compared(monkeypatch):
+    monkeypatch.setattr(comparison, "difference", lambda *args: pytest.fail("the kernel was run"))
+    n = np.arange(2_500, dtype=np.int32)
+    with lab_for(Coordinates((2_500, 2_500), (n, n)), OPS["sddmm32"]) as lab:
+        trial = lab(WALKS_ALL)
+        trial.build()
+        trial.pack()
+        assert "iterations" in trial.failed
+        assert not trial.ready
+        assert lab.runner(trial) is None
+
+
+def test_iterations_are_counted_with_the_columns():
+    packed = SimpleNamespace(sizes={"i": 10, "k": 20}, n_positions=(10, 50))
+
+    def n(*loops):
+        return n_iterations(dataclasses.replace(WALKS_ALL, loop_order=loops), packed, 64)
+
+    assert n("i1", "k1", "j1", "j0") == 50 * 2 * 4  # two tiles of four vectors for each entry
+    assert n("i1", "j1", "k1", "j0") == 50 * 2 * 4
+    assert n("k1", "i1", "j1", "j0") == 20 * 10 * 2 * 4
+    assert n("j1", "j0", "i1", "k1") == 50 * 64

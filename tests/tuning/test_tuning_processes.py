@@ -1,0 +1,81 @@
+"""Tuning in several processes, at once on one matrix and killed at any moment: products stay right, nothing locked."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from autosparse.cache.folder import Folder
+from autosparse.cache.store import Store
+
+from tests.tuning import tuners
+
+fcntl = pytest.importorskip("fcntl", reason="locks and signals of POSIX")
+N_PROCESSES = 8
+
+
+def _start(folder: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, tuners.__file__, str(folder)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def _result(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """What a process tells at its end, which must be a good one."""
+    try:
+        out, err = process.communicate(timeout=300)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise
+    assert process.returncode == 0, err
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    assert found["is_right"]
+    return found
+
+
+def _assert_clean(folder: Path) -> None:
+    """No lock is held, nothing was found damaged."""
+    root = Folder.open(folder).root
+    assert Store(folder).stats().n_quarantined == 0
+    assert Store(folder).stats().access == "read and write"
+    for path in root.glob("kernels/*/*"):
+        assert not path.is_dir() or any(path.iterdir()), "a kernel was published empty"
+    for path in root.glob("locks/*"):  # a file may outlive its holder, what it stood for may not
+        with path.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_processes_tune_one_matrix_at_once(tmp_path: Path) -> None:
+    processes = [_start(tmp_path) for _ in range(N_PROCESSES)]
+    found = [_result(process) for process in processes]
+    assert len(found) == N_PROCESSES
+    _assert_clean(tmp_path)
+    again = _result(_start(tmp_path))  # and one that comes later finds what they left
+    assert again["schedule"] in {one["schedule"] for one in found}
+    assert not list(Folder.open(tmp_path).root.glob("locks/*"))
+    assert not list(Folder.open(tmp_path).root.glob("staging/*"))
+
+
+@pytest.mark.parametrize("n_kills", [6, pytest.param(80, marks=pytest.mark.full)])
+def test_tuning_killed_at_any_moment(tmp_path: Path, n_kills: int) -> None:
+    rng = random.Random(1)
+    n_killed = 0
+    for _ in range(n_kills):
+        process = _start(tmp_path)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "tuning\n"
+        time.sleep(rng.uniform(0.0, 1.5))
+        process.kill()
+        process.communicate()
+        n_killed += process.returncode == -signal.SIGKILL
+        _assert_clean(tmp_path)
+    assert n_killed
+    found = _result(_start(tmp_path))
+    assert found["why"]
+    _assert_clean(tmp_path)

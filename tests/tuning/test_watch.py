@@ -1,0 +1,122 @@
+"""Law: a tuned kernel that is faster computes nearly all products; it is compared with the default one now and then."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse.tuner.space import families as space
+
+import autosparse
+from autosparse.core.composite import REST, Composite, Part, Rows
+from autosparse.core.plan import Plan
+from autosparse.dispatch.state import state_for
+from autosparse.tuning import confirmation, planner
+from autosparse.tuning.memory import plan_lookup
+from tests.tuning.forcing import force, make, state_of
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+
+
+def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(confirmation, "WATCH_MARGIN", float("inf"))  # whatever else the machine does
+    A = autosparse.csr(make(), copy=True)
+    x = np.ones(A.shape[1], np.float32)
+    force(A, space.schedule("matmul", "csr", {}))
+    state = state_of(A)
+    for _ in range(3000):
+        A @ x
+    state.settle()
+    # Comparisons of 8 rounds after 64, 256, 1024, ... products: the default kernel had a few dozen turns, no more.
+    assert state.n_calls == 3000
+    assert state.n_calls - state.n_tuned <= 60
+
+
+def slow_products(A, *, columns: int = 8, out: bool = False):
+    """Products until the plan is given up, at most 400; how many there were."""
+    shape = (A.shape[1], columns) if columns > 1 else (A.shape[1],)
+    B = np.ones(shape, A.dtype)
+    C = np.empty((A.shape[0], *shape[1:]), A.dtype)
+    state = state_of(A, columns)
+    for n in range(400):
+        if state.serving is None and state.live_tuner.session.champion is None:
+            return n
+        assert (autosparse.matmul(A, B, out=C) if out else A @ B).shape == C.shape
+    raise AssertionError("a kernel many times slower than the default one still serves")
+
+
+BLOCKS = ("bcsr", {"r": 8, "c": 8})
+"""Of a matrix with scattered entries: 64 multiplications for each."""
+
+
+def make_slow(*, columns: int = 8):
+    """A matrix whose products run by a kernel many times slower than the default one, which a race once liked."""
+    A = autosparse.csr(make(800, 800), copy=True)
+    schedule = space.schedule("matmul", *BLOCKS, tile=8 if columns > 1 else 0)
+    force(A, schedule, columns=columns)
+    return A
+
+
+@pytest.mark.parametrize("width", [8, 6], ids=["its width", "another width of the bucket"])
+@pytest.mark.parametrize("out", [False, True], ids=["fresh", "out="])
+def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
+    with autosparse.options(extra_memory=200.0, overhead=0.04, budget_s=0.0 if out else 10.0):
+        A = make_slow()
+        assert slow_products(A, columns=width, out=out) < 200
+        assert "stopped being faster" in state_of(A, width).live_tuner.current_plan().why
+
+
+def test_a_slow_composite_is_given_up() -> None:
+    slow = space.schedule("matmul", *BLOCKS, tile=8)
+    with autosparse.options(extra_memory=200.0):
+        A = autosparse.csr(make(800, 800), copy=True)
+        force(A, Composite(parts=(Part(Rows(9), slow), Part(REST, slow))), columns=8)
+        assert slow_products(A) < 200
+
+
+def test_a_slow_plan_is_given_up_past_python() -> None:
+    with autosparse.options(extra_memory=200.0):
+        A = make_slow()
+        state = state_of(A, 8)
+        state.fast_path_due = 0
+        B = np.ones((A.shape[1], 8), A.dtype)
+        for _ in range(10):
+            A @ B
+        if state.fast_path is None or state.fast_path.trial is None:
+            pytest.skip("this interpreter has no way past Python")
+        n_before = state.n_calls
+        assert slow_products(A, columns=8) < 200
+        assert state.n_calls > n_before
+
+
+def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
+    with autosparse.options(extra_memory=200.0, cache_dir=tmp_path, runs=1_000_000, overhead=1.0):
+        A = make_slow()
+        lab = state_of(A, 8).serving.lab
+        plan_lookup.remember(lab, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
+        other = autosparse.csr(make(800, 800), copy=True)
+        B = np.ones((other.shape[1], 8), other.dtype)
+        for _ in range(60):
+            other @ B
+            if state_of(other, 8).serving is not None:
+                break
+        assert state_of(other, 8).serving is not None, "the plan was adopted"
+        slow_products(other, columns=8)
+        assert plan_lookup.recall(lab).is_default
+
+
+def test_a_slow_plan_of_another_operation_is_given_up() -> None:
+    A = autosparse.csr(make(800, 800), copy=True)
+    with autosparse.options(extra_memory=200.0):
+        X = np.ones((800, 8), np.float32)
+        A.tune("sddmm", columns=8, effort="estimate")
+        live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner
+        lab = live_tuner.session.lab
+        trial = planner.adopt(lab, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
+        assert trial is not None
+        live_tuner.install(live_tuner.session, Plan(schedule=trial.schedule, why=""), trial)
+        for _ in range(400):
+            autosparse.sddmm(A, X, X.T)
+            if live_tuner.session.champion is None:
+                return
+        raise AssertionError("a slow kernel still serves")
