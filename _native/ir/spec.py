@@ -74,8 +74,8 @@ class KernelSpec:
     `index_dtype` is the type of the user's index arrays; positions have it too, coordinates of packed formats have
     ``schedule.format.index_bits``. `deterministic` asks for one summation order whatever the thread count. `gathers`
     says whether gather instructions are faster here than a load for each element; results are the same bits. `adds`
-    keeps what the output holds and adds to it: the kernel of a part that shares rows with others. `scatters`: entries of
-    a row are no neighbours in a sampled result, as in such a part.
+    keeps what the output holds and adds to it: the kernel of a part that shares rows with others. `scatters`: entries
+    of a row are no neighbours in a sampled result, as in such a part.
     """
 
     operation: str

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import IN_CHECKOUT, REPOSITORY, library
+from tests.house.sources import library
 
+TESTS = Path(__file__).resolve().parent.parent
 MOST_MODULES = 15
 
 EXCEPTIONS = {
@@ -36,10 +37,9 @@ def test_a_folder_holds_few_modules(folder: str) -> None:
     assert modules()[folder] <= MOST_MODULES, "too many modules: make a folder of those that belong together"
 
 
-def tests_folders() -> list[str]:
+def folders_of_tests() -> list[str]:
     """Paths below `tests/` that hold tests or what they use."""
-    root = Path(__file__).resolve().parent.parent
-    return sorted({path.parent.relative_to(root).as_posix() for path in root.rglob("*.py")} - {"."})
+    return sorted({path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py")} - {"."})
 
 
 def library_folders() -> set[str]:
@@ -51,16 +51,15 @@ def library_folders() -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("folder", [one for one in tests_folders() if one.split("/")[0] not in EXCEPTIONS])
+@pytest.mark.parametrize("folder", [one for one in folders_of_tests() if one.split("/")[0] not in EXCEPTIONS])
 def test_a_folder_of_tests_is_named_like_one_of_the_library(folder: str) -> None:
     assert folder in library_folders(), "name it like the folder whose laws it states, or explain it in EXCEPTIONS"
 
 
-@pytest.mark.skipif(not IN_CHECKOUT, reason="the tests' folders are read in a checkout")
 @pytest.mark.parametrize("folder", sorted(EXCEPTIONS))
 def test_exceptions_are_there(folder: str) -> None:
-    assert (REPOSITORY / "tests" / folder).is_dir(), "remove it from EXCEPTIONS"
+    assert (TESTS / folder).is_dir(), "remove it from EXCEPTIONS"
 
 
 def test_folders_are_found() -> None:
-    assert {"dispatch", "tuner/learned", "torch/dispatcher", "native"} <= set(tests_folders())
+    assert {"dispatch", "tuner/learned", "torch/dispatcher", "native"} <= set(folders_of_tests())

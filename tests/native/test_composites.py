@@ -175,7 +175,7 @@ def sampled(bound: Any, A: Any, X: Any, Y: Any, n_threads: int) -> Any:
 @pytest.mark.parametrize("width", [1, 18, 64])
 @pytest.mark.parametrize("parts", SAMPLED_SPLITS, ids=lambda parts: str(parts[0].select))
 def test_sampled_parts_that_share_rows(parts, width):
-    """Each entry has its own place, wherever its part has it: in windows or not, whatever the threads, the same bits."""
+    """Each entry has its own place, wherever its part has it: in windows or not, the same bits for all threads."""
     A = matrix("float64")
     rng = np.random.default_rng(7)
     A.data[:] = rng.standard_normal(A.nnz)
