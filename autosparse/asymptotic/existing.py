@@ -17,7 +17,18 @@ from autosparse.asymptotic.subscripts import Subscripts
 
 def _product(A: Any, B: Any) -> Any:
     """The library's product, ``A @ B``."""
-    return construct.csr(A) @ (construct.csr(B) if is_sparse(B) else B)
+    left = construct.csr(A)
+    return left @ (left if B is A else construct.csr(B) if is_sparse(B) else B)
+
+
+def _product_of_rows(A: Any, B: Any) -> Any:
+    """The library's product, ``A @ B.T``."""
+    return construct.csr(A) @ construct.csr(B).T.tocsr()
+
+
+def _product_of_columns(A: Any, B: Any) -> Any:
+    """The library's product, ``A.T @ B``."""
+    return construct.csr(A).T.tocsr() @ construct.csr(B)
 
 
 def _sampled(A: Any, X: Any, Y: Any) -> Any:
@@ -32,6 +43,8 @@ def _factors(T: Any, B: Any, C: Any) -> Any:
 
 TUNED: Final[dict[tuple[str, str], Callable[..., Any]]] = {
     ("ab,bc->ac", "ss"): _product,
+    ("ab,cb->ac", "ss"): _product_of_rows,
+    ("ab,ac->bc", "ss"): _product_of_columns,
     ("ab,bc->ac", "sd"): _product,
     ("ab,b->a", "sd"): _product,
     ("ab,bc,cd->ad", "sss"): chain.product,

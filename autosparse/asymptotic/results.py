@@ -19,9 +19,15 @@ def _csr(entries: Any) -> Any:
         return entries
     if entries.sorted_by is None or entries.sorted_by != entries.indices:
         return construct.csr(_coo(entries).tocsr())
+    if entries.rows is not None:
+        return _of_rows(*entries.rows, entries)
     major, minor = entries.coords
     indptr = np.concatenate(([0], np.cumsum(np.bincount(major, minlength=entries.shape[0])))).astype(minor.dtype)
-    made = sps.csr_array((entries.values, minor, indptr), shape=entries.shape)
+    return _of_rows(indptr, minor, entries)
+
+
+def _of_rows(indptr: AnyArray, indices: AnyArray, entries: Sparse) -> Any:
+    made = sps.csr_array((entries.values, indices, indptr), shape=entries.shape)
     made.has_canonical_format = True
     return construct.csr(made)
 

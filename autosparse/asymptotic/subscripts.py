@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -55,12 +56,13 @@ def _letters(sublist: Sequence[Any]) -> str:
 def read(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
     """The subscripts of operands of these shapes; EinsumError (ValueError) in NumPy's words where they do not fit."""
     try:
-        return _read(text, shapes)
+        return _read(text, tuple(shapes))
     except EinsumError as err:
         raise EinsumError(_numpys_words(text, shapes) or str(err)) from None
 
 
-def _read(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
+@functools.lru_cache(maxsize=1024)
+def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
     left, arrow, right = text.replace(" ", "").partition("->")
     inputs = left.split(",")
     if len(inputs) != len(shapes):

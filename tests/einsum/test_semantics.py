@@ -14,7 +14,17 @@ from autosparse.asymptotic.results import FORMATS
 EXPRESSIONS = (
     *("ij,jk->ik", "ij,ij->ij", "ij->i", "ij->ji", "ii->i", "ii->", "ij,j->i", "ij,jk,kl->il", "ij,jk,ik->"),
     *("ij,jk,kl,il->", "ij,kl->ijkl", "i,j->ij", "ij,jk,kl,lm,mn->in", "ij,k->ij", "ij,ik,kj->ij", ",ij->ij"),
-    *("ij,jk", "iij,jk->ik", "...j,jk->...k", "ij,kj,lj->ikl", "ikl,kj,lj->ij", "ij->", "ij,ji->"),
+    *(
+        "ij,jk",
+        "iij,jk->ik",
+        "...j,jk->...k",
+        "ij,kj,lj->ikl",
+        "ikl,kj,lj->ij",
+        "ij->",
+        "ij,ji->",
+        "ij,kj->ik",
+        "ji,jk->ik",
+    ),
 )
 JOINS = {"compiler": "/no/such/compiler"}
 """Without a compiler NumPy joins the operands: that path here, compiled programs in test_programs."""

@@ -12,7 +12,9 @@ HELPERS: Final = r"""
 #undef I
 TYPES
 typedef struct { X *crd[N_MODES]; V *val; int64_t n, capacity; } asp_out;
-typedef struct { V *value; uint32_t *stamp, turn; X *list; int64_t n, extent; } asp_space; /* touched: stamp == turn */
+typedef struct { /* touched: stamp == turn; `bits` are zero but while `space_sort` runs */
+  V *value; uint32_t *stamp, turn; X *list; int64_t n, extent; uint64_t *bits;
+} asp_space;
 
 void asp_free(asp_out *out)
 {
@@ -59,11 +61,12 @@ static int space_new(asp_space *w, int64_t extent)
   w->value = malloc((extent + 1) * sizeof(V));
   w->list = malloc((extent + 1) * sizeof(X));
   w->stamp = calloc(extent + 1, sizeof *w->stamp);
+  w->bits = calloc(extent / 64 + 1, sizeof *w->bits);
   w->turn = 1;
-  return !(w->value && w->list && w->stamp);
+  return !(w->value && w->list && w->stamp && w->bits);
 }
 
-static void space_free(asp_space *w) { free(w->value); free(w->list); free(w->stamp); }
+static void space_free(asp_space *w) { free(w->value), free(w->list), free(w->stamp), free(w->bits); }
 
 static inline int space_has(const asp_space *w, X i) { return w->stamp[i] == w->turn; }
 
@@ -90,7 +93,7 @@ static int by_index(const void *a, const void *b)
   return (x > y) - (x < y);
 }
 
-/* What was touched, in order: read off the stamps where that is cheaper than sorting. */
+/* What was touched, in order: read off a set of bits where there are not too many words of it. */
 static void space_sort(asp_space *w)
 {
   if (w->n <= 24) {
@@ -100,11 +103,12 @@ static void space_sort(asp_space *w)
       for (; m > 0 && w->list[m - 1] > x; m--) w->list[m] = w->list[m - 1];
       w->list[m] = x;
     }
-  } else if (w->extent < 32 * w->n) {
+  } else if (w->extent / 64 < 8 * w->n) {
+    for (int64_t n = 0; n < w->n; n++) w->bits[w->list[n] / 64] |= (uint64_t)1 << w->list[n] % 64;
     int64_t n = 0;
-    for (int64_t i = 0; i < w->extent; i++) {
-      w->list[n] = (X)i;
-      n += w->stamp[i] == w->turn;
+    for (int64_t word = 0; word <= w->extent / 64; word++) {
+      for (uint64_t left = w->bits[word]; left; left &= left - 1) w->list[n++] = (X)(64 * word + __builtin_ctzll(left));
+      w->bits[word] = 0;
     }
   } else {
     qsort(w->list, w->n, sizeof(X), by_index);
