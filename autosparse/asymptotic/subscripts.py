@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import operator
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
-from autosparse.errors import EinsumError
+from autosparse.errors import EinsumError, InputTypeError
+
+LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
+"""Of the numbers in index lists: in the order in which an output that is not given lists them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Subscripts:
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     """Subscripts as text, and the operands: from ``(text, *operands)`` or ``(operand, sublist, ..., [sublist])``."""
+    if len(arguments) == 1 and not isinstance(arguments[0], str):
+        raise EinsumError.refused("must provide at least an operand and a subscripts list to einsum", "got an operand")
     if len(arguments) < 2:
         raise EinsumError.refused(
             "must specify the einstein sum subscripts string and at least one operand, "
@@ -46,11 +52,22 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     return text, tuple(operands)
 
 
-def _letters(sublist: Sequence[Any]) -> str:
+def _letters(sublist: Any) -> str:
+    fault = "the subscripts for each operand must be a list or a tuple"
     try:
-        return "".join("..." if entry is Ellipsis else string.ascii_letters[entry] for entry in sublist)
-    except (TypeError, IndexError):
-        raise EinsumError.refused("subscript is not within the valid range [0, 52)", f"got {sublist!r:.80}") from None
+        entries = list(sublist)
+        fault = "each subscript must be either an integer or an ellipsis"
+        return "".join("..." if entry is Ellipsis else LETTERS[_number(entry)] for entry in entries)
+    except TypeError:
+        cure = "a list of numbers from 0 to 51 after each operand"
+        raise InputTypeError.refused(fault, given=f"{sublist!r:.80}", cure=cure) from None
+
+
+def _number(entry: Any) -> int:
+    number = operator.index(entry)
+    if not 0 <= number < len(LETTERS):
+        raise EinsumError.refused("subscript is not within the valid range [0, 52)", f"got {number}")
+    return number
 
 
 def read(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
@@ -63,6 +80,10 @@ def read(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
 
 @functools.lru_cache(maxsize=1024)
 def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
+    if "." in text.replace("...", ""):
+        raise EinsumError.refused(
+            "einstein sum subscripts string contains a '.' that is not part of an ellipsis ('...')"
+        )
     left, arrow, right = text.replace(" ", "").partition("->")
     inputs = left.split(",")
     if len(inputs) != len(shapes):

@@ -82,6 +82,10 @@ def test_every_mix_of_sparse_and_dense_is_numpys(expression, dtype):
         ("i->i", [(3, 4)]),
         ("i!->i", [(3, 4)]),
         ("ij", [(3, 4), (3, 4)]),
+        ("ij,jk->ik", [(3, 4), (4, 5), (5, 6)]),
+        ("ij,jk-ik", [(3, 4), (4, 5)]),
+        ("ij,jk,kl->il", [(3, 4), (4, 5), (6, 7)]),
+        (". . .ij->ij", [(3, 4)]),
     ],
 )
 def test_mistakes_are_value_errors_in_numpys_words(expression, shapes):
@@ -92,6 +96,22 @@ def test_mistakes_are_value_errors_in_numpys_words(expression, shapes):
         asp.einsum(expression, *map(sps.csr_array, operands))
     assert str(numpys.value) in str(ours.value)
     assert str(shapes[0]) in str(ours.value)
+
+
+@pytest.mark.parametrize("lists", [([0, 60],), ([0, -1],), ([0, "a"],), ([0, 1], 3), (), ([0, 1], [0, 7])])
+def test_mistakes_in_index_lists_are_numpys(lists):
+    with pytest.raises((ValueError, TypeError)) as numpys:
+        np.einsum(np.zeros((3, 4)), *lists)
+    with pytest.raises(type(numpys.value)) as ours:
+        asp.einsum(sps.csr_array((3, 4)), *lists)
+    assert str(numpys.value) in str(ours.value)
+
+
+def test_outputs_that_are_not_given_list_indices_in_their_order():
+    A = array(1, (3, 4))
+    for numbers in ([0, 30], [30, 0], [51, 26], [1, 0]):
+        found = asp.einsum(sps.csr_array(A), numbers)
+        np.testing.assert_array_equal(as_dense(found), np.einsum(A, numbers))
 
 
 def test_results_are_sparse_where_operands_are():
