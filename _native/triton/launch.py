@@ -12,7 +12,6 @@ from types import ModuleType
 from typing import Any, Final
 
 import torch
-from autosparse._native.triton.emit import needs_reduce
 from autosparse._native.triton.packing import Packed
 
 from autosparse.gpu.schedule import DeviceSchedule
@@ -54,7 +53,7 @@ class Launch:
         work = self._workspace(1, values.dtype)
         self._clear(out)
         self._launch(packed.n_tasks, packed.table, values, *packed.arrays, x, out, work, packed.n_tasks)
-        if needs_reduce(packed.spec) and packed.n_slots:
+        if packed.n_slots:
             rows = packed.shared_rows.shape[0]
             self.module.reduce[(rows,)](packed.shared_rows, packed.slots, work, out, rows, 1, 1, **REDUCE_OPTIONS)
         return out
@@ -93,7 +92,7 @@ class Launch:
         self._launch(
             packed.n_tasks * n_tiles, packed.table, values, *packed.arrays, *dense, out, work, packed.n_tasks, *sizes
         )
-        if needs_reduce(packed.spec) and packed.n_slots:
+        if packed.n_slots:
             rows = packed.shared_rows.shape[0]
             self.module.reduce[(rows, n_tiles)](
                 packed.shared_rows, packed.slots, work, out, rows, n_cols, out.stride(0), **REDUCE_OPTIONS

@@ -92,7 +92,9 @@ def pack_segments(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
 
 def pack_entries(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
     """The row of each entry."""
-    rows, _ = entries.listed()
+    rows, at = entries.listed()
+    if at.shape[0] != entries.cols.shape[0]:  # some were taken before: the others, one after the other
+        entries = entries.only(rows, at)
     ids = padded(rows, part.rows, NOWHERE)
     left = dataclasses.replace(entries, ends=entries.starts)
     return PackedPart({"rows": ids, **_lists(entries)}, ids, part.rows, ids.shape[0] // part.rows), left
@@ -102,12 +104,12 @@ def pack_windows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
     """Windows of `rows` rows, their columns with `at_least` entries side by side, `step` in a group."""
     rows, at = entries.listed()
     columns = entries.cols[at].long()
-    window, repeat, n_repeats = rows // part.rows, *_repeats(rows, columns, entries.n_cols)
+    window, repeat, n_repeats = entries.number(rows) // part.rows, *_repeats(rows, columns, entries.n_cols)
     key = (window * entries.n_cols + columns) * n_repeats + repeat
     keys, which, counts = torch.unique(key, return_inverse=True, return_counts=True)
     kept = counts >= part.at_least
     owner = keys[kept] // (n_repeats * entries.n_cols)  # window of each column that is kept
-    per_window = torch.bincount(owner, minlength=-(-entries.n_rows // part.rows))
+    per_window = torch.bincount(owner)
     groups = (per_window + part.step - 1) // part.step
     first_group = torch.cumsum(groups, 0) - groups
     number = torch.arange(owner.shape[0], device=rows.device) - (torch.cumsum(per_window, 0) - per_window)[owner]
@@ -127,11 +129,11 @@ def pack_blocks(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
     columns = entries.cols[at].long()
     repeat, n_repeats = _repeats(rows, columns, entries.n_cols)
     across = -(-entries.n_cols // part.step) or 1
-    key = ((rows // part.rows) * across + columns // part.step) * n_repeats + repeat
+    key = ((entries.number(rows) // part.rows) * across + columns // part.step) * n_repeats + repeat
     keys, which, counts = torch.unique(key, return_inverse=True, return_counts=True)
     kept = counts >= part.at_least
     owner = keys[kept] // (n_repeats * across)
-    groups = torch.bincount(owner, minlength=-(-entries.n_rows // part.rows))
+    groups = torch.bincount(owner)
     number = torch.cumsum(kept, 0) - 1
     first = (keys[kept] // n_repeats % across) * part.step
     cols = (first[:, None] + torch.arange(part.step, device=rows.device)).reshape(-1)
@@ -167,12 +169,13 @@ def _tiles(
     """Positions of the entries taken in tiles `rows` by `step`; windows without any are left out."""
     (rows, at, taken), (n_groups, group, lane, cols) = listed, groups
     positions = torch.full((cols.shape[0] // part.step, part.rows, part.step), -1, device=rows.device)
-    positions[group, rows[taken] % part.rows, lane] = entries.places()[at[taken]].long()
+    positions[group, entries.number(rows[taken]) % part.rows, lane] = entries.places()[at[taken]].long()
     windows = (n_groups > 0).nonzero().squeeze(1)
     ends = torch.cat([n_groups.new_zeros(1), torch.cumsum(n_groups[windows], 0)])
-    is_met = torch.zeros(entries.n_rows + part.rows, dtype=torch.bool, device=rows.device)
+    is_met = torch.zeros(entries.n_rows + 1, dtype=torch.bool, device=rows.device)  # the last one: NOWHERE
     is_met[rows[taken]] = True
-    ids = (windows[:, None] * part.rows + torch.arange(part.rows, device=rows.device)).reshape(-1)
+    numbers = (windows[:, None] * part.rows + torch.arange(part.rows, device=rows.device)).reshape(-1)
+    ids = entries.row_of(numbers)
     ids = torch.where(is_met[ids], ids, NOWHERE)
     arrays = {"groups": ends, "cols": cols, "positions": positions.reshape(-1)}
     return PackedPart(arrays, ids, part.rows, windows.shape[0]), entries.only(rows[~taken], at[~taken])

@@ -7,6 +7,7 @@ user's own array they lie, so a kernel reads whatever stands there at the moment
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -35,6 +36,7 @@ class Entries:
     n_cols: int
     fiber_ends: torch.Tensor | None = None  # CSF: (fibers + 1,) first entry of each fiber
     fiber_cols: torch.Tensor | None = None  # CSF: (fibers,) index of each fiber
+    grid: torch.Tensor | None = None  # rows, ascending, that blocks and windows are cut from (None: all)
 
     @property
     def n_rows(self) -> int:
@@ -45,6 +47,25 @@ class Entries:
     def lengths(self) -> torch.Tensor:
         """Entries (fibers) of each row that are left."""
         return self.ends - self.starts
+
+    @property
+    def nnz(self) -> int:
+        """Entries that are left; the host waits for the device."""
+        return int(self.lengths.sum())
+
+    def grid_lengths(self) -> torch.Tensor:
+        """Entries of each row of the grid."""
+        return self.lengths if self.grid is None else self.lengths[self.grid]
+
+    def number(self, rows: torch.Tensor) -> torch.Tensor:
+        """Number of each of `rows` in the grid."""
+        return rows if self.grid is None else torch.searchsorted(self.grid, rows)
+
+    def row_of(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Row of each number in the grid; NOWHERE beyond its end."""
+        n_rows = self.n_rows if self.grid is None else self.grid.shape[0]
+        known = torch.arange(n_rows, device=numbers.device) if self.grid is None else self.grid
+        return torch.where(numbers < n_rows, padded(known, n_rows + 1, NOWHERE)[numbers.clamp(max=n_rows)], NOWHERE)
 
     def listed(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Row of each entry that is left, and where it stands in the arrays."""
@@ -63,7 +84,7 @@ class Entries:
         """The entries at `at`, of `rows`, both in the order of rows, in arrays of their own."""
         counts = torch.bincount(rows, minlength=self.n_rows)
         ends = torch.cumsum(counts, 0)
-        return Entries(ends - counts, ends, self.cols[at], self.places()[at], self.n_cols)
+        return Entries(ends - counts, ends, self.cols[at], self.places()[at], self.n_cols, grid=self.grid)
 
 
 @dataclass(slots=True)
@@ -103,13 +124,18 @@ class Packed:
 
 def pack(spec: DeviceSpec, entries: Entries, *, nnz: int) -> Packed:
     """The entries as `spec` says; the host waits for the device several times."""
+    from autosparse._native.triton import selections
     from autosparse._native.triton.packers import PACKERS
 
     index = INDEX_TYPES[spec.index_dtype]
     left, parts, schedule = entries, [], spec.schedule
-    for part in schedule.parts:
+    for n, part in enumerate(schedule.parts):
         if part.layout != "fill":
-            packed, left = PACKERS[part.layout](part, left)
+            given, others = selections.select(part.select, left)
+            if spec.reads_positions(n) and given.positions is None:
+                given = dataclasses.replace(given, positions=given.places())
+            packed, refused = PACKERS[part.layout](part, given)
+            left = selections.rejoin(refused, others)
             parts.append(packed)
     if schedule.parts[-1].layout == "fill":
         parts.append(_fill(parts, entries.n_rows, schedule.parts[-1].rows))

@@ -34,7 +34,7 @@ class DeviceSpec:
 
     def reads_positions(self, n: int) -> bool:
         """Whether part `n` reads values by a list of positions, and has a list of columns of its own."""
-        return self.is_indirect or self.schedule.follows_dots(n)
+        return self.is_indirect or self.schedule.is_listed(n)
 
     def reason_unsupported(self) -> str | None:
         """Why there is no such kernel, or None."""

@@ -8,7 +8,7 @@ when it was measured to be faster, never otherwise.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from autosparse._native.triton import source
 from autosparse._native.triton.launch import Launch
 from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import open_store
+from autosparse.cuda import composites
 from autosparse.cuda.device import Device
 from autosparse.cuda.structure import Pattern
 from autosparse.errors import TUNING_FAILURES, BuildError, PackError
@@ -35,7 +36,12 @@ PREPARE_S: Final = 1.5
 EXPECTED_GAIN: Final = 0.2
 MOST_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
 ACCEPTED: Final = 0.97
-"""Of torch's time, the most that a kernel may take to be chosen: less is within the noise of measurements."""
+"""Of torch's time, the most that a kernel may take to be chosen: less is within the noise of measurements.
+
+So it is of a composite and the best single layout.
+"""
+MOST_COMPOSITES: Final = 3
+"""Composites that are tried beside the single layouts that an effort allows, but for a full search, which tries all."""
 ROUNDS: Final = 20
 TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
 WIDE: Final = 2**31
@@ -134,8 +140,8 @@ def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceT
     wanted = vendor(0).double()
     vendor_s, best_s = device.seconds(vendor, rounds=ROUNDS), float("inf")
     choice.measured_s["torch"] = vendor_s
-    effort, deterministic = config.get_options().effort, config.get_options().deterministic
-    for name, schedule in candidates(structure, choice.kind, target, deterministic)[: MOST_TRIED[effort]]:
+    ranked = candidates(structure, choice.kind, target, config.get_options().deterministic)
+    for name, schedule in tried(ranked, config.get_options().effort):
         label = f"{name}, tile {schedule.tile}, {schedule.warps} warps" + ", atomic" * (not schedule.is_deterministic)
         try:
             launch = launch_of(structure, choice.kind, schedule)
@@ -147,7 +153,8 @@ def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceT
             continue
         took_s = device.seconds(lambda number, launch=launch: run(launch, number), rounds=ROUNDS)  # type: ignore[misc]
         choice.measured_s[label] = took_s
-        if took_s < min(best_s, ACCEPTED * vendor_s):
+        margin = ACCEPTED if schedule.is_composite else 1.0
+        if took_s < min(margin * best_s, ACCEPTED * vendor_s):
             best_s, choice.launch, choice.schedule = took_s, launch, schedule
             choice.why = f"{name}: measured {took_s:.3g} s, torch's own path {vendor_s:.3g} s"
     if choice.launch is None:
@@ -156,25 +163,53 @@ def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceT
         choice.why += f"; results differ from torch's: {'; '.join(choice.rejected)}"
 
 
-def candidates(
-    structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool
-) -> list[tuple[str, DeviceSchedule]]:
-    """What is offered for this kind of product, the best by the model first."""
+Candidate = tuple[str, DeviceSchedule]
+
+
+def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]:
+    """Those of `ranked` that are measured: single layouts as many as `effort` allows, and composites after them all."""
+    singles = [one for one in ranked if not one[1].is_composite]
+    others = [one for one in ranked if one[1].is_composite]
+    most = len(others) if effort is config.Effort.FULL else MOST_COMPOSITES
+    return [*singles[: MOST_TRIED[effort]], *others[:most]]
+
+
+def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
+    """What is offered for this kind of product, the best by the model first.
+
+    Of composites only those that the model expects to be faster than every single layout, unless ``hybrid=True`` asks
+    for them.
+    """
+    asked, product = (
+        setting_of(structure, kind, target),
+        model.Product(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype),
+    )
     facts = structure.facts(kind.transposed)
-    used = facts.used_cols * kind.n_dense_cols * model.ITEM_BYTES[kind.dtype]
-    precision = "tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee"
-    offered = space.schedules(
-        kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector, precision=precision,
-        used_bytes=used, target=target,
+
+    def rank(schedule: DeviceSchedule, given: model.Given | None = None) -> tuple[bool, float]:
+        # atomic ones last: the model cannot tell them from those that sum in two phases
+        return not schedule.is_deterministic, model.predicted_s(facts, schedule, product, target, given)
+
+    found = [(rank(one), name, one) for name, one in space.offered(asked)]
+    if composites.is_wanted(structure, asked):
+        single = min(place for place, _, _ in found)
+        divided = [
+            (rank(one, given), name, one)
+            for name, one, given in composites.offered(structure, kind.transposed, asked, target)
+        ]
+        found += [one for one in divided if config.get_options().hybrid or one[0] < single]
+    legal = [one for one in found if one[2].is_deterministic or not deterministic]
+    return [(name, one) for _, name, one in sorted(legal, key=lambda one: one[0])]
+
+
+def setting_of(structure: Pattern, kind: Kind, target: DeviceTarget) -> space.Setting:
+    """What schedules are offered for."""
+    facts = structure.facts(kind.transposed)
+    return space.Setting(
+        operation=kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector,
+        precision="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
+        used_bytes=facts.used_cols * kind.n_dense_cols * model.ITEM_BYTES[kind.dtype], target=target,
     )  # fmt: skip
-    legal = [(name, one) for name, one in offered if one.is_deterministic or not deterministic]
-    product = model.Product(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype)
-
-    def rank(item: tuple[str, DeviceSchedule]) -> tuple[bool, float]:
-        schedule = item[1]  # atomic ones last: the model cannot tell them from those that sum in two phases
-        return not schedule.is_deterministic, model.predicted_s(facts, schedule, product, target)
-
-    return sorted(legal, key=rank)
 
 
 def launch_of(structure: Pattern, kind: Kind, schedule: DeviceSchedule) -> Launch:
@@ -215,6 +250,7 @@ def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
         "columns": kind.n_dense_cols, "dtype": kind.dtype, "vector": kind.vector, "device": device_name,
         "torch": torch.__version__, "deterministic": config.get_options().deterministic,
         "tf32": torch.backends.cuda.matmul.allow_tf32, "emitter": source.emitter_digest(),
+        "hybrid": config.get_options().hybrid,
     }  # fmt: skip
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
@@ -227,3 +263,5 @@ def told(structure: Pattern) -> Iterator[str]:
         schedule = "" if choice.schedule is None else f"\n  {choice.schedule}"
         kind = f"{choice.kind.operation}{turned} x {choice.kind.n_dense_cols} {choice.kind.dtype}"
         yield f"{kind} by {by}: {choice.why}{schedule}"
+        if choice.schedule is not None and choice.schedule.is_composite:
+            yield from (f"  {line}" for line in composites.told(structure, choice.kind.transposed, choice.schedule))

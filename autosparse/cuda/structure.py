@@ -14,6 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from autosparse import forking
 from autosparse._native.triton import packing
 from autosparse._native.triton.packing import Entries
+from autosparse.core.composite import Selection
 from autosparse.errors import StructureError
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 
@@ -29,6 +30,7 @@ class Known:
 
     choices: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)  # Any: Choice, above this module
     facts: dict[bool, DevicePattern] = field(default_factory=dict)
+    given: dict[tuple[bool, tuple[Selection, ...]], dict[Selection, DevicePattern]] = field(default_factory=dict)
     stable_hash: str = ""
     is_sound: bool = False  # the index arrays were looked through
     order: torch.Tensor | slice = field(default_factory=lambda: slice(None))  # values as kernels of fibers read them

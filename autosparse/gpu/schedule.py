@@ -3,7 +3,7 @@
 A schedule is a list of parts. Each part takes entries of A that no earlier part has taken, stores them in its layout
 and computes them with its own block shape; all parts are one launch (STile §4: horizontal fusion). The axes beside
 the layouts are those of DASH, Table 1: warps, stages, vector width, column tile, and how rows that several programs
-share are summed.
+share are summed. Parts with a rule (`Part.select`) make it a composite, of the same rules as those of `core.composite`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,16 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autosparse import ops
+from autosparse.core.composite import REST, ROW_SELECTIONS, Rest, Selection, selection_of
 from autosparse.errors import ScheduleError
 from autosparse.ops.base import ProductKind
 
-KINDS: Final[Mapping[str, ProductKind]] = {one.name: one.kind for row in ops.OPS.values() for one in row.device}
-"""Operation of a schedule -> what its kernels compute, as the rows of `OPS` say."""
+
+def kinds() -> Mapping[str, ProductKind]:
+    """Operation of a schedule -> what its kernels compute, as the rows of `OPS` say at this moment."""
+    return {one.name: one.kind for row in ops.OPS.values() for one in row.device}
+
+
 SPMV, MATMUL = (one.name for one in ops.MATMUL.device)
 (SDDMM,) = (one.name for one in ops.SDDMM.device)
 (MTTKRP,) = (one.name for one in ops.MTTKRP.device)
@@ -77,6 +82,8 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
 
 DOT_LAYOUTS: Final = ("windows", "blocks")
 """Layouts that hold zeros in holes and are multiplied by ``tl.dot``."""
+WHOLE_LAYOUTS: Final = ("fibers", "fill")
+"""Layouts of which no rule makes a part."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,17 +96,25 @@ class Part:
     at_most: int = 0  # longest row that it takes (0: any)
     split: int = 0  # most entries (fibers) of a row in one program (0: any)
     at_least: int = 1  # fewest entries of a column of a window, or of a block, that it takes
+    select: Selection = REST  # rule: which of the entries that earlier parts left it is given
+
+    @property
+    def takes_rows(self) -> bool:
+        """Whether it takes and leaves whole rows, so that no other part has entries of its rows."""
+        return self.layout not in DOT_LAYOUTS and isinstance(self.select, (Rest, *ROW_SELECTIONS))
 
     def reason_illegal(self, operation: str) -> str | None:
         """Why there is no such part, or None."""
-        row = LAYOUTS.get(self.layout)
+        row, known = LAYOUTS.get(self.layout), kinds()
         if row is None:
             return f"layout must be one of {', '.join(LAYOUTS)}, not {self.layout!r}"
-        if KINDS[operation] not in row.kinds:
-            computed = ", ".join(name for name, kind in KINDS.items() if kind in row.kinds)
+        if known[operation] not in row.kinds:
+            computed = ", ".join(name for name, kind in known.items() if kind in row.kinds)
             return f"layout {self.layout} computes {computed}, not {operation}"
+        if self.layout in WHOLE_LAYOUTS and self.select != REST:
+            return f"layout {self.layout} takes whatever there is, not {self.select}"
         for field in dataclasses.fields(self):
-            if field.name not in ("layout", *row.axes) and getattr(self, field.name) != field.default:
+            if field.name not in ("layout", "select", *row.axes) and getattr(self, field.name) != field.default:
                 return f"layout {self.layout} has no axis {field.name}"
         if not (_is_power_of_2(self.rows, 256) and _is_power_of_2(self.step, 256)):
             return f"rows={self.rows} and step={self.step} must be powers of 2 up to 256"
@@ -116,6 +131,21 @@ class Part:
         if self.layout in DOT_LAYOUTS and not (self.rows in (8, 16, 32, 64, 128) and self.step >= 16):
             return f"{self.layout} has rows of 8 to 128 and step of 16 or more, not {self.rows} and {self.step}"
         return None
+
+    def values(self) -> dict[str, Any]:
+        """Fields for JSON; the rule is left out where there is none."""
+        found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del found["select"]
+        return found if self.select == REST else found | {"select": str(self.select)}
+
+    @classmethod
+    def of_values(cls, values: Mapping[str, Any]) -> Part:
+        """What `values` wrote."""
+        return cls(**{**values, "select": selection_of(values.get("select", str(REST)))})
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{name}={getattr(self, name)}" for name in LAYOUTS[self.layout].axes)
+        return f"{self.select}: " * (self.select != REST) + f"{self.layout}({axes})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +170,7 @@ class DeviceSchedule:
 
     def reason_illegal(self) -> str | None:
         """Why this is no schedule, or None."""
-        if self.operation not in KINDS or self.reduction not in REDUCTIONS or self.precision not in PRECISIONS:
+        if self.operation not in kinds() or self.reduction not in REDUCTIONS or self.precision not in PRECISIONS:
             return f"operation {self.operation}, reduction {self.reduction} or precision {self.precision} is not known"
         if not 1 <= len(self.parts) <= 12:
             return f"{len(self.parts)} parts: from 1 to 12 are fused"
@@ -162,11 +192,9 @@ class DeviceSchedule:
         layouts = [part.layout for part in self.parts]
         if ("fill" in layouts[:-1]) or (layouts[-1] == "fill") is self.is_sampled:
             return "products end with one part fill, for rows without entries; sddmm has none"
-        if "entries" in layouts and any(name not in DOT_LAYOUTS for name in layouts[:-1]):
-            return "entries are listed whole: only windows and blocks may take some before"
         last = [part for part in self.parts if part.layout != "fill"][-1:]
-        if not last or last[0].at_most or last[0].at_least > 1:
-            return "the last part must take every entry that is left: no at_most, no at_least"
+        if not last or last[0].at_most or last[0].at_least > 1 or last[0].select != REST:
+            return "the last part must take every entry that is left: no at_most, no at_least, no rule"
         if self.tile and self.vector > self.tile:
             return f"vector={self.vector} exceeds tile={self.tile}"
         return None
@@ -174,7 +202,7 @@ class DeviceSchedule:
     @property
     def kind(self) -> ProductKind:
         """What the kernel computes."""
-        return KINDS[self.operation]
+        return kinds()[self.operation]
 
     @property
     def is_vector(self) -> bool:
@@ -191,7 +219,8 @@ class DeviceSchedule:
         """Whether several programs may add to one row of the result."""
         if self.is_sampled:
             return False
-        return any(part.split for part in self.parts) or any(self.follows_dots(n) for n in range(len(self.parts)))
+        real = [n for n, part in enumerate(self.parts) if part.layout != "fill"]
+        return any(self.parts[n].split or self.follows_cut(n) for n in real)
 
     @property
     def is_deterministic(self) -> bool:
@@ -203,13 +232,30 @@ class DeviceSchedule:
         """Whether a part multiplies in Tensor Cores (with dtypes that they take)."""
         return any(part.layout in DOT_LAYOUTS for part in self.parts)
 
-    def follows_dots(self, n: int) -> bool:
+    @property
+    def selections(self) -> tuple[Selection, ...]:
+        """Rules of the parts, each once, in their order; (REST,) where there is no composite."""
+        return tuple(dict.fromkeys(part.select for part in self.parts if part.layout != "fill"))
+
+    @property
+    def is_composite(self) -> bool:
+        """Whether rules say which entries its parts are given."""
+        return self.selections != (REST,)
+
+    def follows_cut(self, n: int) -> bool:
         """Whether part `n` gets rows that an earlier part may have taken entries from."""
-        return any(part.layout in DOT_LAYOUTS for part in self.parts[:n])
+        return any(not part.takes_rows for part in self.parts[:n])
+
+    def is_listed(self, n: int) -> bool:
+        """Whether part `n` has a list of its entries: they do not follow each other as in the matrix."""
+        part = self.parts[n]
+        return self.follows_cut(n) or not part.takes_rows or (part.layout == "entries" and n > 0)
 
     def to_json(self) -> str:
         """Canonical text; `from_json` inverts it."""
-        return json.dumps({"version": VERSION, **dataclasses.asdict(self)}, sort_keys=True, separators=(",", ":"))
+        own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        values = {"version": VERSION, **own, "parts": [part.values() for part in self.parts]}
+        return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> DeviceSchedule:
@@ -218,7 +264,7 @@ class DeviceSchedule:
             values: dict[str, Any] = json.loads(text)  # Any: JSON
             if values.pop("version") != VERSION:
                 raise ScheduleError.unparsable(text, expected=f"a device schedule of version {VERSION}")
-            parts = tuple(Part(**part) for part in values.pop("parts"))
+            parts = tuple(map(Part.of_values, values.pop("parts")))
             return cls(parts=parts, **values)
         except (ValueError, LookupError, TypeError, AttributeError) as err:
             if isinstance(err, ScheduleError):
@@ -230,11 +276,8 @@ class DeviceSchedule:
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
     def __str__(self) -> str:
-        parts = " + ".join(
-            part.layout + "(" + ", ".join(f"{name}={getattr(part, name)}" for name in LAYOUTS[part.layout].axes) + ")"
-            for part in self.parts
-        )
-        return f"{parts}; tile={self.tile}, warps={self.warps}, stages={self.stages}, vector={self.vector}"
+        axes = ", ".join(f"{name}={getattr(self, name)}" for name in ("tile", "warps", "stages", "vector"))
+        return f"{' + '.join(map(str, self.parts))}; {axes}"
 
 
 def _is_power_of_2(number: int, most: int) -> bool:

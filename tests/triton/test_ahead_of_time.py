@@ -15,7 +15,7 @@ from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import facts, model, space  # noqa: E402
 
-from autosparse.gpu.schedule import KINDS  # noqa: E402
+from autosparse.gpu.schedule import kinds  # noqa: E402
 from autosparse.gpu.target import DeviceTarget, targets  # noqa: E402
 
 TARGETS = ("a100-80gb", "h100-sxm")
@@ -35,7 +35,7 @@ USUAL = {
 
 def _cases() -> list[object]:
     found = []
-    for operation, kind in KINDS.items():
+    for operation, kind in kinds().items():
         for dtype in ("float32", "tf32", "float16", "bfloat16", "float64"):
             offered = schedules_of(operation, dtype)
             for name in space.FAMILIES[kind]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Rows
 from autosparse.core.pattern import Pattern
 from autosparse.ops import OPS
+
+GROUP_ROWS = math.lcm(*(r for r, _ in divisions_module.BLOCK_SHAPES))
 
 OPERATORS = block_operators()
 N = 16
@@ -124,10 +127,8 @@ def test_sampled_rows_keep_their_blocks(monkeypatch):
     monkeypatch.setattr(divisions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
     sample = sample_of(pattern)
     assert 0 < sample.nnz < pattern.nnz / 2
-    firsts = range(divisions_module.GROUP_ROWS, pattern.n_rows, 3 * divisions_module.GROUP_ROWS)
-    entries = [
-        np.arange(pattern.indptr[first], pattern.indptr[first + divisions_module.GROUP_ROWS]) for first in firsts
-    ]
+    firsts = range(GROUP_ROWS, pattern.n_rows, 3 * GROUP_ROWS)
+    entries = [np.arange(pattern.indptr[first], pattern.indptr[first + GROUP_ROWS]) for first in firsts]
     for r, c in divisions_module.BLOCK_SHAPES:
         wanted = _native.block_fill(pattern, r, c)[np.concatenate(entries)]
         np.testing.assert_array_equal(_native.block_fill(sample, r, c), wanted)

@@ -6,16 +6,21 @@ no less than its longest chain of dependent loads. STile §3.2 counts the same b
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 from autosparse.tuner.gpu.facts import DevicePattern
 
+from autosparse.core.composite import REST, Selection
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part
 from autosparse.gpu.target import DeviceTarget
 
 ITEM_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
 INDEX_BYTES: Final = 4
+SUM_BYTES: Final = 4
+"""Of an element of a partial row, of dtypes that are summed in float32."""
 SECTOR_BYTES: Final = 32
 """What the second cache moves at least."""
 ISSUE_PER_LOAD: Final = 6.0
@@ -67,9 +72,15 @@ class Product:
         return self.n_dense_cols * ITEM_BYTES[self.dtype]
 
 
-def predicted_s(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> float:
-    """Seconds of one product by `schedule`."""
-    work = work_of(pattern, schedule, product, target)
+Given = Mapping[Selection, DevicePattern]
+"""Rule -> counts of the entries that it gives; REST: of those that all other rules leave."""
+
+
+def predicted_s(
+    pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget, given: Given | None = None
+) -> float:
+    """Seconds of one product by `schedule`; `given` where it is a composite."""
+    work = work_of(pattern, schedule, product, target, given)
     launches = 2 if schedule.shares_rows else 1  # a sum of partial rows, or zeros that are added to
     return roofs_s(work, product, schedule, target) + launches * target.launch_s
 
@@ -99,19 +110,30 @@ def roofs(
     )
 
 
-def work_of(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> Work:
+def work_of(
+    pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget, given: Given | None = None
+) -> Work:
     """Sum over the parts, and what the operands take whatever the parts are."""
-    left = _Left(pattern.used_rows, pattern.nnz, 0)
     total = _operands(pattern, schedule, product, target)
-    for part in schedule.parts:
-        if part.layout == "fill":
-            continue
-        taken = _taken(pattern, part, left)
-        total = total.plus(_part(pattern, schedule, part, taken, product))
-        left = _Left(
-            left.rows - taken.rows * (part.layout not in DOT_LAYOUTS), left.entries - taken.entries, taken.at_most
-        )
-    return total
+    given = {REST: pattern} if given is None else given
+    real = [part for part in schedule.parts if part.layout != "fill"]
+    for rule, parts in itertools.groupby(real, key=lambda part: part.select):
+        own = given[rule]
+        left = _Left(own.used_rows, own.nnz, 0)
+        for part in parts:
+            taken = _taken(own, part, left)
+            total = total.plus(_part(own, schedule, part, taken, product))
+            left = _Left(
+                left.rows - taken.rows * (part.layout not in DOT_LAYOUTS), left.entries - taken.entries, taken.at_most
+            )
+    return total if schedule.is_sampled else total.plus(_sums(pattern, given, product))
+
+
+def _sums(pattern: DevicePattern, given: Given, product: Product) -> Work:
+    """Rows of the result that several rules have entries of: each of their sums is written and read once more."""
+    sums = 2 * max(0, sum(one.used_rows for one in given.values()) - pattern.used_rows)
+    n_bytes = 2.0 * sums * product.n_dense_cols * max(SUM_BYTES, ITEM_BYTES[product.dtype])
+    return Work(l2_bytes=n_bytes, memory_bytes=n_bytes / 2)
 
 
 @dataclass(frozen=True, slots=True)

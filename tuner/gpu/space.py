@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from autosparse.tuner.gpu.model import ITEM_BYTES
 
-from autosparse.gpu.schedule import KINDS, DeviceSchedule, Part
+from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part, kinds
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
 
@@ -106,38 +107,64 @@ def uses_dots(dtype: str, precision: str) -> bool:
     return dtype in ("float16", "bfloat16") or (dtype == "float32" and precision == "tf32")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What schedules are offered for. `used_bytes`: of the rows of B that are read; `target`: where that matters."""
+
+    operation: str
+    n_dense_cols: int
+    dtype: str
+    vector: int
+    precision: str = "ieee"
+    used_bytes: int = 0
+    target: DeviceTarget | None = None
+
+    @property
+    def kind(self) -> ProductKind:
+        """What is computed."""
+        return kinds()[self.operation]
+
+    @property
+    def has_dots(self) -> bool:
+        """Whether layouts of Tensor Cores are offered."""
+        is_spilling = self.kind == "sampled" and self.dtype == "float32"  # in TF32
+        return uses_dots(self.dtype, self.precision) and not is_spilling
+
+
 def schedules(
-    operation: str,
-    *,
-    n_dense_cols: int,
-    dtype: str,
-    vector: int,
-    precision: str = "ieee",
-    used_bytes: int = 0,
-    target: DeviceTarget | None = None,
+    operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee"
 ) -> Iterator[tuple[str, DeviceSchedule]]:
-    """(family, schedule) of everything that is offered; `used_bytes`: of the rows of B that are read."""
-    kind = KINDS[operation]
-    dots = uses_dots(dtype, precision) and not (kind == "sampled" and dtype == "float32")  # TF32 there spills
-    precision = precision if dtype == "float32" else "ieee"
-    for name, family in FAMILIES[kind].items():
-        parts = family(dots)
-        if not parts:
-            continue
-        for tile, warps in _tiles(kind, parts, n_dense_cols, vector, dtype):
-            for panel in _panels(tile, n_dense_cols, used_bytes, target):
-                made = DeviceSchedule(
-                    operation=operation,
-                    parts=parts if kind == "sampled" else (*parts, FILL),
-                    tile=tile,
-                    warps=warps,
-                    vector=min(vector, tile) if tile else 1,
-                    panel=panel,
-                    precision=precision,
-                )
-                yield name, made
-                if made.shares_rows and dtype in ATOMIC:
-                    yield name, dataclasses.replace(made, reduction="atomic")
+    """(family, schedule) of everything without rules that is offered on any device."""
+    asked = Setting(
+        operation=operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision
+    )  # fmt: skip
+    return offered(asked)
+
+
+def offered(asked: Setting) -> Iterator[tuple[str, DeviceSchedule]]:
+    """(family, schedule) of everything without rules that is offered."""
+    for name, family in FAMILIES[asked.kind].items():
+        for made in sized(asked, family(asked.has_dots)):
+            yield name, made
+
+
+def sized(asked: Setting, parts: tuple[Part, ...]) -> Iterator[DeviceSchedule]:
+    """Schedules of `parts` with the tiles, panels and reductions that are offered; none of no parts."""
+    kind, n_cols = asked.kind, asked.n_dense_cols
+    for tile, warps in _tiles(kind, parts, n_cols, asked.vector, asked.dtype) if parts else ():
+        for panel in _panels(tile, n_cols, asked.used_bytes, asked.target):
+            made = DeviceSchedule(
+                operation=asked.operation,
+                parts=parts if kind == "sampled" else (*parts, FILL),
+                tile=tile,
+                warps=warps,
+                vector=min(asked.vector, tile) if tile else 1,
+                panel=panel,
+                precision=asked.precision if asked.dtype == "float32" else "ieee",
+            )
+            yield made
+            if made.shares_rows and asked.dtype in ATOMIC:
+                yield dataclasses.replace(made, reduction="atomic")
 
 
 def _tiles(
@@ -151,8 +178,8 @@ def _tiles(
     while fitting < min(n_dense_cols, widest):
         fitting *= 2
     for tile in sorted({fitting, max(16, fitting // 2)}, reverse=True):
-        if parts[0].layout in ("windows", "blocks"):
-            yield tile, min(8, max(2, parts[0].rows * tile // 256))
+        if tall := [part.rows for part in parts if part.layout in DOT_LAYOUTS]:
+            yield tile, min(8, max(2, max(tall) * tile // 256))
             continue
         work = min(part.rows * part.step if part.layout != "entries" else part.rows for part in parts) * tile
         yield tile, max(1, min(4, work // (vector * WARP)))
@@ -178,5 +205,5 @@ def first_schedule(
     operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee"
 ) -> DeviceSchedule:
     """The schedule that serves where nothing was compared."""
-    offered = schedules(operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision)
-    return next(schedule for name, schedule in offered if name == FIRST[KINDS[operation]])
+    found = schedules(operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision)
+    return next(schedule for name, schedule in found if name == FIRST[kinds()[operation]])

@@ -7,7 +7,7 @@ Predictions only decide what is measured; a division that is measured competes w
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -32,8 +32,6 @@ MOST_OF_A_KIND: Final = 2
 SAMPLED_ENTRIES: Final = 100_000
 """About so many entries are looked at for blocks: those of groups of rows spread over the matrix."""
 BLOCK_SHAPES: Final = (*((r, c) for r in (2, 4, 8) for c in (2, 4, 8)), (3, 3))
-GROUP_ROWS: Final = math.lcm(*(r for r, _ in BLOCK_SHAPES))
-"""Rows of a group of the sample: aligned blocks stay what they are in the whole."""
 FILLS: Final = (0.5, 0.7, 0.8, 1.0)
 CUTS: Final = (8, 16, 32, 64)
 LEAST_SHARE: Final = 0.1
@@ -71,8 +69,9 @@ class Division:
 
 
 def divisions(
-    pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS
-) -> list[Division]:
+    pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS,
+    *, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES,
+) -> list[Division]:  # fmt: skip
     """Divisions of op(A) that are predicted to be faster than CSR, best first, by whole rows before by value.
 
     O(rows) and a sample of the entries.
@@ -81,7 +80,7 @@ def divisions(
         return []
     found = [*_by_rows(pattern, n_dense_cols, costs)]
     if fill_of is not None:
-        found += _by_blocks(pattern, fill_of, costs)
+        found += _by_blocks(pattern, fill_of, costs, shapes)
     worth = [one for one in found if one.predicted_ratio < WORTH]
     return sorted(worth, key=lambda one: ("blocks" in one.kinds, one.predicted_ratio))
 
@@ -117,26 +116,31 @@ def _panel_cost(costs: PrimitiveCosts, density: float) -> float:
     return rate.of(0.0, n_blocks, 4.0 * n_blocks) / costs.tile(CSR, 1)
 
 
-def sample_of(pattern: Pattern) -> Pattern:
-    """Every n-th group of rows, about SAMPLED_ENTRIES entries in all; the pattern itself if it is small."""
-    every = pattern.nnz // SAMPLED_ENTRIES
-    n_groups = pattern.n_rows // GROUP_ROWS
+def sample_of(pattern: Pattern, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES) -> Pattern:
+    """Every n-th group of rows, about SAMPLED_ENTRIES entries in all; the pattern itself if it is small.
+
+    A group has so many rows that aligned blocks stay what they are in the whole.
+    """
+    every, group = pattern.nnz // SAMPLED_ENTRIES, math.lcm(*(r for r, _ in shapes))
+    n_groups = pattern.n_rows // group
     if every < 2 or n_groups < every:
         return pattern
-    first = np.arange(every // 2, n_groups, every) * GROUP_ROWS
-    rows = (first[:, None] + np.arange(GROUP_ROWS)).ravel()
+    first = np.arange(every // 2, n_groups, every) * group
+    rows = (first[:, None] + np.arange(group)).ravel()
     indptr = np.concatenate([[0], np.cumsum(pattern.row_lengths[rows])]).astype(pattern.indptr.dtype)
-    runs = zip(pattern.indptr[first], pattern.indptr[first + GROUP_ROWS], strict=True)
+    runs = zip(pattern.indptr[first], pattern.indptr[first + group], strict=True)
     indices = np.concatenate([pattern.indices[begin:end] for begin, end in runs])
     return Pattern(rows.size, pattern.n_cols, indptr, indices)
 
 
-def _by_blocks(pattern: Pattern, fill_of: FillOf, costs: PrimitiveCosts) -> list[Division]:
-    csr, sample = costs.tile(CSR, 1), sample_of(pattern)
+def _by_blocks(
+    pattern: Pattern, fill_of: FillOf, costs: PrimitiveCosts, shapes: Sequence[tuple[int, int]]
+) -> list[Division]:  # fmt: skip
+    csr, sample = costs.tile(CSR, 1), sample_of(pattern, shapes)
     if not sample.nnz:
         return []
     found = []
-    for r, c in BLOCK_SHAPES:
+    for r, c in shapes:
         n_entries = np.bincount(fill_of(sample, r, c))  # by the number of entries in their block
         counts = np.arange(n_entries.size)
         for tau in FILLS:
@@ -151,8 +155,8 @@ def _by_blocks(pattern: Pattern, fill_of: FillOf, costs: PrimitiveCosts) -> list
             found.append(Division((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio, WINDOW))
     kept: list[Division] = []
     for one in sorted(found, key=lambda one: one.predicted_ratio):
-        shapes = {(block.r, block.c) for kept_one in kept for block in kept_one.selections if isinstance(block, Blocks)}
+        known = {(block.r, block.c) for kept_one in kept for block in kept_one.selections if isinstance(block, Blocks)}
         first = one.selections[0]
-        if isinstance(first, Blocks) and (first.r, first.c) not in shapes and len(kept) < MOST_OF_A_KIND:
+        if isinstance(first, Blocks) and (first.r, first.c) not in known and len(kept) < MOST_OF_A_KIND:
             kept.append(one)
     return kept

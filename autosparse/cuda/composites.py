@@ -1,0 +1,81 @@
+"""Composites of a structure on a GPU: what is offered beside single layouts, and what their parts are given."""
+
+# mypy: allow-untyped-calls
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import torch
+
+from autosparse import config
+from autosparse._native.triton import selections as device_rules
+from autosparse._native.triton.packing import Entries
+from autosparse.core.composite import Selection
+from autosparse.core.pattern import Pattern as HostPattern
+from autosparse.cuda.structure import Pattern
+from autosparse.gpu.schedule import DeviceSchedule
+from autosparse.gpu.target import DeviceTarget
+from autosparse.tuner.gpu import composites, space
+from autosparse.tuner.gpu.facts import DevicePattern, facts_of
+from autosparse.tuner.hybrid.divisions import LEAST_COLUMNS, LEAST_NNZ
+
+Given = Mapping[Selection, DevicePattern]
+
+
+def is_wanted(structure: Pattern, asked: space.Setting) -> bool:
+    """Whether divisions are looked for: with ``hybrid=True`` always, never with False, else by a full search alone."""
+    options = config.get_options()
+    if options.hybrid is not None or asked.kind not in composites.OFFERS:
+        return bool(options.hybrid) and asked.kind in composites.OFFERS
+    is_large = structure.nnz > LEAST_NNZ and asked.n_dense_cols >= LEAST_COLUMNS
+    return options.effort is config.Effort.FULL and is_large
+
+
+def offered(
+    structure: Pattern, transposed: bool, asked: space.Setting, target: DeviceTarget
+) -> Iterator[tuple[str, DeviceSchedule, Given]]:
+    """(name, schedule, what its rules give) of all divisions that are expected to gain; the host waits."""
+    pattern = host_pattern(structure.entries(transposed))
+    for division in composites.divisions(pattern, asked, target):
+        given = given_by(structure, transposed, division.selections)
+        for name, schedule in composites.schedules(asked, division.selections):
+            yield name, schedule, given
+
+
+def given_by(structure: Pattern, transposed: bool, selections: Sequence[Selection]) -> Given:
+    """Counts of the entries that each rule gives from what earlier ones left, taken once; the host waits for them."""
+    key = (transposed, tuple(selections))
+    known = structure.known.given
+    if key not in known:
+        left, found = structure.entries(transposed), {}
+        for rule in selections:
+            own, others = device_rules.select(rule, left)
+            found[rule] = _facts(own)
+            left = own if others is None else others
+        known[key] = found
+    return known[key]
+
+
+def _facts(entries: Entries) -> DevicePattern:
+    _, at = entries.listed()
+    ends = torch.cumsum(entries.grid_lengths(), 0)
+    return facts_of(torch.cat([ends.new_zeros(1), ends]), entries.cols[at].long(), entries.n_cols)
+
+
+def host_pattern(entries: Entries) -> HostPattern:
+    """The rows of op(A) in the computer's memory."""
+    _, at = entries.listed()
+    ends = torch.cumsum(entries.lengths, 0).cpu().numpy()
+    indptr = np.concatenate([np.zeros(1, dtype=np.int64), ends])
+    return HostPattern(entries.n_rows, entries.n_cols, indptr, entries.cols[at].long().cpu().numpy())
+
+
+def told(structure: Pattern, transposed: bool, schedule: DeviceSchedule) -> Iterator[str]:
+    """A line for each part of a composite: its rule, what that gives, and the layouts that compute it."""
+    given = given_by(structure, transposed, schedule.selections)
+    for rule in schedule.selections:
+        layouts = " + ".join(part.layout for part in schedule.parts if part.select == rule and part.layout != "fill")
+        own = given[rule]
+        share = own.nnz / max(1, structure.nnz)
+        yield f"{rule}: {share:.1%} of the entries, in {own.used_rows:,} rows, by {layouts}"

@@ -1,0 +1,148 @@
+"""Composites on a GPU: divisions of a matrix, and device schedules whose parts are given what their rules say.
+
+Divisions are those of `tuner.hybrid`, at a GPU's costs and block shapes. A table says which layouts each kind of rule
+is computed in: blocks by Tensor Cores, rows by length in buckets of ELL or cut, the rest by rows, buckets or equal runs
+(STile, Table 3: block, ELL and 1D tiles). All parts of a schedule are one launch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.gpu.model import INDEX_BYTES, ISSUE_PER_LOAD, ISSUERS, ITEM_BYTES, SECTOR_BYTES, SUM_BYTES, WARP
+from autosparse.tuner.gpu.space import Setting, sized
+from autosparse.tuner.hybrid import divisions as hybrid
+from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
+from autosparse.tuner.hybrid.tiles import blocks
+from numpy.typing import NDArray
+
+from autosparse.core.composite import Blocks, ColumnList, Diagonals, Rest, RowList, Rows, Selection
+from autosparse.core.pattern import Pattern
+from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.target import DeviceTarget
+from autosparse.ops.base import ProductKind
+
+SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
+"""Blocks that are looked for; the small ones are gathered into windows."""
+MOST_DIVISIONS: Final = 4
+NARROW: Final = 8
+"""Height of blocks up to which windows of 8 rows waste less than those of 16."""
+ELL_WIDTHS: Final = (4, 16, 64)
+
+Layouts = tuple[Part, ...]
+Offer = Callable[[Any, bool], tuple[Layouts, ...]]
+"""(rule, whether Tensor Cores take the dtype) -> layouts of its part; each computes all that the rule gives."""
+
+_CUT: Final = Part(layout="rows", rows=1, step=8, split=512)
+_RUNS: Final = Part(layout="segments", step=8, split=256)
+_ELL: Final = {
+    4: Part(layout="ell", rows=4, step=4, at_most=4),
+    16: Part(layout="ell", rows=2, step=8, at_most=16),
+    64: Part(layout="ell", rows=1, step=8, at_most=64),
+}
+_VECTOR_ELL: Final = {
+    4: Part(layout="ell", rows=128, step=4, at_most=4),
+    16: Part(layout="ell", rows=64, step=8, at_most=16),
+    64: Part(layout="ell", rows=16, step=32, at_most=64),
+}
+_VECTOR_ROWS: Final = Part(layout="rows", rows=8, step=32, split=4096)
+_WINDOWS: Final = Part(layout="windows", rows=16, step=16)
+_SAMPLED_ROWS: Final = Part(layout="rows", rows=1, step=16, split=128)
+_ENTRIES: Final = Part(layout="entries", rows=16)
+
+
+def _dots(rule: Blocks) -> tuple[Layouts, ...]:
+    """Blocks as they are, where they are as large as a Tensor Core product, and gathered in windows."""
+    window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
+    own = Part(layout="blocks", rows=rule.r, step=rule.c)
+    return ((own,), (window,)) if own.reason_illegal("matmul") is None else ((window,),)
+
+
+def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
+    """Buckets of ELL for rows that are never longer than the widest."""
+    if rule.most is None or rule.most > ELL_WIDTHS[-1]:
+        return ()
+    widest = next(width for width in ELL_WIDTHS if width >= rule.most)
+    return (tuple(parts[width] for width in ELL_WIDTHS if rule.least <= width <= widest),)
+
+
+COLUMNS: Final[Mapping[type, Offer]] = {
+    Blocks: lambda rule, has_dots: _dots(rule) if has_dots else ((_CUT,),),
+    Rows: lambda rule, has_dots: (*_buckets(rule, _ELL), *(((_WINDOWS,),) if has_dots else ()), (_CUT,)),
+    RowList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_CUT,)),
+    ColumnList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_CUT,)),
+    Diagonals: lambda rule, has_dots: ((replace(_CUT, rows=4, step=4),),),
+    Rest: lambda rule, has_dots: ((_CUT,), (_RUNS,), (*_ELL.values(), _RUNS)),
+}
+"""Rule -> layouts of its part in A B."""
+VECTOR: Final[Mapping[type, Offer]] = {
+    Blocks: lambda rule, has_dots: ((_VECTOR_ROWS,),),
+    Rows: lambda rule, has_dots: (*_buckets(rule, _VECTOR_ELL), (_VECTOR_ROWS,)),
+    RowList: lambda rule, has_dots: ((_VECTOR_ROWS,),),
+    ColumnList: lambda rule, has_dots: ((_VECTOR_ROWS,),),
+    Diagonals: lambda rule, has_dots: ((replace(_VECTOR_ROWS, rows=64, step=4),),),
+    Rest: lambda rule, has_dots: ((_VECTOR_ROWS,), (*_VECTOR_ELL.values(), _VECTOR_ROWS)),
+}
+"""... in A x."""
+SAMPLED: Final[Mapping[type, Offer]] = {
+    Blocks: lambda rule, has_dots: _dots(rule) if has_dots else ((_SAMPLED_ROWS,),),
+    Rows: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_SAMPLED_ROWS,)),
+    RowList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_SAMPLED_ROWS,)),
+    ColumnList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_SAMPLED_ROWS,)),
+    Diagonals: lambda rule, has_dots: ((_SAMPLED_ROWS,),),
+    Rest: lambda rule, has_dots: ((_ENTRIES,),),
+}
+"""... at the entries of A."""
+OFFERS: Final[Mapping[ProductKind, Mapping[type, Offer]]] = {"columns": COLUMNS, "vector": VECTOR, "sampled": SAMPLED}
+"""What kernels compute -> layouts by rule; what is not here is never divided."""
+
+
+def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
+    """(name, schedule) of everything that is offered for the parts that `selections` make, the last one the rest."""
+    name = " + ".join(map(str, selections))
+    offers = OFFERS.get(asked.kind, {})
+    ways = [offers[type(rule)](rule, asked.has_dots) for rule in selections] if offers else []
+    for chosen in itertools.product(*ways) if ways else ():
+        parts = tuple(
+            replace(part, select=rule) for rule, own in zip(selections, chosen, strict=True) for part in own
+        )  # fmt: skip
+        for made in sized(asked, parts):
+            yield name, made
+
+
+def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hybrid.Division]:
+    """Divisions of op(A) that a GPU is expected to gain by, best first; O(rows) and a sample of the entries."""
+    if asked.kind not in OFFERS:
+        return []
+    fill_of = _fill_of if asked.has_dots and asked.kind != "vector" else None
+    costs = costs_on(target, asked)
+    return hybrid.divisions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MOST_DIVISIONS]
+
+
+def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
+    """Entries in the aligned r x c block of each entry."""
+    tiles = blocks(pattern, Operator("block", r, c))
+    return np.bincount(tiles.tile_of, minlength=tiles.n_tiles)[tiles.tile_of] if pattern.nnz else tiles.tile_of
+
+
+def costs_on(target: DeviceTarget, asked: Setting) -> PrimitiveCosts:
+    """Seconds of a busy device for each row of B that is read, stored slot, and row of C; as the roofs of the model."""
+    item, columns = ITEM_BYTES[asked.dtype], asked.n_dense_cols
+    read_s = max(columns * item, SECTOR_BYTES) / target.l2_bytes_s
+    load_s = columns / asked.vector * ISSUE_PER_LOAD / WARP / (target.n_sms * ISSUERS * target.clock_hz)
+    slot_s = (item + INDEX_BYTES) / target.l2_bytes_s
+    flops_s = 2.0 * columns / target.core_flops(asked.dtype)
+    dot_s = 2.0 * columns / target.dot_flops(asked.dtype, asked.precision)
+    rates = {
+        "csr": Rate(0.0, read_s + load_s, slot_s + flops_s),
+        "ell": Rate(0.0, read_s + load_s, slot_s + flops_s),
+        "block": Rate(0.0, read_s + load_s, slot_s + dot_s),
+        "panel": Rate(0.0, read_s + load_s, slot_s + (dot_s if asked.has_dots else flops_s)),
+    }
+    row_s = columns * item / target.memory_bytes_s
+    further_s = 0.0 if asked.kind == "sampled" else 4.0 * columns * max(item, SUM_BYTES) / target.l2_bytes_s
+    return PrimitiveCosts(rates, row_s, further_s)
