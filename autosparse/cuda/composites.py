@@ -75,7 +75,6 @@ def told(structure: Pattern, transposed: bool, schedule: DeviceSchedule) -> Iter
     """A line for each part of a composite: its rule, what that gives, and the layouts that compute it."""
     given = given_by(structure, transposed, schedule.selections)
     for rule in schedule.selections:
-        layouts = " + ".join(part.layout for part in schedule.parts if part.select == rule and part.layout != "fill")
-        own = given[rule]
+        own, layouts = given[rule], ", ".join(schedule.layouts_of(rule))
         share = own.nnz / max(1, structure.nnz)
         yield f"{rule}: {share:.1%} of the entries, in {own.used_rows:,} rows, by {layouts}"

@@ -237,6 +237,10 @@ class DeviceSchedule:
         """Rules of the parts, each once, in their order; (REST,) where there is no composite."""
         return tuple(dict.fromkeys(part.select for part in self.parts if part.layout != "fill"))
 
+    def layouts_of(self, rule: Selection) -> tuple[str, ...]:
+        """Layouts that compute what `rule` gives."""
+        return tuple(part.layout for part in self.parts if part.select == rule and part.layout != "fill")
+
     @property
     def is_composite(self) -> bool:
         """Whether rules say which entries its parts are given."""

@@ -202,9 +202,9 @@ def test_structures_that_point_outside_are_found_before_anything_is_planned() ->
 
 def tests() -> dict[str, Callable[[], None]]:
     """Every law by name."""
-    from tests.triton import choosing, factors, overridden, surfaces
+    from tests.triton import choosing, composites, factors, overridden, surfaces
 
-    homes = (surfaces, choosing, overridden, factors)
+    homes = (surfaces, choosing, composites, overridden, factors)
     return {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
 
 

@@ -24,7 +24,7 @@ AGREEMENT = 2.5
 
 USUAL = {
     ("matmul", "binned", "float32", "a100-80gb"), ("matmul", "segments", "float32", "h100-sxm"),
-    ("matmul", "windows 16 + segments", "float16", "a100-80gb"), ("matmul", "windows 8", "float16", "h100-sxm"),
+    ("matmul", "windows 8", "float16", "h100-sxm"),
     ("matmul", "windows 16", "tf32", "h100-sxm"), ("matmul", "blocks 16", "bfloat16", "h100-sxm"),
     ("matmul", "binned", "float64", "a100-80gb"), ("spmv", "binned", "float32", "h100-sxm"),
     ("sddmm", "entries", "float32", "a100-80gb"), ("sddmm", "windows 16", "float16", "h100-sxm"),

@@ -35,6 +35,10 @@ LAWS = (
     "test_an_override_and_a_matrix_of_ours_do_not_call_each_other", "test_mttkrp_is_ours_in_every_mode",
     "test_mttkrp_plans_once_and_reads_values_live", "test_mttkrp_of_torch_has_gradients_and_other_orders",
     "test_mttkrp_goes_to_the_gpu_with_its_operands", "test_mttkrp_says_what_does_not_fit",
+    "test_composites_are_scipys_products", "test_composites_are_offered_where_they_are_wanted",
+    "test_composites_of_large_matrices_are_offered_when_the_model_likes_them",
+    "test_composites_are_explained_by_their_parts", "test_composites_that_were_found_are_remembered_and_serve",
+    "test_an_operation_that_is_registered_late_has_kernels",
 )  # fmt: skip
 
 

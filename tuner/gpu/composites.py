@@ -31,11 +31,13 @@ SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
 MOST_DIVISIONS: Final = 4
 NARROW: Final = 8
 """Height of blocks up to which windows of 8 rows waste less than those of 16."""
+CUT_TO: Final = 16
+"""Sides of blocks in TF32 and of sampled products: larger ones spill."""
 ELL_WIDTHS: Final = (4, 16, 64)
 
 Layouts = tuple[Part, ...]
-Offer = Callable[[Any, bool], tuple[Layouts, ...]]
-"""(rule, whether Tensor Cores take the dtype) -> layouts of its part; each computes all that the rule gives."""
+Offer = Callable[[Any, Setting], tuple[Layouts, ...]]
+"""(rule, what is asked for) -> layouts of its part; each computes all that the rule gives."""
 
 _CUT: Final = Part(layout="rows", rows=1, step=8, split=512)
 _RUNS: Final = Part(layout="segments", step=8, split=256)
@@ -50,15 +52,18 @@ _VECTOR_ELL: Final = {
     64: Part(layout="ell", rows=16, step=32, at_most=64),
 }
 _VECTOR_ROWS: Final = Part(layout="rows", rows=8, step=32, split=4096)
+_VECTOR_LONG: Final = Part(layout="rows", rows=1, step=256, split=4096)
 _WINDOWS: Final = Part(layout="windows", rows=16, step=16)
+_DENSER: Final = replace(_WINDOWS, at_least=2)
 _SAMPLED_ROWS: Final = Part(layout="rows", rows=1, step=16, split=128)
 _ENTRIES: Final = Part(layout="entries", rows=16)
 
 
-def _dots(rule: Blocks) -> tuple[Layouts, ...]:
-    """Blocks as they are, where they are as large as a Tensor Core product, and gathered in windows."""
+def _dots(rule: Blocks, asked: Setting) -> tuple[Layouts, ...]:
+    """Blocks as they are, where Tensor Cores take these, or cut where registers do not; and gathered in windows."""
     window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
-    own = Part(layout="blocks", rows=rule.r, step=rule.c)
+    most = CUT_TO if asked.kind == "sampled" or asked.dtype == "float32" else max(rule.r, rule.c)
+    own = Part(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
     return ((own,), (window,)) if own.reason_illegal("matmul") is None else ((window,),)
 
 
@@ -70,31 +75,41 @@ def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
     return (tuple(parts[width] for width in ELL_WIDTHS if rule.least <= width <= widest),)
 
 
+def _lines(asked: Setting) -> tuple[Layouts, ...]:
+    """Rows, or columns, that are long."""
+    return ((_WINDOWS,), (_CUT,), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
+
+
 COLUMNS: Final[Mapping[type, Offer]] = {
-    Blocks: lambda rule, has_dots: _dots(rule) if has_dots else ((_CUT,),),
-    Rows: lambda rule, has_dots: (*_buckets(rule, _ELL), *(((_WINDOWS,),) if has_dots else ()), (_CUT,)),
-    RowList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_CUT,)),
-    ColumnList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_CUT,)),
-    Diagonals: lambda rule, has_dots: ((replace(_CUT, rows=4, step=4),),),
-    Rest: lambda rule, has_dots: ((_CUT,), (_RUNS,), (*_ELL.values(), _RUNS)),
+    Blocks: lambda rule, asked: _dots(rule, asked) if asked.has_dots else ((_CUT,),),
+    Rows: lambda rule, asked: (*_buckets(rule, _ELL), *_lines(asked)),
+    RowList: lambda rule, asked: _lines(asked),
+    ColumnList: lambda rule, asked: _lines(asked),
+    Diagonals: lambda rule, asked: ((replace(_CUT, rows=4, step=4),),),
+    Rest: lambda rule, asked: (
+        (_CUT,),
+        (_RUNS,),
+        (*_ELL.values(), _RUNS),
+        *(((_DENSER, _RUNS),) if asked.has_dots else ()),
+    ),
 }
 """Rule -> layouts of its part in A B."""
 VECTOR: Final[Mapping[type, Offer]] = {
-    Blocks: lambda rule, has_dots: ((_VECTOR_ROWS,),),
-    Rows: lambda rule, has_dots: (*_buckets(rule, _VECTOR_ELL), (_VECTOR_ROWS,)),
-    RowList: lambda rule, has_dots: ((_VECTOR_ROWS,),),
-    ColumnList: lambda rule, has_dots: ((_VECTOR_ROWS,),),
-    Diagonals: lambda rule, has_dots: ((replace(_VECTOR_ROWS, rows=64, step=4),),),
-    Rest: lambda rule, has_dots: ((_VECTOR_ROWS,), (*_VECTOR_ELL.values(), _VECTOR_ROWS)),
+    Blocks: lambda rule, asked: ((_VECTOR_ROWS,),),
+    Rows: lambda rule, asked: (*_buckets(rule, _VECTOR_ELL), (_VECTOR_ROWS,), (_VECTOR_LONG,)),
+    RowList: lambda rule, asked: ((_VECTOR_ROWS,), (_VECTOR_LONG,)),
+    ColumnList: lambda rule, asked: ((_VECTOR_ROWS,),),
+    Diagonals: lambda rule, asked: ((replace(_VECTOR_ROWS, rows=64, step=4),),),
+    Rest: lambda rule, asked: ((_VECTOR_ROWS,), (*_VECTOR_ELL.values(), _VECTOR_ROWS)),
 }
 """... in A x."""
 SAMPLED: Final[Mapping[type, Offer]] = {
-    Blocks: lambda rule, has_dots: _dots(rule) if has_dots else ((_SAMPLED_ROWS,),),
-    Rows: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_SAMPLED_ROWS,)),
-    RowList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_SAMPLED_ROWS,)),
-    ColumnList: lambda rule, has_dots: (*(((_WINDOWS,),) if has_dots else ()), (_SAMPLED_ROWS,)),
-    Diagonals: lambda rule, has_dots: ((_SAMPLED_ROWS,),),
-    Rest: lambda rule, has_dots: ((_ENTRIES,),),
+    Blocks: lambda rule, asked: _dots(rule, asked) if asked.has_dots else ((_SAMPLED_ROWS,),),
+    Rows: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
+    RowList: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
+    ColumnList: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
+    Diagonals: lambda rule, asked: ((_SAMPLED_ROWS,),),
+    Rest: lambda rule, asked: ((_ENTRIES,),),
 }
 """... at the entries of A."""
 OFFERS: Final[Mapping[ProductKind, Mapping[type, Offer]]] = {"columns": COLUMNS, "vector": VECTOR, "sampled": SAMPLED}
@@ -103,15 +118,19 @@ OFFERS: Final[Mapping[ProductKind, Mapping[type, Offer]]] = {"columns": COLUMNS,
 
 def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
     """(name, schedule) of everything that is offered for the parts that `selections` make, the last one the rest."""
-    name = " + ".join(map(str, selections))
     offers = OFFERS.get(asked.kind, {})
-    ways = [offers[type(rule)](rule, asked.has_dots) for rule in selections] if offers else []
+    ways = [offers[type(rule)](rule, asked) for rule in selections] if offers else []
     for chosen in itertools.product(*ways) if ways else ():
         parts = tuple(
             replace(part, select=rule) for rule, own in zip(selections, chosen, strict=True) for part in own
         )  # fmt: skip
         for made in sized(asked, parts):
-            yield name, made
+            yield name_of(made), made
+
+
+def name_of(schedule: DeviceSchedule) -> str:
+    """Rules of a composite, each with the layouts of its part: ``blocks(16x16,0.5) by blocks + rest by segments``."""
+    return " + ".join(f"{rule} by {', '.join(schedule.layouts_of(rule))}" for rule in schedule.selections)
 
 
 def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hybrid.Division]:

@@ -116,6 +116,7 @@ def work_of(
     """Sum over the parts, and what the operands take whatever the parts are."""
     total = _operands(pattern, schedule, product, target)
     given = {REST: pattern} if given is None else given
+    n_sums = sum(one.used_rows for one in given.values()) - pattern.used_rows
     real = [part for part in schedule.parts if part.layout != "fill"]
     for rule, parts in itertools.groupby(real, key=lambda part: part.select):
         own = given[rule]
@@ -123,16 +124,15 @@ def work_of(
         for part in parts:
             taken = _taken(own, part, left)
             total = total.plus(_part(own, schedule, part, taken, product))
-            left = _Left(
-                left.rows - taken.rows * (part.layout not in DOT_LAYOUTS), left.entries - taken.entries, taken.at_most
-            )
-    return total if schedule.is_sampled else total.plus(_sums(pattern, given, product))
+            is_dots = part.layout in DOT_LAYOUTS
+            left = _Left(left.rows - taken.rows * (not is_dots), left.entries - taken.entries, taken.at_most)
+            n_sums += min(left.rows, left.entries) * is_dots
+    return total if schedule.is_sampled else total.plus(_sums(n_sums, product))
 
 
-def _sums(pattern: DevicePattern, given: Given, product: Product) -> Work:
-    """Rows of the result that several rules have entries of: each of their sums is written and read once more."""
-    sums = 2 * max(0, sum(one.used_rows for one in given.values()) - pattern.used_rows)
-    n_bytes = 2.0 * sums * product.n_dense_cols * max(SUM_BYTES, ITEM_BYTES[product.dtype])
+def _sums(n_rows: int, product: Product) -> Work:
+    """Rows of the result to which two parts add: each of the two sums is written, and read once."""
+    n_bytes = 4.0 * max(0, n_rows) * product.n_dense_cols * max(SUM_BYTES, ITEM_BYTES[product.dtype])
     return Work(l2_bytes=n_bytes, memory_bytes=n_bytes / 2)
 
 

@@ -179,7 +179,8 @@ def _tiles(
         fitting *= 2
     for tile in sorted({fitting, max(16, fitting // 2)}, reverse=True):
         if tall := [part.rows for part in parts if part.layout in DOT_LAYOUTS]:
-            yield tile, min(8, max(2, max(tall) * tile // 256))
+            least = 2 if len(tall) == len(parts) else 4  # with 2 the loops beside Tensor Cores spill
+            yield tile, min(8, max(least, max(tall) * tile // 256))
             continue
         work = min(part.rows * part.step if part.layout != "entries" else part.rows for part in parts) * tile
         yield tile, max(1, min(4, work // (vector * WARP)))

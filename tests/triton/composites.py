@@ -1,0 +1,300 @@
+"""Composites in Triton's interpreter against SciPy, in one process: laws of `test_surfaces`, and all cases as lines.
+
+``python -m tests.triton.composites`` answers with a JSON line for each case, with an error or none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from autosparse._native.triton import packing, source
+from autosparse._native.triton.launch import Launch
+from autosparse._native.triton.spec import DeviceSpec
+from autosparse.cache import Store
+from autosparse.tuner.gpu import composites, space
+
+import autosparse as asp
+from autosparse.config import Effort
+from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
+from autosparse.cuda import choice, matrix
+from autosparse.cuda.choice import Kind
+from autosparse.cuda.structure import structure_of
+from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.target import target_of
+from autosparse.ops import MATMUL, register, unregister
+from autosparse.ops.base import DeviceProduct
+
+RULES: Final[dict[str, tuple[Selection, ...]]] = {
+    "long rows": (Rows(12), REST),
+    "short rows": (Rows(0, 6), REST),
+    "listed rows": (RowList((1, 4)), REST),
+    "blocks": (Blocks(16, 16, 0.5), REST),
+    "large blocks": (Blocks(32, 32, 0.3), REST),
+    "small blocks": (Blocks(4, 4, 0.6), REST),
+    "columns": (ColumnList((0, 3, 4)), REST),
+    "diagonals": (Diagonals(0.3), REST),
+    "long rows and blocks": (Rows(20), Blocks(16, 16, 0.5), REST),
+}
+DTYPES: Final = ("float32", "float64", "float16")
+TOLERANCE: Final = {"float16": 1e-2, "float32": 1e-5, "float64": 1e-12}
+COLUMNS: Final = 5
+
+
+def planted(n: int = 36) -> Any:
+    """A full block of 16 x 16, one of 4 x 4, scatter, and empty rows."""
+    cells = np.random.default_rng(0).random((n, n)) < 0.05
+    cells[:16, 16:32] = cells[20:24, 4:8] = True
+    cells[32:35] = False
+    return sp.csr_array(cells.astype(float))
+
+
+def one_dense_row(n: int = 20) -> Any:
+    """A dense row among rows of one entry or none."""
+    cells = np.eye(n) * (np.arange(n) % 3 > 0)
+    cells[7] = 1
+    return sp.csr_array(cells)
+
+
+def power_law(n: int = 30) -> Any:
+    """Row i has about n / (i + 1) entries."""
+    rng = np.random.default_rng(1)
+    return sp.csr_array((rng.random((n, n)) < 1 / (1 + np.arange(n)[:, None])).astype(float))
+
+
+PATTERNS: Final = {
+    "empty": lambda: sp.csr_array((7, 5)), "one dense row": one_dense_row, "planted": planted, "power law": power_law
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """One product by one schedule."""
+
+    operation: str
+    dtype: str
+    pattern: str
+    rules: str
+    at: int  # which of the schedules that are offered
+
+    @property
+    def id(self) -> str:
+        """Name of the test."""
+        return f"{self.operation}, {self.dtype}, {self.pattern}, {self.rules}, {self.at}"
+
+    @property
+    def schedule(self) -> DeviceSchedule:
+        """What is emitted."""
+        return offered(self.operation, self.dtype, RULES[self.rules])[self.at]
+
+
+def offered(operation: str, dtype: str, rules: tuple[Selection, ...]) -> list[DeviceSchedule]:
+    """One schedule for each way to lay out the parts."""
+    columns = 1 if operation == "spmv" else COLUMNS
+    asked = space.Setting(operation=operation, n_dense_cols=columns, dtype=dtype, vector=1)
+    found: dict[tuple[Part, ...], DeviceSchedule] = {}
+    for _, schedule in composites.schedules(asked, rules):
+        if schedule.is_deterministic:
+            found.setdefault(schedule.parts, schedule)
+    return list(found.values())
+
+
+def cases() -> Iterator[Case]:
+    """Every operation, dtype and rule; the layouts of each rule and the patterns take turns."""
+    patterns = itertools.cycle(PATTERNS)
+    for operation, dtype, rules in itertools.product(("matmul", "spmv", "sddmm"), DTYPES, RULES):
+        for at in range(len(offered(operation, dtype, RULES[rules]))):
+            yield Case(operation, dtype, next(patterns), rules, at)
+
+
+USUAL: Final = (
+    Case("matmul", "float16", "planted", "blocks", 2),  # blocks, three buckets of ELL, equal runs
+    Case("matmul", "float16", "planted", "long rows and blocks", 0),
+    Case("matmul", "float32", "power law", "short rows", 1),
+    Case("matmul", "float64", "one dense row", "long rows", 0),
+    Case("matmul", "float16", "empty", "small blocks", 0),
+    Case("spmv", "float32", "planted", "long rows", 1),
+    Case("spmv", "float64", "power law", "columns", 0),
+    Case("sddmm", "float16", "planted", "small blocks", 0),
+    Case("sddmm", "float32", "one dense row", "listed rows", 0),
+    Case("sddmm", "float64", "power law", "diagonals", 0),
+)
+"""Those of `make test`; `make test-full` runs all."""
+
+
+class World:
+    """A launch of one case, its operands, and SciPy's answer."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.dtype = case, getattr(torch, case.dtype)
+        self.A, rng = PATTERNS[case.pattern](), np.random.default_rng(2)
+        crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (self.A.indptr, self.A.indices))
+        spec = DeviceSpec(schedule=case.schedule, dtype=case.dtype)
+        entries = packing.entries_of_csr(crow, col, self.A.shape[1])
+        self.launch = Launch(source.module_of(spec, Store(None)), packing.pack(spec, entries, nnz=self.A.nnz))
+        self.values = self._made(rng, self.A.nnz)
+        width = () if case.operation == "spmv" else (COLUMNS,)
+        self.B = self._made(rng, self.A.shape[1], *width)
+        self.X = self._made(rng, self.A.shape[0], *width)
+
+    def _made(self, rng: np.random.Generator, *shape: int) -> torch.Tensor:
+        return torch.from_numpy(rng.standard_normal(shape)).to(self.dtype)
+
+    def product(self) -> torch.Tensor:
+        """By the launch, into memory that held nothing of use."""
+        if self.case.operation == "sddmm":
+            out = torch.full_like(self.values, float("nan"))
+            return self.launch.sddmm(self.values, self.X, self.B, out, alpha=2.0, beta=1.0)
+        out = torch.full((self.A.shape[0], *self.B.shape[1:]), float("nan"), dtype=self.dtype)
+        return (self.launch.spmv if self.B.dim() == 1 else self.launch.matmul)(self.values, self.B, out)
+
+    def wanted(self) -> tuple[Any, Any]:
+        """(SciPy's product in float64, sum of the magnitudes of its terms)."""
+        values, B, X = (one.double().numpy() for one in (self.values, self.B, self.X))
+        A = sp.csr_array((values, self.A.indices, self.A.indptr), shape=self.A.shape)
+        with np.errstate(invalid="ignore"):
+            if self.case.operation != "sddmm":
+                return A @ B, abs(A) @ abs(B)
+            rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
+            terms = X[rows] * B[A.indices]
+            return 2 * terms.sum(1) + values, 2 * abs(terms).sum(1) + abs(values)
+
+    def check(self) -> torch.Tensor:
+        """The product, which is SciPy's: numbers within rounding, nan and infinity where SciPy has them."""
+        found, (wanted, scale) = self.product(), self.wanted()
+        is_finite, numbers = np.isfinite(wanted), found.double().numpy()
+        np.testing.assert_array_equal(numbers[~is_finite], wanted[~is_finite])
+        error = (abs(numbers - wanted) / (scale + 1))[is_finite]
+        assert error.size == 0 or error.max() <= TOLERANCE[self.case.dtype], f"off by {error.max():.3g}"
+        return found
+
+
+def check(case: Case) -> None:
+    """SciPy's answer, the same bits again, values as they stand now, and infinity where SciPy has it."""
+    world = World(case)
+    first = world.check()
+    assert torch.equal(world.product(), first), "another order of sums"
+    world.values.mul_(-2)
+    if world.B.numel():
+        world.B[3] = float("inf")
+        world.values[:1] = float("nan")
+    world.check()
+
+
+def test_composites_are_scipys_products() -> None:
+    for case in USUAL:
+        check(case)
+
+
+BLOCKS: Final = (Blocks(16, 16, 0.5), REST)
+KIND: Final = Kind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
+
+
+def offered_of(A: matrix.CudaCsr, kind: Kind = KIND, **options: Any) -> list[choice.Candidate]:
+    with asp.options(**options):
+        return choice.candidates(A.structure, kind, target_of("NVIDIA H100"), deterministic=True)
+
+
+def blocks_and_scatter(n: int = 320, density: float = 0.02) -> matrix.CudaCsr:
+    """Full blocks on the diagonal, and scattered entries."""
+    cells = np.random.default_rng(3).random((n, n)) < density
+    cells |= np.kron(np.eye(n // 16), np.ones((16, 16))) > 0
+    stored = torch.from_numpy(cells).half().to_sparse_csr()
+    return matrix.CudaCsr(structure_of(stored.crow_indices(), stored.col_indices(), n), stored.values())
+
+
+def test_composites_are_offered_where_they_are_wanted() -> None:
+    A = blocks_and_scatter()
+    wanted, forbidden, unasked = (offered_of(A, hybrid=flag, effort="full") for flag in (True, False, None))
+    divided = [(name, one) for name, one in wanted if one.is_composite]
+    assert any(one.selections == BLOCKS for _, one in divided), {name for name, _ in divided}
+    assert any("blocks" in name for name, _ in divided)
+    assert not any(one.is_composite for _, one in [*forbidden, *unasked])  # so small a matrix is not divided unasked
+    assert [one for one in wanted if not one[1].is_composite] == forbidden
+    order = choice.tried(wanted, Effort.MEASURE)
+    assert [one.is_composite for _, one in order] == [False] * 5 + [True] * choice.MOST_COMPOSITES
+    assert choice.tried(wanted, Effort.FULL)[: len(forbidden)] == forbidden
+
+
+def test_composites_of_large_matrices_are_offered_when_the_model_likes_them() -> None:
+    from autosparse.cuda import composites as offers
+    from tests.triton.choosing import replaced
+
+    A = blocks_and_scatter()
+    with replaced(offers, "LEAST_NNZ", 1000):
+        found, measured = (offered_of(A, effort=effort) for effort in ("full", "measure"))
+    assert not any(one.is_composite for _, one in measured)
+    n_better = [one.is_composite for _, one in found].index(False)
+    assert {one.is_composite for _, one in found[n_better:]} == {False}, "a composite behind a single layout"
+
+
+def test_composites_are_explained_by_their_parts() -> None:
+    A = blocks_and_scatter()
+    B = torch.randn(320, 64).half()
+    A @ B
+    (made,) = A.structure.choices.values()
+    made.schedule = next(one for _, one in offered_of(A, hybrid=True) if one.selections == BLOCKS)
+    told = A.explain().splitlines()
+    share = 320 * 16 / A.nnz
+    assert any(line.startswith(f"  blocks(16x16,0.5): {share:.1%} of the entries, in 320 rows, by ") for line in told)
+    assert any(line.startswith("  rest: ") for line in told), told
+
+
+def test_composites_that_were_found_are_remembered_and_serve() -> None:
+    from tests.triton.choosing import StandIn, replaced
+
+    A, B = blocks_and_scatter(), torch.randn(320, 64).half()
+    asked = {"hybrid": True, "runs": 10**9, "effort": "measure"}
+    always = replaced(choice, "ACCEPTED", float("inf")), replaced(choice, "MOST_TRIED", {Effort.MEASURE: 0})
+    with always[0], always[1], replaced(choice, "launch_of", lambda *given: StandIn(A)):
+        with asp.options(**asked):
+            A @ B
+        (made,) = A.structure.choices.values()
+        assert made.schedule is not None, made.why
+        assert made.schedule.is_composite
+        assert len(made.measured_s) == 1 + choice.MOST_COMPOSITES
+        again = matrix.CudaCsr(structure_of(A.structure.crow.clone(), A.structure.col, 320), A.values)
+        with asp.options(**asked):
+            again @ B
+        (second,) = again.structure.choices.values()
+        assert second.why.startswith("remembered"), second.why
+        assert second.schedule == made.schedule
+
+
+def test_an_operation_that_is_registered_late_has_kernels() -> None:
+    import dataclasses
+
+    row = dataclasses.replace(
+        MATMUL, name="gather", synonyms=(), device=(DeviceProduct(name="late gather", kind="columns"),)
+    )
+    register(row)
+    try:
+        schedule = space.first_schedule("late gather", n_dense_cols=COLUMNS, dtype="float64", vector=1)
+        case = Case("late gather", "float64", "power law", "long rows", 0)
+        with_schedule = type("Late", (Case,), {"schedule": schedule})
+        World(with_schedule(*dataclasses.astuple(case))).check()
+    finally:
+        unregister(row.name)
+
+
+def main() -> None:
+    """A line for each case."""
+    torch.set_num_threads(1)
+    for case in cases():
+        error = None
+        try:
+            check(case)
+        except Exception:  # noqa: BLE001  whatever it is, the test of this case tells
+            error = traceback.format_exc()[-3000:]
+        print(json.dumps({"id": case.id, "error": error}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,161 @@
+"""Composites on a GPU: their rules, their schedules as values, and what Triton's compiler makes of them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+torch = pytest.importorskip("torch")
+
+from autosparse._native.triton import compile as ahead  # noqa: E402
+from autosparse._native.triton import packing, selections, source  # noqa: E402
+from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
+from autosparse.cache import Store  # noqa: E402
+from autosparse.tuner.gpu import composites, facts, model, space  # noqa: E402
+
+from autosparse import _native  # noqa: E402
+from autosparse.core.composite import REST, Blocks, Rows  # noqa: E402
+from autosparse.core.pattern import Pattern  # noqa: E402
+from autosparse.errors import ScheduleError  # noqa: E402
+from autosparse.gpu.schedule import DeviceSchedule, Part  # noqa: E402
+from autosparse.gpu.target import targets  # noqa: E402
+from tests.triton.composites import BLOCKS, PATTERNS, RULES, blocks_and_scatter  # noqa: E402
+from tests.triton.test_surfaces import run  # noqa: E402
+
+FILL = Part(layout="fill", rows=64)
+SEGMENTS = Part(layout="segments", split=64)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_rules_give_what_they_give_on_the_host(pattern: str, transposed: bool) -> None:
+    A = PATTERNS[pattern]()
+    crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (A.indptr, A.indices))
+    make = packing.entries_of_transpose if transposed else packing.entries_of_csr
+    for rules in RULES.values():
+        left = make(crow, col, A.shape[1])
+        for rule, subset in zip(
+            rules, _native.subsets(Pattern(*A.shape, A.indptr, A.indices), rules, transposed=transposed), strict=True
+        ):
+            given, others = selections.select(rule, left)
+            rows, at = given.listed()
+            numbers = np.arange(subset.pattern.n_rows) if subset.rows is None else subset.rows
+            assert np.array_equal(rows.numpy(), np.repeat(numbers, subset.pattern.row_lengths)), rule
+            assert np.array_equal(given.places()[at].numpy(), subset.entries), rule
+            left = given if others is None else others
+
+
+def test_a_composite_is_a_value() -> None:
+    dense = Part(layout="blocks", rows=16, step=16, select=Blocks(16, 16, 0.5))
+    schedule = DeviceSchedule(operation="matmul", parts=(dense, SEGMENTS, FILL))
+    assert schedule.selections == (Blocks(16, 16, 0.5), REST)
+    assert DeviceSchedule.from_json(schedule.to_json()) == schedule
+    assert str(schedule).startswith("blocks(16x16,0.5): blocks(rows=16, step=16, at_least=1) + segments(")
+    plain = DeviceSchedule(operation="matmul", parts=(SEGMENTS, FILL))
+    assert not plain.is_composite
+    assert "select" not in plain.to_json()
+    for parts, reason in (
+        ((Part(layout="segments", split=64, select=Rows(3)), FILL), "no rule"),
+        ((SEGMENTS, Part(layout="fill", select=Rows(3))), "takes whatever there is"),
+    ):
+        with pytest.raises(ScheduleError, match=reason):
+            DeviceSchedule(operation="matmul", parts=parts)
+    with pytest.raises(ScheduleError):
+        DeviceSchedule.from_json(schedule.to_json().replace("16x16,0.5", "16x16,7"))
+
+
+def test_the_model_expects_a_gain_where_blocks_are_planted() -> None:
+    """Full blocks beside scattered entries: Tensor Cores for the former and rows for the rest read B less often."""
+    from autosparse.cuda import composites as offers
+
+    A, target = blocks_and_scatter(1600), targets()["h100-sxm"]
+    asked = space.Setting(operation="matmul", n_dense_cols=256, dtype="float16", vector=8)
+    product = model.Product(n_dense_cols=256, dtype="float16")
+    given = offers.given_by(A.structure, False, BLOCKS)
+    assert sum(one.nnz for one in given.values()) == A.nnz
+    whole = facts.facts_of(A.structure.crow, A.structure.col, 1600)
+    pattern = offers.host_pattern(A.structure.entries(False))
+    found = composites.divisions(pattern, asked, target)
+    assert BLOCKS in [one.selections for one in found]
+    single = min(model.predicted_s(whole, one, product, target) for _, one in space.offered(asked))
+    divided = min(
+        model.predicted_s(whole, one, product, target, given) for _, one in composites.schedules(asked, BLOCKS)
+    )
+    assert divided < single
+
+
+def test_uniform_matrices_are_not_divided() -> None:
+    A = sp.random_array((640, 640), density=0.02, format="csr", rng=np.random.default_rng(0))
+    asked = space.Setting(operation="matmul", n_dense_cols=64, dtype="float16", vector=8)
+    assert not composites.divisions(Pattern(*A.shape, A.indptr, A.indices), asked, targets()["h100-sxm"])
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Store:
+    from triton import knobs
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(knobs.cache, "dir", str(tmp_path_factory.mktemp("triton")))
+        yield Store(tmp_path_factory.mktemp("kernels"))
+
+
+COMPILED = [
+    ("matmul", "float16", "blocks"), ("matmul", "float16", "small blocks"), ("matmul", "float32", "long rows"),
+    ("matmul", "float64", "short rows"), ("spmv", "float32", "long rows"), ("sddmm", "float16", "blocks"),
+    ("sddmm", "float32", "long rows"), ("matmul", "float16", "long rows and blocks"),
+    ("matmul", "tf32", "large blocks"), ("matmul", "float16", "large blocks"), ("sddmm", "float16", "large blocks"),
+]  # fmt: skip
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("operation", "dtype", "rules"), COMPILED)
+def test_triton_compiles_every_composite(operation: str, dtype: str, rules: str, store: Store) -> None:
+    for schedule in _schedules(operation, dtype, rules):
+        for device in ("a100-80gb", "h100-sxm"):
+            _check_compiled(schedule, dtype, device, store)
+
+
+@pytest.mark.parametrize("device", ["a100-80gb", "h100-sxm"])
+def test_triton_compiles_blocks_buckets_and_runs_in_one_kernel(device: str, store: Store) -> None:
+    schedule = _schedules("matmul", "float16", "blocks")[2]
+    assert [part.layout for part in schedule.parts] == ["blocks", "ell", "ell", "ell", "segments", "fill"]
+    _check_compiled(schedule, "float16", device, store)
+
+
+def _schedules(operation: str, dtype: str, rules: str, columns: int = 64) -> list[DeviceSchedule]:
+    """The first schedule of each way to lay out the parts: that with the widest tile."""
+    columns, precision = 1 if operation == "spmv" else columns, "tf32" if dtype == "tf32" else "ieee"
+    dtype = "float32" if dtype == "tf32" else dtype
+    vector = 1 if operation == "spmv" else space.vector_of(dtype, columns)
+    asked = space.Setting(
+        operation=operation, n_dense_cols=columns, dtype=dtype, vector=vector, precision=precision
+    )  # fmt: skip
+    found: dict[tuple[Part, ...], DeviceSchedule] = {}
+    for _, one in composites.schedules(asked, RULES[rules]):
+        found.setdefault(one.parts, one)
+    return list(found.values())
+
+
+def _check_compiled(schedule: DeviceSchedule, dtype: str, device: str, store: Store) -> None:
+    """Tensor Cores where they were promised, no spills, and half of the threads that may be resident."""
+    spec, target = DeviceSpec(schedule=schedule, dtype="float32" if dtype == "tf32" else dtype), targets()[device]
+    made = ahead.compile_ahead(spec, source.module_of(spec, store), capability=target.capability).resources
+    assert made.spilled_bytes == 0, str(schedule)
+    assert not spec.uses_tensor_cores or made.counts["mma"] > 0
+    blocks = made.blocks_per_sm(
+        registers=target.registers, shared_bytes=target.shared_bytes, threads=target.threads, blocks=target.blocks
+    )
+    assert blocks * made.threads >= target.threads / 2, str(schedule)
+
+
+@pytest.mark.full
+def test_every_composite_is_scipys_product() -> None:
+    lines = [json.loads(line) for line in run("-m", "tests.triton.composites", TRITON_INTERPRET="1").splitlines()]
+    wrong = {line["id"]: line["error"] for line in lines if line["error"] is not None}
+    assert len(lines) > 90
+    assert not wrong, next(iter(wrong.items()))
