@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import tempfile
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -248,6 +249,11 @@ def test_composites_are_explained_by_their_parts() -> None:
 
 
 def test_composites_that_were_found_are_remembered_and_serve() -> None:
+    with tempfile.TemporaryDirectory() as folder, asp.options(cache_dir=folder):
+        _check_remembered()
+
+
+def _check_remembered() -> None:
     from tests.triton.choosing import StandIn, replaced
 
     A, B = blocks_and_scatter(), torch.randn(320, 64).half()
