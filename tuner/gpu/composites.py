@@ -32,7 +32,7 @@ MOST_DIVISIONS: Final = 4
 NARROW: Final = 8
 """Height of blocks up to which windows of 8 rows waste less than those of 16."""
 CUT_TO: Final = 16
-"""Sides of blocks in TF32 and of sampled products: larger ones spill."""
+"""Sides of blocks in TF32 and of sampled products: larger ones spill. So do, in TF32, windows behind blocks."""
 ELL_WIDTHS: Final = (4, 16, 64)
 
 Layouts = tuple[Part, ...]
@@ -64,7 +64,7 @@ def _dots(rule: Blocks, asked: Setting) -> tuple[Layouts, ...]:
     window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
     most = CUT_TO if asked.kind == "sampled" or asked.dtype == "float32" else max(rule.r, rule.c)
     own = Part(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
-    return ((own,), (window,)) if own.reason_illegal("matmul") is None else ((window,),)
+    return ((own,), (window,)) if own.reason_illegal(asked.operation) is None else ((window,),)
 
 
 def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
@@ -90,7 +90,7 @@ COLUMNS: Final[Mapping[type, Offer]] = {
         (_CUT,),
         (_RUNS,),
         (*_ELL.values(), _RUNS),
-        *(((_DENSER, _RUNS),) if asked.has_dots else ()),
+        *(((_DENSER, _RUNS),) if asked.has_dots and asked.dtype != "float32" else ()),
     ),
 }
 """Rule -> layouts of its part in A B."""
