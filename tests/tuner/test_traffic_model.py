@@ -1,23 +1,26 @@
-"""The traffic model of many schedules at once is that of one schedule after the other, and chooses the same."""
+"""Laws of the traffic model: what it must say whatever its constants are, and pairs whose order is known."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from dataclasses import fields
 
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.analytic.matmul import CROWDED, TWINS, TrafficModel, behind_runtime
+from autosparse.tuner.analytic.matmul import CROWDED, TWINS, MachineRates, TrafficModel, VectorRates, behind_runtime
 from autosparse.tuner.analytic.traits import Traits
-from autosparse.tuner.features.statistics import Locality, pattern_facts
+from autosparse.tuner.features.statistics import Locality, PatternFacts, pattern_facts
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
+from autosparse.core.formats import LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
-from tests.tuner.traffic import PlainTrafficModel
 
 AVX512 = Target(
     cpu="fake", machine="x86_64", isa="avx512", n_cores=2, l1_bytes=48 << 10, l2_bytes=2 << 20, l3_bytes=90 << 20
@@ -29,26 +32,172 @@ SMALL = Target(
 
 def problem_of(family: str, n_columns: int, *, transposed: bool, dtype: str, target: Target) -> Problem:
     return Problem(
-        operation="matmul", pattern=generate(family, nnz=60_000, seed=2).to_pattern(), transposed=transposed,
+        operation="matmul", pattern=generate(family, nnz=20_000, seed=2).to_pattern(), transposed=transposed,
         n_dense_cols=n_columns, dtype=dtype, threads=2, deterministic=False, target=target,
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("family", ["blocks", "mesh", "rmat", "stencil", "hypersparse"])
-@pytest.mark.parametrize("n_columns", [1, 3, 32, 256])
-@pytest.mark.parametrize("transposed", [False, True])
-@pytest.mark.parametrize(("dtype", "target"), [("float32", AVX512), ("float64", SMALL)])
-def test_times_and_order_are_those_of_one_schedule_after_the_other(family, n_columns, transposed, dtype, target):
+@dataclasses.dataclass(frozen=True)
+class Ranking:
+    """A problem, all schedules of its space with the default kernel first, and the model's times of them."""
+
+    problem: Problem
+    schedules: tuple[SuperSchedule | None, ...]
+    facts: PatternFacts
+    locality: Locality | None
+
+    @classmethod
+    def of(cls, problem: Problem) -> Ranking:
+        schedules = (None, *spaces.candidates(problem, _native.supports))
+        facts = pattern_facts(problem.matrix, transposed=problem.transposed)
+        return cls(problem, schedules, facts, None if problem.transposed else Locality(problem.matrix))
+
+    def times(self, *, model: TrafficModel | None = None, **changes) -> np.ndarray:
+        """Of the problem with other fields."""
+        model = model or TrafficModel(self.facts, locality=self.locality)
+        return np.array(model.rank(dataclasses.replace(self.problem, **changes), self.schedules))
+
+    def time_of(self, text: str, **fields) -> float:
+        """Least time of the schedules with this format and these fields."""
+        times = self.times()
+        found = [
+            times[n]
+            for n, one in enumerate(self.schedules)
+            if one is not None
+            and str(one.format) == text
+            and all(getattr(one, name) == value for name, value in fields.items())
+        ]
+        assert found, f"no schedule of format {text}"
+        return min(found)
+
+
+SETTINGS = [
+    pytest.param(family, n_columns, transposed, dtype, target, id=f"{family}-{n_columns}-{dtype}-{transposed}")
+    for (family, n_columns, transposed), (dtype, target) in zip(
+        itertools.product(["blocks", "mesh", "rmat", "hypersparse"], [1, 3, 32, 256], [False, True]),
+        itertools.cycle([("float32", AVX512), ("float64", SMALL), ("float64", AVX512)]),
+        strict=False,
+    )
+]
+each = pytest.mark.parametrize(("family", "n_columns", "transposed", "dtype", "target"), SETTINGS)
+
+
+@each
+def test_more_entries_in_the_same_shape_take_longer(family, n_columns, transposed, dtype, target):
+    ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
+    before = None
+    for factor in (1, 2, 8):
+        facts = dataclasses.replace(
+            ranking.facts, nnz=factor * ranking.facts.nnz, mean_row=factor * ranking.facts.mean_row
+        )
+        times = ranking.times(model=TrafficModel(facts, locality=ranking.locality))
+        assert np.isfinite(times).all()
+        assert (times > 0.0).all()
+        assert before is None or (times > before).all()
+        before = times
+
+
+@each
+def test_no_product_is_faster_than_its_bytes(family, n_columns, transposed, dtype, target):
+    """Values are read at the rate of the cache that holds the operands, results of wide products written at it."""
+    ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
+    facts, problem, rates = ranking.facts, ranking.problem, MachineRates()
+    item = np.dtype(dtype).itemsize
+    footprint = (facts.n_rows + facts.n_cols) * n_columns * item + problem.operand_bytes
+    levels = (target.l1_bytes, rates.l1), (target.l2_bytes, rates.l2), (target.l3_bytes, rates.l3)
+    fastest = next((rate for limit, rate in levels if footprint <= limit), rates.memory)
+    for one, found_s in zip(ranking.schedules, ranking.times(threads=1), strict=True):
+        halved = one is not None and one.format.symmetric
+        stored = facts.nnz * (2 if one is not None and one.format.values else item) / (2 if halved else 1)
+        written = facts.n_rows * n_columns * item if n_columns > 1 else 0
+        assert found_s >= (stored + written) / fastest, one
+
+
+@each
+def test_a_machine_twice_as_fast_takes_half_the_time(family, n_columns, transposed, dtype, target):
+    """All that the model adds up are times: none is left out when units change."""
+    ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
+    rates, vector = MachineRates(), VectorRates()
+    per_second = ("memory", "l3", "l2", "l1", "flops")
+    twice = MachineRates(
+        **{one.name: getattr(rates, one.name) * (2.0 if one.name in per_second else 0.5) for one in fields(rates)}
+    )
+    quick = VectorRates(
+        **{one.name: getattr(vector, one.name) * (1.0 if one.name == "not_unrolled" else 0.5) for one in fields(vector)}
+    )
+    model = TrafficModel(ranking.facts, rates=twice, vector=quick, locality=ranking.locality)
+    counts = [one is None or not one.format.symmetric for one in ranking.schedules]  # those scatter at a fixed price
+    assert ranking.times(model=model)[counts] == pytest.approx(ranking.times()[counts] / 2.0, rel=1e-12)
+
+
+@each
+def test_columns_threads_and_cores(family, n_columns, transposed, dtype, target):
+    ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
+    times = ranking.times(threads=1)
+    if n_columns > 1:
+        assert (ranking.times(n_dense_cols=2 * n_columns, threads=1) > times).all()
+    plain = [one is None or not one.format.symmetric for one in ranking.schedules]  # one result per thread
+    assert (ranking.times(threads=target.n_cores)[plain] <= times[plain]).all()
+    assert (ranking.times(threads=8)[plain] == ranking.times(threads=target.n_cores)[plain]).all()
+
+
+@each
+def test_a_schedule_takes_the_same_time_in_any_company(family, n_columns, transposed, dtype, target):
+    """... and an equal one too, made anew."""
     problem = problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target)
-    facts = pattern_facts(problem.matrix, transposed=transposed)
-    locality = None if transposed else Locality(problem.matrix)
-    schedules = (None, *spaces.candidates(problem, _native.supports))
-    found = TrafficModel(facts, locality=locality).rank(problem, schedules)
-    wanted = PlainTrafficModel(facts, locality=locality).rank(problem, schedules)
-    assert found == pytest.approx(wanted, rel=1e-14)
-    for times in (found, wanted):  # ties and last bits aside
-        times[:] = [float(f"{one:.12e}") for one in times]
-    assert sorted(range(len(found)), key=found.__getitem__) == sorted(range(len(wanted)), key=wanted.__getitem__)
+    ranking = Ranking.of(problem)
+    model = TrafficModel(ranking.facts, locality=ranking.locality)
+    forward = model.rank(problem, ranking.schedules)
+    assert model.rank(problem, ranking.schedules[::-1]) == forward[::-1]
+    assert model.rank(problem, list(ranking.schedules)) == forward
+    anew = [one and dataclasses.replace(one) for one in ranking.schedules]
+    assert [model.rank(problem, [one])[0] for one in anew[:6]] == forward[:6]
+
+
+def ranking_of(matrix, n_columns: int) -> Ranking:
+    m = scipy.sparse.csr_array(matrix)
+    pattern = Pattern(*m.shape, m.indptr, m.indices)
+    plain = problem_of("mesh", n_columns, transposed=False, dtype="float32", target=AVX512)
+    return Ranking.of(dataclasses.replace(plain, pattern=pattern, threads=1))
+
+
+def scattered(n_rows: int, n_cols: int, density: float) -> scipy.sparse.csr_array:
+    rng = np.random.default_rng(4)
+    return scipy.sparse.random_array((n_rows, n_cols), density=density, format="csr", rng=rng)
+
+
+ROWS, FOURS = "i1:U,k1:C", "i1:U,k1:C,i0:U,k0:U | i=4,k=4 | bits=16"
+
+
+@pytest.mark.parametrize("n_columns", [1, 32])
+def test_blocks_win_where_entries_come_in_blocks_and_nowhere_else(n_columns):
+    blocks = ranking_of(scipy.sparse.kron(scattered(400, 400, 0.02), np.ones((4, 4))), n_columns)
+    assert blocks.time_of(FOURS) < blocks.time_of(ROWS)
+    alone = ranking_of(scattered(1600, 1600, 0.02), n_columns)
+    assert alone.time_of(ROWS) < alone.time_of(FOURS)
+    twos = FOURS.replace("4", "2")
+    assert alone.time_of(twos) < alone.time_of(FOURS), "the larger the blocks, the more zeros"
+
+
+def test_diagonals_win_where_entries_lie_on_them():
+    ones = ranking_of(scipy.sparse.diags_array([1.0] * 5, offsets=range(-2, 3), shape=(30_000, 30_000)), 1)
+    times = ones.times()
+    along = [n for n, one in enumerate(ones.schedules) if one and one.format.levels[1].kind is LevelKind.DIAGONAL]
+    others = [n for n in range(len(ones.schedules)) if n not in along]
+    assert times[along].min() < times[others].min()
+
+
+def test_panels_of_columns_win_where_rows_are_long_and_b_is_larger_than_the_caches():
+    panels = "k1:U,i1:U,k0:C | k=1024 | bits=16"
+    long = ranking_of(scattered(300, 60_000, 0.02), 256)
+    assert long.time_of(panels) < long.time_of(ROWS)
+    short = ranking_of(scattered(60_000, 60_000, 5e-5), 256)
+    assert short.time_of(ROWS) < short.time_of(panels)
+
+
+def test_narrow_indices_win_where_memory_is_the_limit():
+    ranking = ranking_of(scattered(60_000, 30_000, 4e-4), 1)
+    assert ranking.time_of(f"{ROWS} | bits=16", unroll=16) < ranking.time_of(ROWS, unroll=16)
 
 
 def test_generated_kernels_fall_behind_where_the_runtime_alone_stores_past_the_last_cache():
@@ -82,10 +231,7 @@ def test_what_is_remembered_of_schedules_is_theirs():
     schedules = (None, *spaces.candidates(problem, _native.supports))
     assert Traits.of(schedules) is Traits.of(schedules)
     model = TrafficModel(pattern_facts(problem.matrix))
-    forward, backward = model.rank(problem, schedules), model.rank(problem, schedules[::-1])
-    assert forward == backward[::-1]
-    assert model.rank(problem, list(schedules)) == forward
-    assert [model.rank(problem, [one])[0] for one in schedules[:5]] == forward[:5]
+    assert model.rank(problem, schedules) == model.rank(problem, list(schedules))
 
 
 def test_the_default_kernel_enters_first_and_formats_are_numbered():
@@ -97,3 +243,27 @@ def test_the_default_kernel_enters_first_and_formats_are_numbered():
     for one, number in zip(found.schedules[1:], found.format_of, strict=True):
         assert numbers.setdefault(number, one.format) == one.format
     assert len(set(numbers.values())) == len(numbers)
+
+
+def test_narrow_tiles_read_the_matrix_again():
+    ranking = ranking_of(scattered(2_000, 2_000, 0.02), 256)
+    free = MachineRates(flops=np.inf, block_s=0.0, row_s=0.0)
+    times = ranking.times(model=TrafficModel(ranking.facts, rates=free))
+    rows = [(one.dense_split("j"), times[n]) for n, one in enumerate(ranking.schedules) if one and one.format.is_csr]
+    by_tile = sorted({tile: time for tile, time in rows if tile}.items())
+    assert len(by_tile) > 1
+    assert all(before > after for (_, before), (_, after) in itertools.pairwise(by_tile))
+
+
+def test_rows_of_panels_take_time_even_where_memory_is_free():
+    ranking = ranking_of(scattered(2_000, 20_000, 0.001), 32)
+    free = MachineRates(memory=np.inf, l3=np.inf, l2=np.inf, l1=np.inf)
+    times = ranking.times(model=TrafficModel(ranking.facts, rates=free))
+    by_panel = {
+        one.format.split("k"): times[n]
+        for n, one in enumerate(ranking.schedules)
+        if one and one.format.order[0] == "k1"
+    }
+    assert len(by_panel) > 1
+    assert [by_panel[k] for k in sorted(by_panel)] == sorted(by_panel.values(), reverse=True)
+    assert len(set(by_panel.values())) == len(by_panel)
