@@ -61,6 +61,7 @@ class Operation:
     library: str  # that computes where our kernels do not
     sparse: Literal["matrix", "tensor"] = "matrix"
     packed: Literal["values", "structure", "fibers", ""] = "values"  # what kernels read; "": none are generated
+    handling: str = "autosparse.tuning.trials.matmul"  # module whose `HANDLING` packs, times and compares
     dtypes: tuple[str, ...] = REAL  # that plans choose kernels for
     default_dtypes: tuple[str, ...] = ()  # further ones that the default kernel computes
     abilities: frozenset[Ability] = frozenset()  # what its kernels can do beside
@@ -68,7 +69,7 @@ class Operation:
     runtime_loops: str = ""  # C function that gives the precompiled loops a search may choose
     space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
     model: str = ""  # function of `tuner.analytic.models` that makes its cost model
-    parts: str = ""  # row of `tuner.hybrid.schedules.MAKERS` for matrices in parts; "": they are never divided
+    parts: str = ""  # function of `tuner.hybrid.schedules` for matrices in parts; "": they are never divided
     device: tuple[DeviceProduct, ...] = ()  # what GPU kernels compute of it
     gain_prior: Mapping[int, float] = field(default_factory=dict)  # by measuring candidates
     estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone

@@ -94,6 +94,7 @@ SDDMM: Final[Operation] = Operation(
     reference=reference,
     library="NumPy",
     packed="structure",
+    handling="autosparse.tuning.trials.sddmm",
     default_dtypes=COMPLEX,
     abilities=frozenset({"rows"}),
     runtime_loops="asp_ready_sampled",

@@ -16,7 +16,10 @@ ALLOWED = {
     "torch": 1,  # the function `spmm`, in its own messages
     "__init__": 4,  # names of public functions
 }
-"""Literals by folder. A number may only fall: ask the row of the operation instead (`abilities`, `packed`, ...)."""
+"""Literals by folder. A number may only fall: ask the row of the operation instead (`abilities`, `packed`, ...).
+
+What is left are names that users write: public functions, and a default that is part of a public signature.
+"""
 
 
 @functools.lru_cache(maxsize=1)

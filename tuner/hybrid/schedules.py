@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -32,7 +32,8 @@ def runtime(operation: str, order: str = "") -> SuperSchedule:
     return _made(operation, f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C", "i1 k1", implementation=RUNTIME)
 
 
-def _products(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+def products(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+    """Of products of a matrix with a dense operand."""
     if n_cols == 1:
         return _vector(operation, kind, selection)
     t = tile_of(n_cols)
@@ -59,7 +60,8 @@ def _vector(operation: str, kind: str, selection: Selection) -> list[SuperSchedu
     return rows if kind == "adds" else [runtime(operation), runtime(operation, "degree"), *rows[:1]]
 
 
-def _sampled(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+def sampled(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
+    """Of products of dense operands at the entries of a matrix."""
     if n_cols == 1:
         return [runtime(operation)]
     t = tile_of(n_cols, 32)
@@ -76,11 +78,7 @@ def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> Supe
     return _made(operation, f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}", loops, fits)
 
 
-Maker = Callable[[str, str, Selection, int], list[SuperSchedule]]
-MAKERS: Final[Mapping[str, Maker]] = {"products": _products, "sampled": _sampled}
-"""`Operation.parts` -> what makes the schedules of its parts."""
-
-
 def tried(operation: str) -> Callable[[str, Selection, int], list[SuperSchedule]]:
     """(kind of part, its rule, columns of the dense operands) -> schedules of `operation`, most promising first."""
-    return partial(MAKERS[OPS[operation].parts], operation)
+    make: Callable[[str, str, Selection, int], list[SuperSchedule]] = globals()[OPS[operation].parts]
+    return partial(make, operation)

@@ -8,31 +8,20 @@ written can be taken for a result. Two sums of the same n products, in whatever 
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
-from autosparse.dispatch.calls import MatmulCall, SampledCall, TensorCall
-from autosparse.dispatch.protocols import Call
-from autosparse.operands.csr import Operand
-from autosparse.operands.unfolding import AnyOperand, Unfolding
+from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
+from autosparse.tuning.trials.handling import AnyArray, Trustworthy, handling_of
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound
 
-AnyArray = NDArray[Any]  # of the problem's dtype
-
-LEAST, MOST = 0.5, 1.5  # absolute values of the dense operands' entries
-PERIOD: Final = 4099
-"""Entries after which a dense operand repeats: a prime, so that no two rows that a kernel may confuse are alike."""
 MOST_COLUMNS: Final = 45
 """... that are compared where the schedule has no column tiles, or one that is wider than the product."""
 BESIDE_TILE: Final = 13
@@ -42,17 +31,6 @@ BLOCK: Final = 1 << 16
 STORAGE_ROUNDING: Final = {"": 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 FIXED_UNITS: Final = 1 << 17
 """What a comparison costs besides, in entries."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trustworthy:
-    """A call with a result of its own, and how far each row of that may be off."""
-
-    call: Call
-    result: AnyArray  # (rows, columns), or (entries, 1)
-    sums: AnyArray  # sum of the absolute values of the products, at most, per row of the result
-    n_terms: AnyArray | int  # products in such a sum
-    anew: Callable[[AnyArray], Call]  # the same call with another result
 
 
 def columns_compared(problem: Problem, schedule: Schedule) -> int:
@@ -83,7 +61,7 @@ def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Sc
     """
     n_columns = columns_compared(problem, schedule)
     with np.errstate(all="ignore"):  # values may be anything
-        default = MAKERS[OPS[problem.operation].packed](problem, operand, n_columns, n_threads)
+        default = handling_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
         runtime_api.raise_for(default.call.by_default(n_threads, 0))
         found = _poisoned(default.result)
         if not default.anew(found).by(bound, n_threads):
@@ -126,79 +104,3 @@ def _compare(found: AnyArray, default: Trustworthy, rounding: float) -> str | No
             mine, theirs = found[at + row, column], wanted[at + row, column]
             return f"{mine:.9g} instead of {theirs:.9g} at row {at + row}, column {column} of the result"
     return None if is_known.any() or not wanted.size else UNKNOWABLE
-
-
-def _dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
-    """Entries of both signs, none of them small."""
-    rng = np.random.default_rng(seed)
-    period = (rng.uniform(LEAST, MOST, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(problem.dtype)
-    return np.resize(period, shape)
-
-
-def _result(problem: Problem, *shape: int) -> AnyArray:
-    return memory.empty_output(shape, np.dtype(problem.dtype))
-
-
-def _matmul(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
-    assert isinstance(operand, Operand)
-    rows, address = operand.rows or operand.validate(), runtime_api.address_of
-    n_rows, n_inner = problem.matrix.shape[:: -1 if problem.transposed else 1]
-    B, C = _dense(problem, 1, n_inner, n_columns), _result(problem, n_rows, n_columns)
-    call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
-    indices, magnitudes = operand.indices[: operand.nnz], np.abs(operand.data[: operand.nnz])
-    absolute, ones, sums = _with_values(rows, magnitudes), np.ones(n_inner, problem.dtype), _result(problem, n_rows)
-    summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, magnitudes))
-    runtime_api.raise_for(summing.by_default(n_threads, 0))
-    n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
-
-    def anew(result: AnyArray) -> Call:
-        return dataclasses.replace(call, target=address(result), kept=(B, result))
-
-    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MOST), n_terms, anew)
-
-
-def _with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows
-    other = type(rows)(rows.n_major, rows.n_minor)
-    for name in ("dtype", "dtype_code", "index_code", "indptr", "indices"):
-        setattr(other, name, getattr(rows, name))
-    other.data = (runtime_api.pointer(values),)
-    return other
-
-
-def _sampled(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
-    assert isinstance(operand, Operand)
-    rows, address = operand.rows or operand.validate(), runtime_api.address_of
-    X, Y = (_dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
-    S = _result(problem, operand.nnz, 1)
-    call = SampledCall(rows, address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S))
-    sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MOST**2)
-
-    def anew(result: AnyArray) -> Call:
-        return dataclasses.replace(call, target=address(result), kept=(X, Y, result))
-
-    return Trustworthy(call, S, sums, n_columns + 1, anew)
-
-
-def _tensor(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
-    assert isinstance(operand, Unfolding)
-    mode, shape, address = problem.mode, problem.tensor.shape, runtime_api.address_of
-    factors = [_dense(problem, n, extent, n_columns) for n, extent in enumerate(shape) if n != mode]
-    M = _result(problem, shape[mode], n_columns)
-    addresses, lds = [address(one) for one in factors], [n_columns] * len(factors)
-    call = TensorCall(operand, addresses, lds, address(M), n_columns, n_columns, M.dtype, (factors, M))
-    rows = problem.tensor.coords[mode]
-    sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MOST ** len(factors)
-    n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
-
-    def anew(result: AnyArray) -> Call:
-        return dataclasses.replace(call, target=address(result), kept=(factors, result))
-
-    return Trustworthy(call, M, sums, n_terms, anew)
-
-
-MAKERS: Final[dict[str, Callable[[Problem, AnyOperand, int, int], Trustworthy]]] = {
-    "values": _matmul,
-    "structure": _sampled,
-    "fibers": _tensor,
-}
-"""`Operation.packed` -> maker of the default kernel's call, not yet run, and its bounds."""

@@ -25,11 +25,10 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.ops import OPS
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import Experience
 from autosparse.tuning.trials import comparison
-from autosparse.tuning.trials.handling import HANDLINGS, Handling
+from autosparse.tuning.trials.handling import Handling, handling_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
@@ -81,7 +80,7 @@ class KernelLab:
     @property
     def handling(self) -> Handling:
         """What the operation does differently."""
-        return HANDLINGS[OPS[self.problem.operation].packed]
+        return handling_of(self.problem.operation)
 
     @property
     def limit_bytes(self) -> int:

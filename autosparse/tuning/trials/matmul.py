@@ -1,0 +1,94 @@
+"""Products of a matrix, or its transpose, with a dense operand: kernels read a packed copy of its values."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import _native
+from autosparse._native import runtime_api
+from autosparse.core.composite import Composite
+from autosparse.core.problem import Problem
+from autosparse.dispatch.calls import MatmulCall
+from autosparse.dispatch.protocols import Call
+from autosparse.operands.csr import Operand
+from autosparse.operands.unfolding import AnyOperand
+from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result, rows_of
+
+LINE_BYTES: Final = 64
+NUMPY_LATE_BYTES: Final = 16
+"""Behind a cache line, where memory that malloc maps for a large array begins."""
+
+
+def packed_bytes(problem: Problem, fmt: Storage) -> int:
+    """Bytes of a packed copy."""
+    pattern, item, transposed = problem.matrix, np.dtype(problem.dtype).itemsize, problem.transposed
+    if isinstance(fmt, Composite):
+        return _native.composite_bytes(pattern, fmt, item, transposed=transposed)
+    return _native.packed_bytes(pattern, fmt, item, transposed=transposed)
+
+
+def reason_unfit(problem: Problem, fmt: Storage) -> str | None:
+    """Why the matrix is not packed in it, or None."""
+    reason = _native.composite_reason_unfit if isinstance(fmt, Composite) else _native.reason_unfit
+    return reason(problem.matrix, fmt, transposed=problem.transposed)  # type: ignore[arg-type]  # each its own kind
+
+
+def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a packed operand of its own kind
+    """A packed copy of values."""
+    assert isinstance(operand, Operand)
+    if isinstance(fmt, Composite):
+        return _native.pack_composite(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+    return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+
+
+def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
+    """B on a cache line, and where NumPy's large arrays begin: kernels differ in how much they mind."""
+    n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
+    n_vecs, address = problem.n_dense_cols, runtime_api.address_of
+    room = np.random.default_rng(0).standard_normal(n_cols * n_vecs + 2 * LINE_BYTES).astype(problem.dtype)
+    C = np.empty((n_rows, n_vecs), problem.dtype)
+    rows, line = rows_of(operand), address(room) + -address(room) % LINE_BYTES
+    return tuple(
+        MatmulCall(rows, line + late, n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (room, C))
+        for late in (0, NUMPY_LATE_BYTES)
+    )
+
+
+def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+    assert isinstance(operand, Operand)
+    rows, address = rows_of(operand), runtime_api.address_of
+    n_rows, n_inner = problem.matrix.shape[:: -1 if problem.transposed else 1]
+    B, C = dense(problem, 1, n_inner, n_columns), result(problem, n_rows, n_columns)
+    call = MatmulCall(rows, address(B), n_columns, address(C), n_columns, n_columns, problem.transposed, (B, C))
+    indices, magnitudes = operand.indices[: operand.nnz], np.abs(operand.data[: operand.nnz])
+    absolute, ones, sums = _with_values(rows, magnitudes), np.ones(n_inner, problem.dtype), result(problem, n_rows)
+    summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, magnitudes))
+    runtime_api.raise_for(summing.by_default(n_threads, 0))
+    n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
+
+    def anew(result: AnyArray) -> Call:
+        return dataclasses.replace(call, target=address(result), kept=(B, result))
+
+    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MOST), n_terms, anew)
+
+
+def _with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows
+    other = type(rows)(rows.n_major, rows.n_minor)
+    for name in ("dtype", "dtype_code", "index_code", "indptr", "indices"):
+        setattr(other, name, getattr(rows, name))
+    other.data = (runtime_api.pointer(values),)
+    return other
+
+
+HANDLING: Final = Handling(
+    packed_bytes=packed_bytes,
+    reason_unfit=reason_unfit,
+    pack=pack,
+    pack_live=lambda pattern, operand, fmt: _native.pack(pattern, operand.data, fmt, transposed=False),
+    keeps_values=True,
+    synthetic=_synthetic,
+    trustworthy=_trustworthy,
+)

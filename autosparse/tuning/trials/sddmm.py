@@ -1,0 +1,73 @@
+"""Products sampled at the entries of a matrix: kernels read a packed copy of its structure, and values live."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import _native
+from autosparse._native import runtime_api
+from autosparse.core.composite import Composite
+from autosparse.core.problem import Problem
+from autosparse.dispatch.calls import SampledCall
+from autosparse.dispatch.protocols import Call
+from autosparse.operands.csr import Operand
+from autosparse.operands.unfolding import AnyOperand
+from autosparse.tuning.trials import matmul
+from autosparse.tuning.trials.handling import (
+    MOST,
+    AnyArray,
+    Handling,
+    Storage,
+    Trustworthy,
+    dense,
+    random,
+    result,
+    rows_of,
+)
+
+
+def _packed_bytes(problem: Problem, fmt: Storage) -> int:
+    if isinstance(fmt, Composite):
+        return matmul.packed_bytes(problem, fmt)
+    return _native.structure_bytes(problem.matrix, fmt)
+
+
+def _pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a packed operand of its own kind
+    if isinstance(fmt, Composite):
+        return matmul.pack(problem, operand, fmt)
+    return _native.pack_structure(problem.matrix, fmt)
+
+
+def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
+    X, Y = random(problem, *problem.matrix.shape)
+    values, n_vecs, address = np.empty(problem.pattern.nnz, problem.dtype), problem.n_dense_cols, runtime_api.address_of
+    rows = rows_of(operand)
+    return (SampledCall(rows, address(X), n_vecs, address(Y), n_vecs, address(values), n_vecs, (X, Y, values)),)
+
+
+def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
+    assert isinstance(operand, Operand)
+    rows, address = rows_of(operand), runtime_api.address_of
+    X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
+    S = result(problem, operand.nnz, 1)
+    call = SampledCall(rows, address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S))
+    sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MOST**2)
+
+    def anew(result: AnyArray) -> Call:
+        return dataclasses.replace(call, target=address(result), kept=(X, Y, result))
+
+    return Trustworthy(call, S, sums, n_columns + 1, anew)
+
+
+HANDLING: Final = Handling(
+    packed_bytes=_packed_bytes,
+    reason_unfit=matmul.reason_unfit,
+    pack=_pack,
+    pack_live=lambda pattern, operand, fmt: _native.pack_structure(pattern, fmt),
+    keeps_values=False,
+    synthetic=_synthetic,
+    trustworthy=_trustworthy,
+)
