@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from autosparse._native.storage.row_orders import order_effort
     from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
     from autosparse._native.storage.tensors import PackedTensor, pack_tensor, reason_unfit_tensor, tensor_bytes
+    from autosparse._native.tiles import choose_tiles
 
 __all__ = [
     "BACKENDS",
@@ -59,6 +60,7 @@ __all__ = [
     "block_fill",
     "build",
     "build_many",
+    "choose_tiles",
     "compiler_id",
     "composite_bytes",
     "composite_reason_unfit",
@@ -106,6 +108,7 @@ _MODULES: Final = {
     "storage.row_orders": ("order_effort",),
     "ir.spec": ("VALUE_BYTES", "KernelSpec"),
     "storage.structure": ("PackedStructure", "pack_structure", "structure_bytes"),
+    "tiles": ("choose_tiles",),
     "storage.tensors": ("PackedTensor", "pack_tensor", "reason_unfit_tensor", "tensor_bytes"),
 }
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}

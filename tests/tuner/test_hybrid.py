@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid import divisions as divisions_module
 from autosparse.tuner.hybrid import primitives
-from autosparse.tuner.hybrid.costs import CSR, REFERENCE
+from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
 from autosparse.tuner.hybrid.divisions import divisions, sample_of
 from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
 from autosparse.tuner.hybrid.optimum import optimal_cost
@@ -57,7 +57,10 @@ def regrets(seeds: range) -> Any:
     found = []
     for seed in seeds:
         pattern = small(seed)
-        plan, best = plan_tiles(pattern, OPERATORS, REFERENCE), optimal_cost(pattern, OPERATORS, REFERENCE)
+        plan, best = (
+            plan_tiles(pattern, OPERATORS, REFERENCE, _native.choose_tiles),
+            optimal_cost(pattern, OPERATORS, REFERENCE),
+        )
         assert plan.cost <= min(single_cost(pattern, one, REFERENCE) for one in (*OPERATORS, CSR)) + 1e-9
         assert plan.cost >= best - 1e-6
         assert (plan.owner >= 0).all()
@@ -79,11 +82,71 @@ def test_greedy_is_near_the_optimum_on_many():
 def test_withdraw_and_levels_only_help_in_the_mean():
     patterns = [small(seed) for seed in range(8)]
     costs = {
-        options: sum(plan_tiles(one, OPERATORS, REFERENCE, options).cost for one in patterns)
+        options: sum(plan_tiles(one, OPERATORS, REFERENCE, _native.choose_tiles, options).cost for one in patterns)
         for options in (GreedyOptions(), GreedyOptions(withdraw=False), GreedyOptions(r=1.2))
     }
     assert costs[GreedyOptions()] < costs[GreedyOptions(withdraw=False)]
     assert costs[GreedyOptions(r=1.2)] <= 1.05 * costs[GreedyOptions()]
+
+
+RUNS = tuple(Operator("ell", 1, width) for width in (2, 4, 8))
+MEANS = (
+    GreedyOptions(),
+    GreedyOptions(withdraw=False),
+    GreedyOptions(r=1.2),
+    GreedyOptions(r=1.5, local=False, levels=1),
+)
+
+
+def cost_of(pattern: Pattern, plan: Any) -> float:
+    """Planned cost of a plan without runs, from the operator of each entry alone."""
+    rows, tiles_cost = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths), 0.0
+    touched = np.zeros((len(plan.operators), pattern.n_rows), bool)
+    for at, operator in enumerate(plan.operators):
+        mine = plan.owner == at
+        for group in np.unique(rows[mine] // operator.r):
+            touched[at, group * operator.r : (group + 1) * operator.r] = True
+        block = rows[mine] // operator.r * pattern.n_cols + pattern.indices[: pattern.nnz][mine] // operator.c
+        n_tiles = int(mine.sum()) if operator == CSR else np.unique(block).size
+        tiles_cost += REFERENCE.tile(operator, 1) * n_tiles
+    n_operators = touched.sum(axis=0)
+    further = REFERENCE.further_row * np.maximum(n_operators - 1, 0)
+    return tiles_cost + float((REFERENCE.first_row * (n_operators > 0) + further).sum())
+
+
+@pytest.mark.parametrize("options", MEANS, ids=str)
+@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
+def test_planned_cost_is_that_of_the_tiles(options, index_dtype):
+    """Rows that fill no window, entries that are there twice and wide indices too."""
+    for seed in range(8):
+        A = small(seed)
+        indptr, indices = A.indptr[:15].astype(index_dtype), A.indices[: A.indptr[14]].astype(index_dtype)
+        pattern = Pattern(14, N, indptr, indices)
+        plan = plan_tiles(pattern, OPERATORS, REFERENCE, _native.choose_tiles, options)
+        assert plan.cost == pytest.approx(cost_of(pattern, plan))
+        with_runs = plan_tiles(pattern, (*OPERATORS, *RUNS), REFERENCE, _native.choose_tiles, options)
+        assert 0 <= with_runs.owner.min(initial=0) <= with_runs.owner.max(initial=0) < len(with_runs.operators)
+        assert sum(with_runs.shares().values()) == pytest.approx(1.0)
+    twice = Pattern(2, 2, np.asarray([0, 40, 41], index_dtype), np.asarray([*[0, 1] * 20, 1], index_dtype))
+    plan = plan_tiles(twice, OPERATORS, REFERENCE, _native.choose_tiles, options)
+    assert (plan.owner >= 0).all()
+    assert plan.cost <= REFERENCE.tile(Operator("block", 2, 2), 1) + 2 * REFERENCE.first_row
+    none = plan_tiles(
+        Pattern(3, 3, np.zeros(4, index_dtype), np.zeros(0, index_dtype)), RUNS, REFERENCE, _native.choose_tiles
+    )
+    assert (none.cost, none.owner.size, none.n_iterations) == (0.0, 0, 0)
+
+
+def test_windows_are_planned_as_if_alone():
+    """A matrix of many windows costs what its windows cost, one by one."""
+    patterns = [small(seed) for seed in range(4)]
+    indices = np.concatenate([one.indices[: one.nnz] for one in patterns])
+    lengths = np.concatenate([one.row_lengths for one in patterns])
+    tall = Pattern(lengths.size, N, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32), indices)
+    owners = [plan_tiles(one, OPERATORS, REFERENCE, _native.choose_tiles) for one in patterns]
+    together = plan_tiles(tall, OPERATORS, REFERENCE, _native.choose_tiles)
+    assert together.cost <= sum(one.cost for one in owners) + 1e-9
+    assert together.cost == pytest.approx(cost_of(tall, together))
 
 
 @pytest.mark.parametrize("name", primitives.FORMATS)

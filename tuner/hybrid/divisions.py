@@ -70,7 +70,7 @@ class Division:
 
 def divisions(
     pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS,
-    *, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES,
+    *, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES, worth: float = WORTH,
 ) -> list[Division]:  # fmt: skip
     """Divisions of op(A) that are predicted to be faster than CSR, best first, by whole rows before by value.
 
@@ -81,8 +81,8 @@ def divisions(
     found = [*_by_rows(pattern, n_dense_cols, costs)]
     if fill_of is not None:
         found += _by_blocks(pattern, fill_of, costs, shapes)
-    worth = [one for one in found if one.predicted_ratio < WORTH]
-    return sorted(worth, key=lambda one: ("blocks" in one.kinds, one.predicted_ratio))
+    kept = [one for one in found if one.predicted_ratio < worth]
+    return sorted(kept, key=lambda one: ("blocks" in one.kinds, one.predicted_ratio))
 
 
 def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list[Division]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts
+from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
@@ -55,36 +55,15 @@ def blocks(pattern: Pattern, operator: Operator) -> Tiles:
     return Tiles(operator, tile_of, numbers // n_across, operator.r)
 
 
-def csr_rows(pattern: Pattern, left: Array) -> Tiles:
-    """The entries that are left of each row: flatten. Cut anew at every level."""
-    rows, tile_of = row_of_entries(pattern), np.full(pattern.nnz, -1)
-    numbers, tile_of[left] = np.unique(rows[left], return_inverse=True)
-    return Tiles(CSR, tile_of, numbers, 1)
-
-
-def ell_rows(pattern: Pattern, operator: Operator, left: Array) -> Tiles:
-    """Runs of at most `c` of the entries that are left of a row, padded to `c`; half of it must be filled."""
-    rows, tile_of = row_of_entries(pattern), np.full(pattern.nnz, -1)
-    mine = rows[left]
-    if not mine.size:
-        return Tiles(operator, tile_of, np.empty(0, dtype=np.int64), 1)
-    begin = np.flatnonzero(np.concatenate([[True], mine[1:] != mine[:-1]]))
-    within = np.arange(mine.size) - np.repeat(begin, np.diff(np.append(begin, mine.size)))
-    runs = mine * (pattern.n_cols + 1) + within // operator.c
-    numbers, inverse, counts = np.unique(runs, return_inverse=True, return_counts=True)
-    kept = 2 * counts > operator.c
-    renumbered = np.where(kept, np.cumsum(kept) - 1, -1)
-    tile_of[left] = renumbered[inverse]
-    return Tiles(operator, tile_of, numbers[kept] // (pattern.n_cols + 1), 1)
-
-
 def single_cost(pattern: Pattern, operator: Operator, costs: PrimitiveCosts) -> float:
-    """Cost of the whole matrix by one operator."""
-    found = blocks(pattern, operator) if operator.family == "block" else csr_rows(pattern, np.ones(pattern.nnz, bool))
-    counts = np.bincount(found.tile_of, minlength=found.n_tiles)
-    tiles = sum(costs.tile(operator, int(count)) for count in counts)
+    """Cost of the whole matrix by one operator, blocks or CSR."""
+    if operator.family == "csr":
+        n_rows = int(np.count_nonzero(pattern.row_lengths))
+        empty, entry = costs.tile(operator, 0), costs.tile(operator, 1) - costs.tile(operator, 0)
+        return empty * n_rows + entry * pattern.nnz + costs.first_row * n_rows
+    found = blocks(pattern, operator)
     touched = touched_rows(found, np.arange(found.n_tiles), pattern.n_rows)
-    return tiles + costs.first_row * int(touched.sum())
+    return costs.tile(operator, 1) * found.n_tiles + costs.first_row * int(touched.sum())
 
 
 def touched_rows(tiles: Tiles, chosen: Array, n_rows: int) -> Array:

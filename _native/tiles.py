@@ -1,0 +1,37 @@
+"""The greedy choice of tiles by the runtime: which operator computes each entry of a matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from autosparse._native import runtime_api
+from numpy.typing import NDArray
+
+from autosparse.core.pattern import Pattern
+
+Array = NDArray[Any]  # int32 numbers of operators, or float64 costs
+
+
+def choose_tiles(
+    pattern: Pattern, operators: Sequence[tuple[int, int, int, float, float]], options: Mapping[str, float]
+) -> tuple[Array, Array, Array]:
+    """(operator of each entry, (cost, iterations, tiles) of all, cost of each operator alone).
+
+    `operators`: (family, r, c, cost of a tile, of an entry) as ``tiles_api.h`` has them, `options` the fields of its
+    asp_tile_options. O(entries x operators) but for the sorting of each run of rows.
+    """
+    ffi, lib = runtime_api.ffi, runtime_api.lib
+    given = ffi.new("asp_tile_operator[]", [tuple(one) for one in operators])
+    owner = np.full(pattern.nnz, -1, dtype=np.int32)
+    totals, single = np.zeros(3), np.zeros(len(operators))
+    code = lib.asp_plan_tiles(
+        runtime_api.INDEX_CODES[pattern.index_dtype], pattern.n_rows, runtime_api.pointer(pattern.indptr),
+        runtime_api.pointer(pattern.indices), given, len(operators), ffi.new("asp_tile_options *", dict(options)),
+        ffi.cast("int32_t *", runtime_api.pointer(owner)), ffi.cast("double *", runtime_api.pointer(totals)),
+        ffi.cast("double *", runtime_api.pointer(single)),
+    )  # fmt: skip
+    if code < 0:
+        raise MemoryError("no memory to choose tiles")
+    return owner, totals, single
