@@ -92,7 +92,8 @@ def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chos
     composites = [one for one in found["on"]["times_s"] if is_composite(one)]
     kinds["single"] = list(dict.fromkeys([DEFAULT, *kinds["off"], *singles, *ordered_rows(case.operation)]))
     kinds["composite"] = composites[:N_COMPOSITES]
-    kinds["fixed"] = [one for one in alone(fixed_composites, case) if one not in composites]
+    if case.path is None:
+        kinds["fixed"] = [one for one in alone(fixed_composites, case) if one not in composites]
     return kinds
 
 

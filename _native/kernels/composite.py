@@ -182,15 +182,6 @@ class _Windows:
 
 
 @dataclass(frozen=True, eq=False)
-class _Alone:
-    """A part that all threads compute before the next one: its rows are zeroed first where its kernel only adds."""
-
-    bound: BoundKernel
-    zeroed: Any  # int32 array of rows, or None
-    zeroed_at: Any  # cffi pointer to them
-
-
-@dataclass(frozen=True, eq=False)
 class BoundComposite:
     """The kernels of all parts with their operands. Calls may come from several threads at once."""
 
@@ -198,36 +189,32 @@ class BoundComposite:
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]
-    _alone: tuple[_Alone, ...] = field(repr=False)
-    _windows: _Windows | None = field(repr=False)
+    _parts: tuple[Any, ...] = field(repr=False)  # leading and last arguments of asp_run_parts
+    _last: tuple[Any, ...] = field(repr=False)
+    _kept: Any = field(repr=False)  # what the C structures refer to
 
     @classmethod
     def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundComposite:
         """Parts bound one by one, put together."""
         composite = packed.composite
-        first_shared = composite.n_row_parts if composite.window else len(bounds)
-        alone = tuple(_alone(packed, at, bounds[at]) for at in range(first_shared))
-        return cls(packed, tuple(bounds), alone, _windows_of(packed, bounds))
+        n_alone = composite.n_row_parts if composite.window else len(bounds)
+        structures, kept = _structures(packed, bounds, n_alone)
+        size, n_reads = bounds[0].kernel.spec.value_bytes, sum(bound._n_reads for bound in bounds)
+        entries = float(sum(bound.packed.n_positions[-1] for bound in bounds[n_alone:]))
+        n_rows = packed.parts[-1].subset.pattern.n_rows if composite.window else 0
+        leading = (structures, len(bounds), n_alone, n_rows, composite.window)
+        return cls(packed, tuple(bounds), leading, (size, n_reads, entries), kept)
 
     # Positional, like BoundKernel.run.
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
     ) -> bool:
         """``C = op(A) @ B``, see `BoundKernel.run`."""
-        lib, is_finite = runtime_api.lib, True
-        for part in self._alone:
-            if part.zeroed is not None:
-                size = part.bound.kernel.spec.value_bytes
-                lib.asp_zero_rows(C_address, ldc * size, n_cols * size, part.zeroed_at, part.zeroed.size)
-            is_finite &= part.bound.run(B_address, ldb, C_address, ldc, n_cols, n_threads)
-        if (windows := self._windows) is not None:
-            shared = self.bounds[self.packed.composite.n_row_parts :]
-            size, n_reads = shared[0].kernel.spec.value_bytes, sum(bound._n_reads for bound in shared)
-            is_finite &= not lib.asp_run_windows(
-                *windows.parts, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads,
-                windows.serial_ns(n_cols),
-            )  # fmt: skip
-        return is_finite
+        size, n_reads, entries = self._last
+        serial_ns = entries * (ENTRY_NS + COLUMN_NS * n_cols)
+        return not runtime_api.lib.asp_run_parts(
+            *self._parts, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads, serial_ns
+        )
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
         """Composites are called from Python."""
@@ -238,13 +225,26 @@ class BoundComposite:
         return 0
 
 
-def _alone(packed: PackedComposite, at: int, bound: BoundKernel) -> _Alone:
-    composite = packed.composite
-    if not bound.kernel.spec.adds or at > composite.n_row_parts:
-        return _Alone(bound, None, None)
+def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone: int) -> tuple[Any, list[Any]]:
+    """The parts for asp_run_parts, and what their structures refer to."""
+    ffi = runtime_api.ffi
+    structures = ffi.new("asp_part[]", len(bounds))
+    kept: list[Any] = []
+    for at, (structure, bound) in enumerate(zip(structures, bounds, strict=True)):
+        operand = _fill(structure, bound, takes_turns=at >= n_alone)
+        zeroed = _zeroed(packed, at, bound) if at < n_alone else None
+        if zeroed is not None:
+            structure.zeroed, structure.n_zeroed = ffi.cast("int32_t *", runtime_api.pointer(zeroed)), zeroed.size
+        kept += [operand, zeroed]
+    return structures, kept
+
+
+def _zeroed(packed: PackedComposite, at: int, bound: BoundKernel) -> Any:
+    """int32 array of the rows of C to be zeroed before a kernel that only adds; None where an earlier part writes."""
+    if not bound.kernel.spec.adds or at > packed.composite.n_row_parts:
+        return None
     rows = packed.parts[at].subset.rows
-    zeroed = np.arange(packed.n_rows, dtype=np.int32) if rows is None else rows
-    return _Alone(bound, zeroed, runtime_api.ffi.cast("const int32_t *", runtime_api.pointer(zeroed)))
+    return np.arange(packed.n_rows, dtype=np.int32) if rows is None else rows
 
 
 def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | None:
@@ -252,16 +252,20 @@ def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | No
     composite = packed.composite
     if not composite.window:
         return None
-    ffi, lib = runtime_api.ffi, runtime_api.lib
     shared = bounds[composite.n_row_parts :]
-    structures = ffi.new("asp_part[]", len(shared))
-    kept: list[Any] = [structures]
-    for structure, bound in zip(structures, shared, strict=True):
-        operand = ffi.new("asp_operand *", bound._operand[0])
-        operand.parallel = lib.asp_range_address()
-        structure.kernel, structure.A = bound.kernel.address, operand
-        structure.rows_per_iteration = bound.kernel.spec.schedule.format.split("i")
-        kept.append(operand)
+    structures = runtime_api.ffi.new("asp_part[]", len(shared))
+    kept = [_fill(structure, bound, takes_turns=True) for structure, bound in zip(structures, shared, strict=True)]
     entries = float(sum(bound.packed.n_positions[-1] for bound in shared))
     n_rows = packed.parts[-1].subset.pattern.n_rows
     return _Windows((structures, len(shared), n_rows, composite.window), entries, kept)
+
+
+def _fill(structure: Any, bound: Any, *, takes_turns: bool) -> Any:
+    """Write a part into a cffi asp_part; what that refers to."""
+    operand = runtime_api.ffi.new("asp_operand *", bound._operand[0])
+    if takes_turns:
+        operand.parallel = runtime_api.lib.asp_range_address()
+    structure.kernel, structure.A = bound.kernel.address, operand
+    structure.rows_per_iteration = bound.kernel.spec.schedule.format.split("i")
+    structure.chunk, structure.most_threads = bound._chunk, bound._most_threads
+    return operand

@@ -72,12 +72,10 @@ class PackedPart:
         """Bytes that the part takes, its map of entries included."""
         packed, rows = self.packed, self.subset.rows
         if isinstance(packed, PackedOperand):
-            own = sum(array.nbytes for array in packed.arrays)
-            mapped = self.subset.entries.nbytes
-        else:
-            own, mapped = sum(array.nbytes for array in (*packed.pos.values(), *packed.crd.values())), 0
-            own += self.subset.entries.nbytes if packed.origin is None else packed.origin.nbytes
-        return own + mapped + (0 if rows is None else rows.nbytes)
+            return sum(array.nbytes for array in packed.arrays) + self.subset.nbytes
+        own = sum(array.nbytes for array in (*packed.pos.values(), *packed.crd.values()))
+        own += self.subset.entries.nbytes if packed.origin is None else packed.origin.nbytes
+        return own + (0 if rows is None else rows.nbytes)
 
     def gathered(self, values: Array) -> Array:
         """The part's values, in the order of its pattern."""
@@ -144,14 +142,12 @@ def subsets_of(pattern: Pattern, composite: Composite, *, transposed: bool) -> t
 
 
 def _bytes(subset: Subset, fmt: Format, value_bytes: int, sampled: bool) -> int:
-    item = subset.entries.itemsize
-    rows = 0 if subset.rows is None else subset.rows.nbytes
     if sampled:
-        return structure_bytes(subset.pattern, fmt) + rows
+        return structure_bytes(subset.pattern, fmt) + (0 if subset.rows is None else subset.rows.nbytes)
     own = packed_bytes(subset.pattern, fmt, value_bytes, transposed=False)
     if fmt.is_csr:  # a copy here
         own = subset.pattern.csr_bytes(value_bytes)
-    return own + subset.pattern.nnz * item + rows
+    return own + subset.nbytes
 
 
 def composite_bytes(pattern: Pattern, composite: Composite, value_bytes: int, *, transposed: bool) -> int:

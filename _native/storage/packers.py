@@ -181,11 +181,10 @@ def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
     return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes)
 
 
-def count_blocks(pattern: Pattern, fmt: Format, *, transposed: bool) -> int | None:
-    """Number of non-empty blocks (i1, k1), exact; None without the runtime. Where they begin is kept for packing."""
+def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int | None:
+    """Number of r x c blocks of op(A) with entries; None without the runtime. Where they begin is kept for packing."""
     if not runtime_api.available:
         return None
-    r, c = fmt.split("i"), fmt.split("k")
     rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts)
     # The blocks of A^T are those of A with the sides exchanged.
     pos = _count_blocks(rows, *((c, r) if transposed else (r, c)))

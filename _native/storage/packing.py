@@ -20,7 +20,7 @@ from autosparse._native.storage.levels import LEVELS, coordinate_dtype
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
-from autosparse.core.formats import Format, Level, LevelKind
+from autosparse.core.formats import Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.errors import PackError
 
@@ -103,7 +103,7 @@ class PackedOperand(StoredLevels):
 
 
 def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
-    """Bytes of `pack`'s result, known before: exact for blocks of rows, else an upper bound. O(nnz) at most."""
+    """Bytes of `pack`'s result, known before: exact where levels tell blocks apart, else a bound. O(nnz)."""
     if fmt.is_csr and not transposed:
         return 0
     if fmt.is_sliced:
@@ -188,11 +188,14 @@ def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transpo
     levels = fmt.levels
     if levels[depth].kind is not LevelKind.COMPRESSED or depth + 1 == len(levels):
         return pattern.nnz
-    exact = (
-        native_packers.count_blocks(pattern, fmt, transposed=transposed) if _is_block_prefix(levels, depth) else None
-    )
+    sides = _prefix_blocks(fmt, depth)
+    exact = native_packers.count_blocks(pattern, *sides, transposed=transposed) if sides is not None else None
     return min(pattern.nnz, most) if exact is None else exact
 
 
-def _is_block_prefix(levels: tuple[Level, ...], depth: int) -> bool:
-    return depth == 1 and {level.coordinate for level in levels[:2]} == {"i1", "k1"}
+def _prefix_blocks(fmt: Format, depth: int) -> tuple[int, int] | None:
+    """Sides of the blocks that the levels down to `depth` tell apart; None where they are no blocks."""
+    found = {level.coordinate for level in fmt.levels[: depth + 1]}
+    if not {"i1", "k1"} <= found:
+        return None
+    return 1 if "i0" in found else fmt.split("i"), 1 if "k0" in found else fmt.split("k")

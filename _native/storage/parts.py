@@ -53,13 +53,30 @@ class View:
 class Subset:
     """Entries of op(A) as a pattern of its own.
 
-    `entries` numbers them in A's values, in the order of `pattern`; `rows` are the rows of op(A) that the pattern's
-    rows stand for, None where they are the same.
+    `rows` are the rows of op(A) that the pattern's rows stand for, None where they are the same. `numbers` numbers the
+    entries in A's values, in the order of `pattern`; whole rows of A have `begin` instead, where each begins there.
     """
 
     pattern: Pattern
-    entries: Array
     rows: Array | None  # int32
+    numbers: Array | None = None
+    begin: Array | None = None
+
+    @property
+    def entries(self) -> Array:
+        """Numbers of the entries in A's values, in the order of `pattern`; those of whole rows are made anew."""
+        if self.numbers is not None:
+            return self.numbers
+        assert self.begin is not None
+        indptr = self.pattern.indptr
+        found = np.arange(self.pattern.nnz, dtype=indptr.dtype)
+        found += np.repeat((self.begin - indptr[:-1]).astype(indptr.dtype), self.pattern.row_lengths)
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what finds the entries and rows in A."""
+        return sum(array.nbytes for array in (self.rows, self.numbers, self.begin) if array is not None)
 
 
 def subsets(pattern: Pattern, selections: Sequence[Selection], *, transposed: bool = False) -> tuple[Subset, ...]:
@@ -88,8 +105,9 @@ def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
 
 def _whole(view: View) -> Subset:
     """All rows, under their own numbers."""
-    dtype = view.pattern.indptr.dtype
-    return Subset(view.pattern, np.arange(view.pattern.nnz, dtype=dtype) if view.origin is None else view.origin, None)
+    if view.origin is not None:
+        return Subset(view.pattern, None, view.origin)
+    return Subset(view.pattern, None, begin=view.pattern.indptr[:-1])
 
 
 def _of_rows(view: View, rows: Array) -> Subset:
@@ -98,11 +116,13 @@ def _of_rows(view: View, rows: Array) -> Subset:
     lengths = whole.row_lengths[rows]
     indptr = np.zeros(rows.size + 1, dtype=whole.indptr.dtype)
     np.cumsum(lengths, out=indptr[1:])
+    begin = whole.indptr[rows]
     entries = np.arange(int(indptr[-1]), dtype=indptr.dtype)
-    entries += np.repeat((whole.indptr[rows] - indptr[:-1]).astype(indptr.dtype), lengths)
+    entries += np.repeat((begin - indptr[:-1]).astype(indptr.dtype), lengths)
     pattern = Pattern(int(rows.size), whole.n_cols, indptr, whole.indices[entries])
-    numbers = entries if view.origin is None else view.origin[entries]
-    return Subset(pattern, numbers, rows.astype(np.int32))
+    if view.origin is None:
+        return Subset(pattern, rows.astype(np.int32), begin=begin)
+    return Subset(pattern, rows.astype(np.int32), view.origin[entries])
 
 
 def _shared(whole: Subset, selections: Sequence[Selection]) -> list[Subset]:
@@ -121,7 +141,7 @@ def _of_entries(whole: Subset, taken: Array) -> Subset:
     np.cumsum(taken, out=before[1:])
     indices = np.ascontiguousarray(pattern.indices[: pattern.nnz][taken])
     made = Pattern(pattern.n_rows, pattern.n_cols, before[pattern.indptr], indices)
-    return Subset(made, whole.entries[taken], whole.rows)
+    return Subset(made, whole.rows, whole.entries[taken])
 
 
 def _row_of_entries(pattern: Pattern) -> Array:
@@ -130,7 +150,7 @@ def _row_of_entries(pattern: Pattern) -> Array:
 
 def _remaining(pattern: Pattern, left: Array) -> Pattern:
     """The pattern of the entries that are left."""
-    return pattern if left.all() else _of_entries(Subset(pattern, np.arange(pattern.nnz), None), left).pattern
+    return pattern if left.all() else _of_entries(Subset(pattern, None, np.arange(pattern.nnz)), left).pattern
 
 
 def block_fill(pattern: Pattern, r: int, c: int) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from autosparse._native import runtime_api
 from autosparse._native.ir.lower import lower
 from autosparse._native.storage.composite import composite_bytes, pack_composite, part_schedules
 
@@ -123,6 +124,32 @@ def test_windows_change_no_bit(composite):
     ]
     assert all(result.tobytes() == results[0].tobytes() for result in results)
     np.testing.assert_allclose(results[0], A @ B, rtol=1e-12, atol=1e-12)
+
+
+def test_parts_take_turns_on_copied_panels_of_columns():
+    rng = np.random.default_rng(5)
+    A = sp.random_array((64, 2_000), density=0.3, format="csr", rng=rng, dtype=np.float32)
+    A.data[:] = rng.integers(1, 5, A.nnz)
+    B = rng.integers(-4, 5, (2_000, 4_100)).astype(np.float32)[:, :300]  # not on cache lines, wider than a core's cache
+    composite = Composite(parts=(Part(Rows(1_000), READY), Part(Blocks(4, 4, 0.4), BLOCKS), Part(REST, CSR)))
+    results = []
+    try:
+        for copies in (0, 1):
+            runtime_api.lib.asp_force_copies(copies)
+            for window in (0, 8):
+                bound, _ = bound_of(A, Composite(parts=composite.parts, window=window))
+                C = np.full((64, 300), np.nan, np.float32)
+                assert bound.run(B.ctypes.data, 4_100, C.ctypes.data, 300, 300, 2)
+                results.append(C)
+    finally:
+        runtime_api.lib.asp_force_copies(-1)
+    for C in results:
+        np.testing.assert_array_equal(C, A @ B)
+
+
+def test_bytes_of_panels_of_rows_are_known_up_to_rows_of_the_last_block():
+    packed = bound_of(matrix(), ROW_SETS[1])[1]
+    assert 0 <= composite_bytes(pattern_of(matrix()), ROW_SETS[1], 4, transposed=False) - packed.nbytes <= 3 * 4
 
 
 @pytest.mark.parametrize("composite", [*ROW_SETS[:3], SPLITS[0], WINDOWED[0]], ids=str)

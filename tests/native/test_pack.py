@@ -145,5 +145,4 @@ def test_a_format_that_would_explode_is_known_before() -> None:
 def test_division_by_any_split_is_exact(c: int) -> None:
     edges = np.unique(np.concatenate([[0, 2**24 - 2], *(np.arange(1, 60) * c + off for off in (-1, 0, 1))]))
     pattern = cases.Pattern(1, 2**24 - 1, np.array([0, edges.size], np.int32), edges.astype(np.int32))
-    fmt = Format.parse(f"i1:U,k1:C,k0:U | k={c}")
-    assert native_packers.count_blocks(pattern, fmt, transposed=False) == np.unique(edges // c).size
+    assert native_packers.count_blocks(pattern, 1, c, transposed=False) == np.unique(edges // c).size
