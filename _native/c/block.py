@@ -12,10 +12,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 
 from autosparse._native.c.types import vector_type
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.writer import Writer
 
 from autosparse.core.expression import Access
 

@@ -26,10 +26,10 @@ from autosparse._native.c.types import (
     stored_helpers,
     vector_helpers,
 )
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.writer import Writer
 
 
 def emit(spec: KernelSpec) -> str:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from autosparse._native.c.block import BlockShape, Used
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.writer import Writer
 
 
 @dataclass(frozen=True)

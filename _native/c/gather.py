@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from autosparse._native.c.block import BlockShape
 from autosparse._native.c.types import masked_gather, vector_type
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
+from autosparse._native.ir.writer import Writer
 
 
 @dataclass(frozen=True)

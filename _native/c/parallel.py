@@ -14,7 +14,7 @@ from typing import Final
 
 from autosparse._native.c.emitting import Emitting, Scope
 from autosparse._native.c.types import C_INDICES, vector_type
-from autosparse._native.c.writer import Writer
+from autosparse._native.ir.writer import Writer
 
 PARTS_PER_THREAD: Final = 16
 ENTRY_NS: Final = 0.6

@@ -14,7 +14,7 @@ from typing import Final
 from autosparse._native.c.emitting import Emitting, Scope
 from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, finite_checks
 from autosparse._native.c.types import C_INDICES, C_VALUES
-from autosparse._native.c.writer import Writer
+from autosparse._native.ir.writer import Writer
 
 PRIVATE_LIMIT_BYTES: Final = 256 << 20
 """Most memory that outputs of threads' own may take."""

@@ -13,10 +13,10 @@ from typing import Final
 from autosparse._native.c.emitting import Emitting, Scope
 from autosparse._native.c.prefetch import CACHE_LINE_BYTES
 from autosparse._native.c.types import C_INDICES, C_VALUES, vector_type
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.spec import KernelSpec, expression_of
+from autosparse._native.ir.writer import Writer
 
 LOOPS: Final = ("i1", "k1", "j1", "j0")
 MOST_VECTORS: Final = 16

@@ -12,9 +12,9 @@ from contextlib import nullcontext
 
 from autosparse._native.c.block import BlockShape, Cell, first_test
 from autosparse._native.c.types import C_VALUES, vector_type
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.writer import Writer
 
 from autosparse.core.formats import Format
 

@@ -11,10 +11,10 @@ from typing import Final
 from autosparse._native.c.block import Used
 from autosparse._native.c.lookups import four_helper, has_lookup, lookup
 from autosparse._native.c.types import C_VALUES, vector_type
-from autosparse._native.c.writer import Writer
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.writer import Writer
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
 CACHE_LINE_BYTES: Final = 64

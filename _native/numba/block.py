@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.numba.emitting import Emitting, Scope
-from autosparse._native.numba.writer import Writer
 
 from autosparse.core.expression import Access, IndexExpression
 
@@ -157,7 +157,7 @@ class BlockWriter:
             yield
 
 
-def _set(out: Writer, waiting: list[Quantity], unbound: set[str]) -> list[Quantity]:
+def _set(out: PythonWriter, waiting: list[Quantity], unbound: set[str]) -> list[Quantity]:
     """Write what needs no unbound coordinate; what is left."""
     left = []
     for quantity in waiting:

@@ -8,14 +8,14 @@ from typing import Protocol
 
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.numba.writer import Writer
+from autosparse._native.ir.writer import PythonWriter
 
 
 @dataclass(frozen=True)
 class Scope:
     """Where the emitter is: the function being written, the loop variables around, the column tile, accumulators."""
 
-    out: Writer
+    out: PythonWriter
     variables: tuple[str, ...] = ()  # that a task must be handed
     tile: str | None = None  # index that runs through a tile
     width: str | None = None  # of the tile

@@ -10,10 +10,11 @@ from typing import Any, Final
 from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, PARTS_PER_THREAD
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
 from autosparse._native.numba.emitting import Scope
+from autosparse._native.numba.operand_words import OPERAND_WORDS
 from autosparse._native.numba.slices import emit_slice, slice_declarations
-from autosparse._native.numba.writer import OPERAND_WORDS, Writer
 
 from autosparse.core.expression import Access
 
@@ -237,7 +238,7 @@ def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
     zero_output(emitter, node.output, scope.out)
 
 
-def zero_output(emitter: Emitter, output: Access, out: Writer) -> None:
+def zero_output(emitter: Emitter, output: Access, out: PythonWriter) -> None:
     """Set all of the output to zero."""
     value = "f32" if emitter.spec.dtype == "float32" else "f64"
     with out.block(f"for row in range(n_{output.indices[0]})"):
@@ -280,7 +281,7 @@ def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, 
 
 def _task(emitter: Emitter, scope: Scope, number: int, write: Callable[[Scope], None]) -> str:
     """The task function."""
-    inside = replace(scope, out=Writer(), extents=())
+    inside = replace(scope, out=PythonWriter(), extents=())
     write(inside)
     body, boundary = inside.out.text(), f"boundary_{emitter.positions}"
     head = (

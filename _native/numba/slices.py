@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from autosparse._native.ir import nodes as ir
 from autosparse._native.numba.emitting import Emitting, Scope
-from autosparse._native.numba.writer import OPERAND_WORDS
+from autosparse._native.numba.operand_words import OPERAND_WORDS
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
 

@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.triton import dots, gathered, sampled
 from autosparse._native.triton.spec import SIZES, DeviceSpec, arguments
-from autosparse._native.triton.text import Writer
 
 from autosparse.gpu.schedule import Part
 from autosparse.ops.base import ProductKind
 
-Body = Callable[[Writer, DeviceSpec, int, Part], None]
+Body = Callable[[PythonWriter, DeviceSpec, int, Part], None]
 
 PRODUCTS: Final[Mapping[str, Body]] = {
     "rows": gathered.write_rows,
@@ -88,7 +88,7 @@ def _signature(name: str, names: list[str] | tuple[str, ...]) -> str:
 
 def _part(spec: DeviceSpec, n: int) -> str:
     """Body of part `n`: a function of its own, which the compiler puts in place."""
-    w, part = Writer(), spec.schedule.parts[n]
+    w, part = PythonWriter(), spec.schedule.parts[n]
     if part.step > 1 and part.layout in ("rows", "ell", "segments", "fibers"):
         w.line(f"s = tl.arange(0, {part.step})")
     BODIES[spec.schedule.kind][part.layout](w, spec, n, part)
@@ -97,7 +97,7 @@ def _part(spec: DeviceSpec, n: int) -> str:
 
 def _kernel(spec: DeviceSpec, taken: list[list[str]]) -> str:
     """The program's place, and the part that its task is of."""
-    w, parts = Writer(), spec.schedule.parts
+    w, parts = PythonWriter(), spec.schedule.parts
     _write_place(w, spec)
     w.line("unit = tl.load(table + 2 * task + 1)")
     if len(parts) == 1:
@@ -110,7 +110,7 @@ def _kernel(spec: DeviceSpec, taken: list[list[str]]) -> str:
     return w.text()
 
 
-def _write_place(w: Writer, spec: DeviceSpec) -> None:
+def _write_place(w: PythonWriter, spec: DeviceSpec) -> None:
     """Which task and columns this program computes."""
     schedule = spec.schedule
     leading = SIZES[schedule.kind][1:]
@@ -134,7 +134,7 @@ def _write_place(w: Writer, spec: DeviceSpec) -> None:
         w.line("jm = j < n_cols")
 
 
-def _write_promises(w: Writer, spec: DeviceSpec, names: tuple[str, ...]) -> None:
+def _write_promises(w: PythonWriter, spec: DeviceSpec, names: tuple[str, ...]) -> None:
     if spec.schedule.vector > 1:
         for name in names:
             # The compiler then knows a divisor; it ignores tl.multiple_of of parameters.
@@ -143,7 +143,7 @@ def _write_promises(w: Writer, spec: DeviceSpec, names: tuple[str, ...]) -> None
 
 def _reduce(spec: DeviceSpec) -> str:
     """Row of C = sum of its slots, in their order."""
-    w, tile = Writer(), spec.schedule.tile
+    w, tile = PythonWriter(), spec.schedule.tile
     w.line("row = tl.program_id(0)")
     columns = bool(tile)
     if columns:

@@ -6,8 +6,9 @@ reduction inside the loop. Loads of B run along its rows.
 
 from __future__ import annotations
 
+from autosparse._native.ir.writer import PythonWriter
+from autosparse._native.triton.axes import Axes
 from autosparse._native.triton.spec import DeviceSpec
-from autosparse._native.triton.text import Axes, Writer
 
 from autosparse.gpu.schedule import Part
 
@@ -34,7 +35,7 @@ def mask_of(spec: DeviceSpec, axes: Axes, mask: str, mask_axes: str) -> str:
     return f"{rows} & {axes.beside('jm', 't')}"
 
 
-def write_entries(w: Writer, spec: DeviceSpec, n: int, axes: Axes) -> None:
+def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: Axes) -> None:
     """``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
     own = spec.reads_positions(n)
     w.line(f"col = tl.load({f'p{n}_cols' if own else 'cols'} + e, mask=m, other=0)")
@@ -44,14 +45,14 @@ def write_entries(w: Writer, spec: DeviceSpec, n: int, axes: Axes) -> None:
     write_products(w, spec, axes)
 
 
-def write_products(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
+def write_products(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
     """``acc += val · B[col]`` where `m` holds."""
     w.line(f"at = {row_of(spec, 'col', 'ldb')}")
     w.line(f"b = tl.load({tile_of(spec, axes, 'rs')}, mask={mask_of(spec, axes, 'm', 'rs')}, other=0)")
     w.line(f"acc += {axes.beside(f'val.to({spec.accumulator})', 'rs')} * b.to({spec.accumulator})")
 
 
-def write_result(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
+def write_result(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
     """Store `total` at the rows `dest`: of the result, or where rows are shared to their slots (-2 and below)."""
     rows = axes.beside("row", "r")
     place = rows if spec.schedule.is_vector else f"{rows} * ldc + {axes.beside('j', 't')}"
@@ -68,7 +69,7 @@ def write_result(w: Writer, spec: DeviceSpec, axes: Axes) -> None:
         w.line(f"tl.store(work + {slot}, total, mask={mask})")
 
 
-def write_rows(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """`rows` rows in lock-step, to the length of the longest of them."""
     axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
@@ -85,7 +86,7 @@ def write_rows(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
     write_result(w, spec, axes.without("s"))
 
 
-def write_ell(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """Rows padded to one length, which the compiler knows; columns -1 are padding."""
     axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
@@ -108,7 +109,7 @@ def write_ell(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
     write_result(w, spec, axes.without("s"))
 
 
-def write_segments(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """A run of pieces of rows, one after the other, about as many entries in every program."""
     axes = Axes.of(s=part.step, t=spec.schedule.tile or 1)
     with w.block(f"for u in range(tl.load(p{n}_pieces + unit), tl.load(p{n}_pieces + unit + 1))"):
@@ -123,7 +124,7 @@ def write_segments(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
         write_result(w, spec, axes.without("s"))
 
 
-def write_fibers(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """MTTKRP over CSF: Σ_k B[k] ∘ (Σ_l A[i, k, l] D[l]) over the fibers of a piece of root i."""
     axes = Axes.of(s=part.step, t=spec.schedule.tile)
     out = axes.without("s")
@@ -148,7 +149,7 @@ def write_fibers(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
     write_result(w, spec, out)
 
 
-def write_fill(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_fill(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """Zeros in rows without entries."""
     axes = Axes.of(r=part.rows, t=spec.schedule.tile or 1)
     w.line(f"dest = tl.load(p{n}_dest + unit{_range(part.rows)})")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.triton.spec import DeviceSpec
-from autosparse._native.triton.text import Writer
 
 from autosparse.gpu.schedule import Part
 
 
-def write_entries(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """`rows` entries in one program; rows -1 are padding."""
     tile = spec.schedule.tile
     w.line(f"e = unit + tl.arange(0, {part.rows})")
@@ -28,7 +28,7 @@ def write_entries(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
     _write_dots(w, spec, f"tl.load(p{n}_positions + e, mask=m, other=0)" if spec.reads_positions(n) else "e")
 
 
-def write_rows(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """Pieces of rows, `step` entries at a time: X's row is loaded once for them."""
     tile, own = spec.schedule.tile, spec.reads_positions(n)
     with w.block(f"for u in range(unit, unit + {part.rows})"):
@@ -50,7 +50,7 @@ def write_rows(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
             _write_dots(w, spec, f"tl.load(p{n}_positions + e, mask=m, other=0)" if own else "e")
 
 
-def write_dots(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """Windows and blocks: X Yᵀ of `rows` by `step` at once in Tensor Cores; what A has no entry for is not stored."""
     tile = spec.schedule.tile
     w.line(f"r, c = tl.arange(0, {part.rows}), tl.arange(0, {part.step})")
@@ -74,12 +74,12 @@ def write_dots(w: Writer, spec: DeviceSpec, n: int, part: Part) -> None:
         _write_dots(w, spec, "position")
 
 
-def _write_offsets(w: Writer, spec: DeviceSpec) -> None:
+def _write_offsets(w: PythonWriter, spec: DeviceSpec) -> None:
     bits = 64 if spec.is_wide else 32
     w.line(f"x_at, y_at = row.to(tl.int{bits}) * ldx, col.to(tl.int{bits}) * ldy")
 
 
-def _write_dots(w: Writer, spec: DeviceSpec, place: str) -> None:
+def _write_dots(w: PythonWriter, spec: DeviceSpec, place: str) -> None:
     """``C[place] = alpha dots + beta values[place]`` where `m` holds; values are not read when beta is 0."""
     w.line(f"at = {place}")
     w.line(f"old = tl.load(values + at, mask=m & (beta != 0), other=0).to({spec.accumulator})")

@@ -1,4 +1,4 @@
-"""Writer: indented C lines, and what a function's body made necessary."""
+"""Writers: indented lines of the body of one emitted function, with C's blocks or Python's."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass
 class Writer:
-    """Lines of one C function's body."""
+    """Lines of C."""
 
     lines: list[str] = field(default_factory=list)
     depth: int = 1
@@ -30,3 +30,18 @@ class Writer:
     def text(self) -> str:
         """All lines."""
         return "".join(f"{line}\n" for line in self.lines)
+
+
+class PythonWriter(Writer):
+    """Lines of Python, for Numba and Triton."""
+
+    @contextmanager
+    def block(self, head: str = "") -> Iterator[None]:
+        """``head:`` and what is written inside, or ``pass``."""
+        self.line(f"{head}:")
+        self.depth += 1
+        before = len(self.lines)
+        yield
+        if len(self.lines) == before:
+            self.line("pass")
+        self.depth -= 1

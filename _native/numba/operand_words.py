@@ -1,41 +1,12 @@
-"""Writer of Python lines, and where the emitted functions find what they work on."""
+"""Where emitted functions find what they work on: the packed operand as words of eight bytes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from typing import Final
 
 from autosparse._native.c.types import OPERAND_STRUCT
-
-
-@dataclass
-class Writer:
-    """Lines of one function's body."""
-
-    lines: list[str] = field(default_factory=list)
-    depth: int = 1
-
-    def line(self, text: str) -> None:
-        """One line at the current depth."""
-        self.lines.append("    " * self.depth + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """``head:`` and what is written inside."""
-        self.line(f"{head}:")
-        self.depth += 1
-        before = len(self.lines)
-        yield
-        if len(self.lines) == before:
-            self.line("pass")
-        self.depth -= 1
-
-    def text(self) -> str:
-        """All lines."""
-        return "".join(f"{line}\n" for line in self.lines)
 
 
 def _operand_words(struct: str) -> dict[str, int]:

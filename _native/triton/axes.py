@@ -1,34 +1,8 @@
-"""Lines of Triton source, and how tensors over a subset of axes are written beside those over all."""
+"""How tensors over a subset of a block's axes are written beside those over all."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-
-
-@dataclass
-class Writer:
-    """Lines of one function's body."""
-
-    lines: list[str] = field(default_factory=list)
-    depth: int = 1
-
-    def line(self, text: str) -> None:
-        """One line at the current depth."""
-        self.lines.append("    " * self.depth + text)
-
-    @contextmanager
-    def block(self, head: str) -> Iterator[None]:
-        """``head:`` and what is written inside."""
-        self.line(f"{head}:")
-        self.depth += 1
-        yield
-        self.depth -= 1
-
-    def text(self) -> str:
-        """All lines."""
-        return "".join(f"{line}\n" for line in self.lines)
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
