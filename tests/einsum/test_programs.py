@@ -180,6 +180,19 @@ def test_threads_share_the_outer_loop(expression, threads):
     assert (difference.max() if sps.issparse(difference) else difference) < 1e-9
 
 
+@pytest.mark.parametrize("expression", ["ij,jk,ik->", "ij,ji->", "ij,ik,ij->j"])
+def test_results_have_the_same_bits_on_any_number_of_threads(expression, tmp_path):
+    rng = np.random.default_rng(2)
+    A, B = (sps.random_array((500, 500), density=0.06, random_state=rng, format="csr") for _ in range(2))
+    operands = [A, B, A][: 1 + expression.count(",")]
+    found = []
+    for threads in (1, 2, 5):
+        with asp.options(threads=threads, cache_dir=tmp_path):
+            found.append(as_dense(asp.einsum(expression, *operands)))
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
 def test_huge_extents_take_no_memory():
     n = 2**40
     T = asp.tensor(np.array([[0, n - 1, 5], [3, n - 2, n - 1]]), np.array([1.0, 2.0, 3.0]), (n, n))

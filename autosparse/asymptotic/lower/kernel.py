@@ -26,6 +26,8 @@ from autosparse.ops import EINSUM
 LEAST_ENTRIES_PER_PART: Final = 4096
 """Parts of the outer loop hold at least so many entries of the largest sparse operand."""
 PARTS_PER_THREAD: Final = 8
+PARTS_OF_SUMS: Final = 32
+"""Most parts where sums run over the outer loop: on any number of threads, so that they are added in one order."""
 MOST_PRIVATE_OUTPUTS: Final = 1 << 22
 """Elements of dense outputs that parts may have of their own, all together."""
 NS_PER_TASK: Final = 2.0
@@ -192,13 +194,21 @@ class _Run:
         holders = [tree for name, tree in self.trees.items() if self.plan.orders[name][:1] == outer]
         longest = max(holders, key=lambda tree: tree.values.size, default=None)
         work = max(float(self.entries), self.tasks / 8)
-        n_parts = int(min(PARTS_PER_THREAD * self.n_threads, work // LEAST_ENTRIES_PER_PART + 1))
-        if self.plan.output_kind == "dense" and outer not in self.plan.output.indices:
-            size = max(1.0, float(np.prod(self.shape, dtype=float)))
-            n_parts = max(1, min(n_parts, int(MOST_PRIVATE_OUTPUTS / size)))
-        if longest is None or self.n_threads == 1 or n_parts == 1 or extent < 2:
+        most = work // LEAST_ENTRIES_PER_PART + 1
+        if outer in self.plan.output.indices:
+            n_parts = int(min(PARTS_PER_THREAD * self.n_threads, most)) if self.n_threads > 1 else 1
+        else:
+            n_parts = int(min(PARTS_OF_SUMS, most, self._most_private(work)))
+        if longest is None or n_parts == 1 or extent < 2:
             return [0, extent]
         return sorted({0, *_cuts(longest, n_parts), extent})
+
+    def _most_private(self, work: float) -> float:
+        """Parts that may have a result of their own: adding those up is to take less than the loops."""
+        if self.plan.output_kind != "dense":
+            return float(PARTS_OF_SUMS)
+        size = max(1.0, float(np.prod(self.shape, dtype=float)))
+        return max(1.0, min(MOST_PRIVATE_OUTPUTS, work) / size)
 
     def _run_dense(self, arguments: list[int], edges: list[int], outs: Any) -> AnyArray:
         n_parts = len(edges) - 1
