@@ -131,7 +131,7 @@ class CostModel:
         alive = [context for context in contexts if producer.is_alive(context.zeros)]
         found: Outcomes = {}
         for (made, states), n_made in self._visit(producer, bound, tuple(alive)).items():
-            moved = (self.predicates.renamed(state, node.moved) if node.moved else state for state in states)
+            moved = (self.predicates.renamed(state, node.moved) for state in states)
             state_of = dict(zip(alive, moved, strict=True))
             entered = tuple(
                 context._replace(states=(*context.states, (node.bit, state_of.get(context, FALSE))))

@@ -118,6 +118,7 @@ class Predicates:
         self._hidden: dict[tuple[int, int], int] = {}
         self._and: dict[tuple[Predicate, Predicate], Predicate] = {}
         self._or: dict[tuple[Predicate, Predicate], Predicate] = {}
+        self._renamed: dict[tuple[Predicate, tuple[tuple[int, int], ...]], Predicate] = {}
         self._exists: dict[tuple[Predicate, int], Predicate] = {}
         self.true: Predicate = (self.conjunction(()),)
 
@@ -199,10 +200,16 @@ class Predicates:
 
     def renamed(self, one: Predicate, names: Mapping[int, int]) -> Predicate:
         """`one` with indices renamed, all at once."""
-        return self._absorbed(
-            self.conjunction((tensor, tuple(names.get(v, v) for v in args)) for tensor, args in self.atoms[number])
-            for number in one
-        )
+        if not names:
+            return one
+        key = (one, tuple(names.items()))
+        found = self._renamed.get(key)
+        if found is None:
+            found = self._renamed[key] = self._absorbed(
+                self.conjunction((tensor, tuple(names.get(v, v) for v in args)) for tensor, args in self.atoms[number])
+                for number in one
+            )
+        return found
 
     def _absorbed(self, numbers: Iterable[int]) -> Predicate:
         """The union without members that imply another."""

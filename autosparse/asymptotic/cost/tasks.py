@@ -42,6 +42,9 @@ class TaskSets:
         self._wider: list[int] = []
         self._emitted: dict[tuple[int, Predicate], int] = {}
         self._minimal: dict[int, int] = {0: 0}
+        self._patterns: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._wants: dict[tuple[int, int], int] = {}
+        self._offers: dict[int, int] = {}
 
     @property
     def plain(self) -> tuple[PlainQuery, ...]:
@@ -109,12 +112,39 @@ class TaskSets:
 
     def _contains(self, wide: Query, narrow: Query) -> bool:
         """Whether ``narrow ⊆ wide``: heads of `narrow` go to heads of `wide` of their dimension, one to one."""
-        if self._are_distinct and narrow.heads & ~wide.heads:
+        if self._are_distinct and (
+            narrow.heads & ~wide.heads
+            or self._wanted(wide.conjunction, narrow.heads) & ~self._offered(narrow.conjunction)
+        ):
             return False
         source, target = (self.predicates.atoms[query.conjunction] for query in (wide, narrow))
         if not {tensor for tensor, _ in source} <= {tensor for tensor, _ in target}:
             return False
         return any(homomorphism(source, target, fixed) is not None for fixed in self._head_maps(wide, narrow))
+
+    def _wanted(self, conjunction: int, heads: int) -> int:
+        """Bits of the atoms' patterns: what a map that keeps `heads` says of their images."""
+        found = self._wants.get((conjunction, heads))
+        if found is None:
+            found = 0
+            for tensor, args in self.predicates.atoms[conjunction]:
+                found |= self._pattern(tensor, tuple(v if heads >> v & 1 else -1 for v in args))
+            self._wants[conjunction, heads] = found
+        return found
+
+    def _offered(self, conjunction: int) -> int:
+        """Bits of all patterns that some atom fits."""
+        found = self._offers.get(conjunction)
+        if found is None:
+            found = 0
+            for tensor, args in self.predicates.atoms[conjunction]:
+                for kept in itertools.product((True, False), repeat=len(args)):
+                    found |= self._pattern(tensor, tuple(v if keep else -1 for v, keep in zip(args, kept, strict=True)))
+            self._offers[conjunction] = found
+        return found
+
+    def _pattern(self, tensor: str, args: tuple[int, ...]) -> int:
+        return 1 << self._patterns.setdefault((tensor, args), len(self._patterns))
 
     def _head_maps(self, wide: Query, narrow: Query) -> Iterator[Mapping[int, int]]:
         """Maps from heads of `wide` onto those of `narrow`; other heads of `wide` are left open."""
