@@ -7,6 +7,7 @@ import tempfile
 import scipy.sparse
 
 import autosparse
+from autosparse.asymptotic import remembered
 from autosparse.config import reload_options, set_options
 from suite import cases
 
@@ -30,6 +31,17 @@ class Einsum:
     def teardown(self, matrix: str, expression: str) -> None:
         reload_options()
         self.folder.cleanup()
+
+    def time_first(self, matrix: str, expression: str) -> None:
+        """With nothing remembered of the pattern; kernels are compiled."""
+        remembered._choices.clear()
+        with autosparse.options(cache=False):
+            autosparse.einsum(expression, *self.operands)
+
+    def time_remembered(self, matrix: str, expression: str) -> None:
+        """As in a new process that finds the plan on disk."""
+        remembered._choices.clear()
+        autosparse.einsum(expression, *self.operands)
 
     def time_steady(self, matrix: str, expression: str) -> None:
         autosparse.einsum(expression, *self.operands)

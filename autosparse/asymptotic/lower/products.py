@@ -288,7 +288,7 @@ class Emitter:
         text.block()
         p, e, crd = self._cursor(staying, index, is_split=False)
         q, end, theirs = self._cursor(other, index, is_split=False)
-        text.if_(f"{end} - {q} <= 8 * ({e} - {p})")
+        text.if_(f"{end} - {q} <= (int64_t)8 * ({e} - {p})")
         text.update("marks_set", f"m_{staying}", crd, p, e)
         text.for_range(f"at_{index}", q, end)
         text.let(index, f"{theirs}[at_{index}]")

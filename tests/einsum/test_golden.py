@@ -1,0 +1,53 @@
+"""Emitted C of two einsum programs, kept as files: a change of the emitter shows as a diff that somebody reads.
+
+A file holds the program and its loops; helpers are left out. After a wanted change:  python -m tests.einsum.test_golden
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from autosparse.asymptotic.candidates import kernel_of
+from autosparse.asymptotic.cin.nodes import Access, reads
+from autosparse.asymptotic.cin.parser import parse
+from autosparse.asymptotic.lower.emit import emit
+from autosparse.asymptotic.lower.plan import Plan
+from autosparse.asymptotic.programs.protocols import with_protocols
+
+FOLDER: Final = Path(__file__).resolve().parent.parent / "golden" / "programs"
+PROGRAMS: Final = {
+    "masked_product": "∀i (∀j R[i,j] += T0[i:s,j:s] * w1[j:l] where ∀kj w1[j] += T1[i:l,k:s] * T2[k:l,j:s])",
+    "triangles": "∀ijk R += T0[i:l,j:s] * T1[j:l,k:s] * T2[i:l,k:s]",
+}
+"""A workspace of rank 1 and rows that are appended; an intersection by marks and a sum."""
+
+
+def source(name: str) -> str:
+    """The program, and the lines of its function."""
+    program = parse(PROGRAMS[name])
+    steps = {Access(one.tensor, one.indices): one.protocols for one in reads(program) if one.protocols}
+    inputs = sorted((one for one in steps if one.tensor[0] == "T"), key=lambda one: one.tensor)
+    output = tuple("ij" if "R[" in PROGRAMS[name] else "")
+    kernel = kernel_of(tuple("".join(one.indices) for one in inputs), "".join(output), (True,) * len(inputs))
+    names = tuple(one.tensor for one in inputs)
+    located = frozenset(one.tensor for one in inputs if steps[one][0] == "l")
+    bare = with_protocols(program, {})
+    whole = emit(
+        Plan(bare, steps, Access("R", output), not output, names, (), "".join(kernel.indices), located),
+        dtype="float64", index_bits=32,
+    )  # fmt: skip
+    body = whole[whole.index("static int part(") : whole.index("\ntypedef void (*asp_task)")]
+    return f"/* {PROGRAMS[name]} */\n{body}"
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_emitted_programs_are_the_golden_files(name: str) -> None:
+    assert source(name) == (FOLDER / f"{name}.c").read_text(encoding="utf-8"), "read the diff, then see the docstring"
+
+
+if __name__ == "__main__":
+    for one in PROGRAMS:
+        (FOLDER / f"{one}.c").write_text(source(one), encoding="utf-8")
