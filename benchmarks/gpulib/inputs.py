@@ -38,6 +38,11 @@ def pruned(n: int, block: int, density: float) -> Matrix:
     return sps.csr_array(np.kron(kept, np.ones((block, block))))
 
 
+def loaded(path: Path) -> Matrix:
+    """The matrix of one file."""
+    return sps.csr_array(sps.load_npz(path))
+
+
 def real(folder: Path) -> Iterator[tuple[str, Matrix]]:
     """The largest matrices of graphs, FEM and block kinds, as the folder's `index.csv` tells them; each group once."""
     with (folder / "index.csv").open(encoding="utf-8", newline="") as file:
@@ -50,7 +55,7 @@ def real(folder: Path) -> Iterator[tuple[str, Matrix]]:
             if word in row["kind"] and row["group"] not in groups and path.exists() and taken < MOST_PER_KIND:
                 groups.add(row["group"])
                 taken += 1
-                yield row["name"], sps.csr_array(sps.load_npz(path))
+                yield row["name"], loaded(path)
 
 
 def matrices(folder: Path | None, *, dry: bool) -> Iterator[tuple[str, Matrix]]:

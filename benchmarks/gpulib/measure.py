@@ -96,10 +96,10 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
     B = torch.randn(m, *(() if case.part == "spmv" else (case.columns,))).to(clock.place, dtype)
     if case.part == "sddmm":
         X = torch.randn(n, case.columns).to(clock.place, dtype)
-        offered, wanted, scale = contenders.of_sample(A, X, B), *_exact_sample(given, X, B)
+        offered, wanted, scale = contenders.of_sample(A, X, B), *exact_sample(given, X, B)
     else:
         block = int(case.matrix.split()[1]) if case.matrix.startswith("pruned") else None
-        offered, wanted, scale = contenders.of_product(A, B, block), *_exact_product(given, values, B)
+        offered, wanted, scale = contenders.of_product(A, B, block), *exact_product(given, values, B)
     runs, failed, plan_s = {}, {}, 0.0
     for name, make in offered:
         try:
@@ -111,7 +111,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
         except Exception as err:  # noqa: BLE001  a rival that cannot do it is told, and does not end the comparison
             runs.pop(name, None)
             failed[name] = f"{type(err).__name__}: {err}"[:200]
-    errors = {name: _error(run(), wanted, scale) for name, run in runs.items()}
+    errors = {name: error_of(run(), wanted, scale) for name, run in runs.items()}
     right = {name: run for name, run in runs.items() if errors[name] <= TOLERANCE[case.dtype]}
     made = next(
         iter(A.structure.choices.values()),
@@ -146,14 +146,19 @@ def _timed(right: dict[str, Run], case: Case, A: matrix.CudaCsr, clock: Clock) -
     }
 
 
-def _exact_product(given: Any, values: torch.Tensor, B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def median_s(run: Run, clock: Clock) -> float:
+    """Median of turns of one contender."""
+    return statistics.median(clock.seconds(run) for _ in range(MOST_TURNS if clock.is_gpu else 1))
+
+
+def exact_product(given: Any, values: torch.Tensor, B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """A B and |A| |B| in float64, by SciPy on the host."""
     exact, dense = given.copy(), B.cpu().double().numpy()
     exact.data = values.cpu().double().numpy()
     return torch.from_numpy(exact @ dense), torch.from_numpy(abs(exact) @ abs(dense))
 
 
-def _exact_sample(given: Any, X: torch.Tensor, Y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+def exact_sample(given: Any, X: torch.Tensor, Y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """⟨X[i], Y[j]⟩ and ⟨|X[i]|, |Y[j]|⟩ in float64 on the host, a slice of the entries at a time."""
     x, y = X.cpu().double(), Y.cpu().double()
     rows = torch.repeat_interleave(torch.arange(given.shape[0]), torch.from_numpy(given.indptr).long().diff())
@@ -166,7 +171,7 @@ def _exact_sample(given: Any, X: torch.Tensor, Y: torch.Tensor) -> tuple[torch.T
     return exact, scale
 
 
-def _error(found: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> float:
+def error_of(found: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> float:
     """Largest relative error; infinite where a result has no number or another shape."""
     if found.shape != wanted.shape or not bool(found.isfinite().all()):
         return float("inf")

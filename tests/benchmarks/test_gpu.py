@@ -113,3 +113,40 @@ def test_rivals_are_called_as_their_interfaces_say(monkeypatch: pytest.MonkeyPat
     samples = dict(contenders.of_sample(A, X, B))
     for name in ("DGL", "torch", "dense"):
         torch.testing.assert_close(samples[name]()(), (X @ B.T)[D != 0])
+
+
+def test_composites_are_compared_with_the_best_of_each_family():
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    from gpulib import hybrid
+
+    from autosparse.core.composite import Blocks
+    from autosparse.gpu.schedule import DeviceSchedule, Part
+
+    runs, fill = Part(layout="segments", split=64), Part(layout="fill")
+    windows = Part(layout="windows", rows=16, step=16)
+    ell = Part(layout="ell", rows=2, step=4, at_most=8)
+    ours = Part(layout="blocks", rows=16, step=16, select=Blocks(16, 16, 0.5))
+    made = {
+        name: DeviceSchedule(operation="matmul", parts=(*parts, fill))
+        for name, parts in {
+            "runs": (runs,),
+            "hyb": (ell, runs),
+            "windows": (windows,),
+            "mixed": (windows, runs),
+        }.items()
+    }
+    made["composite"] = DeviceSchedule(operation="matmul", parts=(ours, runs, fill))
+    times = {"torch": 6.0, "runs": 4.0, "hyb": 3.0, "windows": 5.0, "mixed": 2.5, "composite": 2.0}
+    found = hybrid.best_of(times, made)
+    wanted = {"torch": 6.0, "single": 2.5, "composite": 2.0, "blocks only": 5.0, "ELL only": 3.0, "1D only": 4.0}
+    assert found["seconds"] == wanted
+    assert DeviceSchedule.from_json(found["schedules"]["composite"]) == made["composite"]
+    line = record(case="hybrid spmm A 64 float16", paper=2.3, n_composites=1, **found)
+    _, row, told = hybrid.table([line]).splitlines()
+    assert row.split()[-7:] == ["3.00", "1.25", "2.50", "1.50", "2.00", "3.00", "2.3"]
+    assert told == "composites beat the best single layout by more than 3 % in 1 of 1 cases"
+    assert not gpu.is_bad(line)
+    assert not gpu.is_bad(line | {"failed": {"torch": "no half precision here"}})
+    assert gpu.is_bad(line | {"wrong": ["composite"]})
+    assert gpu.is_bad(line | {"failed": {"composite": "no"}})
