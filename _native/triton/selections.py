@@ -79,7 +79,8 @@ def _in_blocks(rule: Blocks, entries: Entries, places: Places) -> torch.Tensor:
     _, which, counts = torch.unique(
         rows // rule.r * across + cols // rule.c, return_inverse=True, return_counts=True
     )  # fmt: skip
-    return (counts >= rule.fill * rule.r * rule.c - FULL)[which]
+    is_taken: torch.Tensor = (counts >= rule.fill * rule.r * rule.c - FULL)[which]
+    return is_taken
 
 
 def _on_diagonals(rule: Diagonals, entries: Entries, places: Places) -> torch.Tensor:

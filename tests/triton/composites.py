@@ -203,10 +203,12 @@ def offered_of(A: matrix.CudaCsr, kind: Kind = KIND, **options: Any) -> list[cho
         return choice.candidates(A.structure, kind, target_of("NVIDIA H100"), deterministic=True)
 
 
-def blocks_and_scatter(n: int = 320, density: float = 0.02) -> matrix.CudaCsr:
-    """Full blocks on the diagonal, and scattered entries."""
-    cells = np.random.default_rng(3).random((n, n)) < density
-    cells |= np.kron(np.eye(n // 16), np.ones((16, 16))) > 0
+def blocks_and_scatter(n: int = 320, density: float = 0.02, share: float = 0.0) -> matrix.CudaCsr:
+    """Full blocks on the diagonal and, so large a share of them, elsewhere; and scattered entries."""
+    rng = np.random.default_rng(3)
+    cells = rng.random((n, n)) < density
+    full = rng.random((n // 16, n // 16)) < share
+    cells |= np.kron(full | np.eye(n // 16, dtype=bool), np.ones((16, 16), dtype=bool))
     stored = torch.from_numpy(cells).half().to_sparse_csr()
     return matrix.CudaCsr(structure_of(stored.crow_indices(), stored.col_indices(), n), stored.values())
 

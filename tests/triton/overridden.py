@@ -15,7 +15,7 @@ from autosparse._native.triton.launch import Launch
 
 import autosparse as asp
 from autosparse.cuda import aten, choice, products
-from autosparse.torch import switch
+from autosparse.torch.dispatcher import switch
 from tests.triton.surfaces import matrix_of
 
 KERNELS = ("spmv", "matmul", "sddmm")

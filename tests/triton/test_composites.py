@@ -73,9 +73,9 @@ def test_the_model_expects_a_gain_where_blocks_are_planted() -> None:
     """Full blocks beside scattered entries: Tensor Cores for the former and rows for the rest read B less often."""
     from autosparse.cuda import composites as offers
 
-    A, target = blocks_and_scatter(1600), targets()["h100-sxm"]
-    asked = space.Setting(operation="matmul", n_dense_cols=256, dtype="float16", vector=8)
-    product = model.Product(n_dense_cols=256, dtype="float16")
+    A, target = blocks_and_scatter(1600, 0.015, share=0.08), targets()["h100-sxm"]
+    asked = space.Setting(operation="matmul", n_dense_cols=64, dtype="float16", vector=8)
+    product = model.Product(n_dense_cols=64, dtype="float16")
     given = offers.given_by(A.structure, False, BLOCKS)
     assert sum(one.nnz for one in given.values()) == A.nnz
     whole = facts.facts_of(A.structure.crow, A.structure.col, 1600)
