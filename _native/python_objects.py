@@ -20,9 +20,6 @@ HEADER: Final = object.__basicsize__
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
 _FLAGS: Final = 0x0501  # NPY_ARRAY_C_CONTIGUOUS | ALIGNED | WRITEABLE
 
-NOT_PLAIN: Final = -1
-"""Answer of `look`: not for our kernels."""
-
 
 class _Mark:
     """What is looked for in an object's memory."""

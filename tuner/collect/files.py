@@ -29,7 +29,6 @@ FILE_SCHEMA: Final = 1
 MEASURED: Final = 0
 CENSORED: Final = 1
 REFUSED: Final = 2
-STATUS_NAMES: Final = ("measured", "censored", "refused")
 """In the race to its end; left it early, so that its time is from few rounds and hardly below that; never ran."""
 
 SCHEDULE_COLUMNS: Final[Mapping[str, str]] = {

@@ -7,7 +7,7 @@ outer and ``x1`` the inner part of a loop that is cut, ``k3`` a third part that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 Category = tuple["int | str", ...]
 """Values of the parameters that have no counterpart elsewhere."""
@@ -39,6 +39,3 @@ class TargetSpace(Protocol[Configured_contra]):
 
     def heterogeneous(self, configuration: Configured_contra) -> Category:
         """Values of the parameters that only this platform has."""
-
-
-AnyTarget = TargetSpace[Any]  # Any: a list of targets holds configurations of several kinds
