@@ -35,7 +35,7 @@ Matrix = tuple[str, str, Callable[[], Any]]
 
 ENTRIES: Final = (100_000, 1_500_000)
 """Least and most entries of real matrices."""
-PER_GROUP: Final = 2
+PER_GROUP: Final = 1
 MARGINS: Final = (1.0, 0.97, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6)
 """Planned costs over the best single format's below which a composite would be chosen."""
 RIGHT: Final = 0.9

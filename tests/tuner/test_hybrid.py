@@ -72,6 +72,20 @@ def test_greedy_is_near_the_optimum():
     assert regrets(range(12)).max() <= 1.10
 
 
+@pytest.mark.parametrize(("side", "tail", "most"), [(4, 12, 1.13), (4, 8, 1.0), (8, 8, 1.0)])
+def test_greedy_is_near_the_optimum_on_the_papers_pattern(side, tail, most):
+    """Dense blocks on the diagonal, the first row of each goes on to the right (STile, Section 5.4)."""
+    dense = np.zeros((N, N + tail), bool)
+    for first in range(0, N, side):
+        dense[first : first + side, first : first + side] = True
+        dense[first, first : first + side + tail] = True
+    pattern = pattern_of(dense)
+    planned = plan_tiles(pattern, OPERATORS, REFERENCE, _native.choose_tiles).cost
+    best = optimal_cost(pattern, OPERATORS, REFERENCE)
+    assert best - 1e-6 <= planned <= most * best + 1e-6
+    assert planned < min(single_cost(pattern, one, REFERENCE) for one in (*OPERATORS, CSR))
+
+
 @pytest.mark.full
 def test_greedy_is_near_the_optimum_on_many():
     found = regrets(range(200))
