@@ -65,10 +65,15 @@ def plan_tiles(
     costs: PrimitiveCosts,
     choose: Chooser,
     options: GreedyOptions | None = None,
+    *,
+    with_csr: bool = True,
 ) -> TilePlan:
-    """Tiles that cover every entry of `pattern`; never above the best single operator in planned cost."""
+    """Tiles that cover every entry of `pattern`; never above the best single operator in planned cost.
+
+    `with_csr`: whether CSR is one of the operators whether it is named or not; without it, some must cover everything.
+    """
     options = options or GreedyOptions()
-    everything = tuple(operators) if CSR in operators else (*operators, CSR)
+    everything = tuple(operators) if CSR in operators or not with_csr else (*operators, CSR)
     heights = (one.r for one in everything if one.family == "block")
     given = {
         "window": math.lcm(WINDOW_ROWS, *heights), "levels": options.levels, "batches": options.r > 1.0,
@@ -77,8 +82,8 @@ def plan_tiles(
     }  # fmt: skip
     owner, (cost, n_iterations, n_tiles), alone = choose(pattern, [_row(one, costs) for one in everything], given)
     singles = [at for at, one in enumerate(everything) if one.family != "ell"]
-    best = min(singles, key=lambda at: float(alone[at]))
-    if alone[best] <= cost:
+    best = min(singles, key=lambda at: float(alone[at]), default=0)
+    if singles and alone[best] <= cost:
         return TilePlan(everything, np.full_like(owner, best), float(alone[best]), int(n_iterations), 1)
     return TilePlan(everything, owner, float(cost), int(n_iterations), int(n_tiles))
 
