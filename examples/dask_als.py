@@ -1,9 +1,10 @@
-"""Alternating least squares for ratings that are larger than one worker's memory, by sddmm.
+"""Alternating least squares for ratings that are larger than one worker's memory, by sddmm in each block.
 
 W (users, k) and H (items, k) minimise the sum over stored ratings of (r - w h)^2 plus PENALTY (|W|^2 + |H|^2). With H
 fixed each row of W solves a system of k equations; all of them at once by conjugate gradients whose product is
 ``(M o (P H^T)) H + PENALTY P``, with M the pattern of the ratings: an sddmm, then an SpMM (Bharadwaj, Buluc and Demmel
-2022). Neither makes a k x k matrix for each user.
+2022). Neither makes a k x k matrix for each user. A block of users needs H and nothing else, so its rows of W are found
+by one task; for H, which all users share, each step adds up what the blocks give.
 
 python examples/dask_als.py                          two local workers of 1.5 GB, ratings of 1.6 GB
 python examples/dask_als.py --scheduler ADDRESS      a cluster: see dask_cluster.py for what changes
@@ -15,7 +16,6 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sps
@@ -25,21 +25,28 @@ import autosparse as asp
 
 K = 8
 PENALTY = np.float32(0.1)
-RATED = 100
+RATED = 200
 """Items of each user."""
+STRIP = 5_000
+"""Users whose ratings are made at once."""
 
 
 def ratings(i: int, j: int, *, users: int, items: int) -> sps.csr_array:
     """Block i: RATED items of each user, popular ones more often; values from K hidden tastes, with noise."""
-    tastes = np.random.default_rng(0).standard_normal((items, K)).astype(np.float32)
+    tastes = np.random.default_rng(0).standard_normal((items, K), np.float32)
     rng = np.random.default_rng(i + 1)
-    own = rng.standard_normal((users, K)).astype(np.float32) / np.float32(K**0.5)
-    stride = rng.integers(1, max(2, items // RATED), users)
-    first = (items * rng.random(users) ** 2).astype(np.int64)
-    columns = np.sort((first[:, None] + stride[:, None] * np.arange(RATED)) % items, axis=1).astype(np.int32)
+    columns, values = np.empty((users, RATED), np.int32), np.empty((users, RATED), np.float32)
+    for first in range(0, users, STRIP):  # a worker holds its share of the ratings and little else
+        n = min(STRIP, users - first)
+        own = rng.standard_normal((n, K), np.float32) / np.float32(K**0.5)
+        stride = rng.integers(1, max(2, items // RATED), (n, 1))
+        start = (items * rng.random((n, 1)) ** 2).astype(np.int64)
+        rated = np.sort((start + stride * np.arange(RATED)) % items, axis=1)
+        noise = rng.standard_normal((n, RATED), np.float32) / 10
+        columns[first : first + n] = rated
+        values[first : first + n] = np.einsum("uk,urk->ur", own, tastes[rated]) + noise
     starts = np.arange(0, columns.size + 1, RATED, dtype=np.int32)
-    values = np.einsum("uk,urk->ur", own, tastes[columns]) + 0.1 * rng.standard_normal(columns.shape)
-    return sps.csr_array((values.astype(np.float32).ravel(), columns.ravel(), starts), shape=(users, items))
+    return sps.csr_array((values.ravel(), columns.ravel(), starts), shape=(users, items))
 
 
 def ones_of(block: asp.csr_array) -> asp.csr_array:
@@ -47,53 +54,75 @@ def ones_of(block: asp.csr_array) -> asp.csr_array:
     return asp.dask.block(sps.csr_array((np.ones_like(block.data), block.indices, block.indptr), shape=block.shape))
 
 
-def solved(product: Callable[[da.Array], da.Array], B: da.Array, X: da.Array, *, n_steps: int = 5) -> da.Array:
-    """X after some steps of conjugate gradients for each row of product(X) = B by itself."""
-    R = B - product(X)
+def product(R: asp.csr_array, W: np.ndarray, H: np.ndarray) -> asp.csr_array:
+    """M o (W H^T), with M the pattern of R. M is made again each time: kept, it would be half as large as R."""
+    return asp.sddmm(ones_of(R), W, H.T)
+
+
+def users_of(R: asp.csr_array, W: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """The rows of W for the users of one block: they need H and no other block."""
+    return solved(lambda P: product(R, P, H) @ H + PENALTY * P, R @ H, W)
+
+
+def items_part(R: asp.csr_array, W: np.ndarray, P: np.ndarray) -> np.ndarray:
+    """What one block of users adds to (M o (W P^T))^T W, (1, items, K)."""
+    return (product(R, W, P).T @ W)[None]
+
+
+def ratings_part(R: asp.csr_array, W: np.ndarray) -> np.ndarray:
+    """What one block of users adds to R^T W, (1, items, K)."""
+    return (R.T @ W)[None]
+
+
+def squares(R: asp.csr_array, W: np.ndarray, H: np.ndarray) -> np.ndarray:
+    """The sum of (r - w h)^2 over the stored ratings of a block, (1, 1)."""
+    return np.array([[np.square(R.data - product(R, W, H).data).sum(dtype=np.float64)]])
+
+
+def solved(apply: Callable[[np.ndarray], np.ndarray], B: np.ndarray, X: np.ndarray, *, n_steps: int = 5) -> np.ndarray:
+    """X after some steps of conjugate gradients for each row of apply(X) = B by itself."""
+    R = B - apply(X)
     P, rho = R, (R * R).sum(axis=1, keepdims=True)
     for _ in range(n_steps):
-        Q = product(P)
-        alpha = rho / da.maximum((P * Q).sum(axis=1, keepdims=True), np.float32(1e-30))
+        Q = apply(P)
+        alpha = rho / np.maximum((P * Q).sum(axis=1, keepdims=True), np.float32(1e-30))
         X, R = X + alpha * P, R - alpha * Q
         rho, old = (R * R).sum(axis=1, keepdims=True), rho
-        P = R + rho / da.maximum(old, np.float32(1e-30)) * P
-        X, R, P, rho = dask.persist(X, R, P, rho)
+        P = R + rho / np.maximum(old, np.float32(1e-30)) * P
     return X
 
 
-def users_product(M: da.Array, H: da.Array, P: da.Array) -> da.Array:
-    """(M o (P H^T)) H + PENALTY P, in blocks of users: nothing but H travels."""
-    return asp.dask.sddmm(M, P, H.T) @ H + PENALTY * P
+def als(R: da.Array, *, n_rounds: int = 4) -> tuple[da.Array, np.ndarray, list[float]]:
+    """(W, H, root of the mean squared error at the stored ratings before the first round and after each).
 
-
-def items_product(M: da.Array, W: da.Array, P: da.Array) -> da.Array:
-    """(M o (W P^T))^T W + PENALTY P: each block of users adds its part of it."""
-    return asp.dask.sddmm(M, W, P.T).T @ W + PENALTY * P
-
-
-def als(R: da.Array, *, n_rounds: int = 4) -> tuple[da.Array, da.Array, list[float]]:
-    """(W, H, root of the mean squared error at the stored ratings before the first round and after each)."""
-    M = R.map_blocks(ones_of, dtype=R.dtype).persist()
-    nnz = int(M.sum().compute())
-    rng = da.random.default_rng(0)
-    W = (rng.standard_normal((R.shape[0], K), chunks=(R.chunks[0], K), dtype=np.float32) / 10).persist()
-    H = (rng.standard_normal((R.shape[1], K), chunks=-1, dtype=np.float32) / 10).persist()
+    W is cut as the users are; H, which is small, is the client's and goes to the workers with each step.
+    """
+    users, items = R.shape
+    W = da.random.default_rng(0).standard_normal((users, K), chunks=(R.chunks[0], K), dtype=np.float32)
+    W = (W / 10).persist()
+    H = np.random.default_rng(1).standard_normal((items, K), np.float32) / 10
+    by_block = {"chunks": ((1,) * R.numblocks[0], (items,), (K,)), "new_axis": [2], "dtype": np.float32}
 
     def error() -> float:
-        apart = R - asp.dask.sddmm(M, W, H.T)
-        return float(np.sqrt((apart * apart).sum().compute() / nnz))
+        return float(
+            np.sqrt(da.map_blocks(squares, R, W, H=H, chunks=(1, 1), dtype=float).sum().compute() / (users * RATED))
+        )
+
+    def of_items(P: np.ndarray) -> np.ndarray:
+        parts = da.map_blocks(items_part, R, W, P=P, **by_block)
+        return parts.sum(axis=0).compute() + PENALTY * P
 
     errors = [error()]
     for _ in range(n_rounds):
-        W = solved(partial(users_product, M, H), R @ H, W)
-        H = solved(partial(items_product, M, W), R.T @ W, H)
+        W = da.map_blocks(users_of, R, W, H=H, chunks=W.chunks, dtype=np.float32).persist()
+        H = solved(of_items, da.map_blocks(ratings_part, R, W, **by_block).sum(axis=0).compute(), H)
         errors.append(error())
     return W, H, errors
 
 
 def main(arguments: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray, list[float]]:
     """(W, H, errors)."""
-    chosen = options(__doc__, arguments, entries=200_000_000)
+    chosen = options(__doc__, arguments, entries=200_000_000, blocks=32)
     users = max(1, chosen.entries // RATED // chosen.blocks)
     items = max(2 * RATED, users // 10)
     with workers(chosen, "dask_als.py"):
@@ -103,7 +132,7 @@ def main(arguments: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray
         start = time.perf_counter()
         W, H, errors = als(R)
         print(f"{time.perf_counter() - start:.1f} s; errors {', '.join(f'{one:.3f}' for one in errors)}")
-        return W.compute(), H.compute(), errors
+        return W.compute(), H, errors
 
 
 if __name__ == "__main__":

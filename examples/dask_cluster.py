@@ -3,18 +3,25 @@
 What changes on a cluster: start ``dask scheduler`` on one machine and ``dask worker ADDRESS`` on each, or let
 dask-jobqueue or dask-kubernetes do it, with the same release of autosparse everywhere, and pass its address as
 ``--scheduler``. The modules of the program are sent to the workers. Blocks are made where they are used, so that no
-matrix travels. Take about four blocks for each worker thread, and twice as much memory for a worker as its share of the
-matrix. Workers of one kind of machine tell each other their plans; machines of another kind find their own.
+matrix travels. Take two to four blocks for each worker thread, and twice as much memory for a worker as its share of
+the matrix. Workers of one kind of machine tell each other their plans; machines of another kind find their own.
+
+What must be set on a cluster, and is set here for the local one: every step reads every block, so a block that is on
+disk is read at every step, and a block that is sent to an idle worker is there twice. `SCHEDULER` and `WORKER` turn off
+both; the scheduler and the workers of a cluster read the same settings from their environment (``python
+examples/dask_cluster.py`` prints them for a shell).
 """
 
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.utils import format_bytes, parse_bytes
@@ -22,12 +29,23 @@ from distributed import Client, LocalCluster, wait
 
 import autosparse as asp
 
+SCHEDULER = {
+    "distributed.scheduler.work-stealing": False,  # a block that is sent to an idle worker fills its memory
+    "distributed.scheduler.worker-saturation": float("inf"),  # as many blocks for each worker from the beginning
+    "distributed.scheduler.active-memory-manager.interval": "100ms",  # a block that was sent all the same goes soon
+}
+WORKER = {
+    "distributed.worker.memory.target": False,  # by default blocks go to disk when they fill .6 of the memory,
+    "distributed.worker.memory.spill": False,  # and others when the process fills .7
+    "distributed.worker.memory.pause": False,  # what does not fit ends with an error at .95, not with waiting
+}
 
-def options(description: str | None, arguments: Sequence[str] | None, *, entries: int) -> argparse.Namespace:
-    """What the command line says. `entries`: stored entries of the matrix, unless it says another number."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+def options(text: str | None, arguments: Sequence[str] | None, *, entries: int, blocks: int) -> argparse.Namespace:
+    """What the command line says. `entries`: of the matrix, in `blocks`, unless it says other numbers; `text`: help."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=entries, help="stored entries, about (default: %(default)s)")
-    parser.add_argument("--blocks", type=int, default=16, help="of rows (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, default=blocks, help="of rows (default: %(default)s)")
     parser.add_argument("--memory", default="1.5GB", help="of each of two local workers (default: %(default)s)")
     parser.add_argument("--scheduler", help="address of a cluster's scheduler, instead of two local workers")
     return parser.parse_args(arguments)
@@ -44,6 +62,7 @@ def workers(chosen: argparse.Namespace, *modules: str) -> Iterator[Client]:
             yield client
         return
     with (
+        dask.config.set(SCHEDULER | WORKER),
         LocalCluster(
             n_workers=2, threads_per_worker=1, memory_limit=parse_bytes(chosen.memory), dashboard_address=None
         ) as cluster,
@@ -65,3 +84,13 @@ def in_memory(A: da.Array, chosen: argparse.Namespace) -> da.Array:
         f"made in {time.perf_counter() - start:.1f} s"
     )
     return A
+
+
+def environment() -> str:
+    """`SCHEDULER` and `WORKER` for a shell, as Dask reads them on other machines."""
+    chosen = {name.replace(".", "__").replace("-", "_").upper(): value for name, value in (SCHEDULER | WORKER).items()}
+    return "\n".join(f"export DASK_{name}={shlex.quote(str(value))}" for name, value in chosen.items())
+
+
+if __name__ == "__main__":
+    print(environment())

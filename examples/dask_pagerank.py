@@ -19,6 +19,8 @@ import autosparse as asp
 
 DAMPING = np.float32(0.85)
 DEGREE = 50
+STRIP = 20_000
+"""Rows that are made at once."""
 
 
 def links(i: int, j: int, *, rows: int, n: int) -> sps.csr_array:
@@ -27,14 +29,15 @@ def links(i: int, j: int, *, rows: int, n: int) -> sps.csr_array:
     Half of the links come from pages near by, half from pages drawn with a probability that falls with their number.
     """
     rng = np.random.default_rng(i)
-    here = np.repeat(np.arange(rows), DEGREE)
-    near = (here + i * rows + rng.integers(-500, 501, here.size)) % n
-    far = (n * rng.random(here.size) ** 3).astype(np.int64)
-    columns = np.where(rng.random(here.size) < 0.5, near, far).astype(np.int32)
-    starts = np.arange(0, here.size + 1, DEGREE, dtype=np.int32)
-    block = sps.csr_array((np.full(here.size, 1 / DEGREE, np.float32), columns, starts), shape=(rows, n))
-    block.sort_indices()
-    return block
+    columns = np.empty((rows, DEGREE), np.int32)
+    for first in range(0, rows, STRIP):  # a worker holds its share of the graph and little else
+        here = np.arange(first, min(first + STRIP, rows))[:, None]
+        shape = here.size, DEGREE
+        near = (here + i * rows + rng.integers(-500, 501, shape)) % n
+        far = (n * rng.random(shape) ** 3).astype(np.int64)
+        columns[first : first + STRIP] = np.sort(np.where(rng.random(shape) < 0.5, near, far), axis=1)
+    starts = np.arange(0, columns.size + 1, DEGREE, dtype=np.int32)
+    return sps.csr_array((np.full(columns.size, 1 / DEGREE, np.float32), columns.ravel(), starts), shape=(rows, n))
 
 
 def pagerank(A: da.Array, *, n_iterations: int = 20) -> da.Array:
@@ -49,7 +52,7 @@ def pagerank(A: da.Array, *, n_iterations: int = 20) -> da.Array:
 
 def main(arguments: Sequence[str] | None = None) -> np.ndarray:
     """The ranks."""
-    chosen = options(__doc__, arguments, entries=200_000_000)
+    chosen = options(__doc__, arguments, entries=200_000_000, blocks=8)
     rows = max(1, chosen.entries // DEGREE // chosen.blocks)
     n = rows * chosen.blocks
     with workers(chosen, "dask_pagerank.py"):

@@ -52,7 +52,7 @@ def test_conjugate_gradients(example):
 def test_alternating_least_squares(example):
     program = example("dask_als")
     W, H, errors = program.main(["--entries", "160000", "--blocks", "4"])
-    R = sps.vstack([program.ratings(i, 0, users=400, items=200) for i in range(4)]).tocoo()
+    R = sps.vstack([program.ratings(i, 0, users=200, items=400) for i in range(4)]).tocoo()
     left = R.data - np.einsum("ek,ek->e", W[R.row], H[R.col])
     assert np.sqrt(np.mean(left**2)) == pytest.approx(errors[-1], rel=1e-3)
     assert errors == sorted(errors, reverse=True)
