@@ -7,6 +7,7 @@ then `set_options(...)`, then the environment variable, then the default. Nothin
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -361,3 +362,12 @@ def in_continuous_integration() -> bool:
 def child_environment(**extra: str) -> dict[str, str]:
     """The environment for a process that we start (compiler): the user's own, with C messages in English."""
     return {**os.environ, "LC_ALL": "C", **extra}
+
+
+def measuring_environment(cache_dir: str) -> dict[str, str]:
+    """The environment for a child process that measures: this one's, with a cache of its own and no limit of threads.
+
+    Dask starts workers with OMP_NUM_THREADS=1.
+    """
+    kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    return {**kept, SETTINGS["cache_dir"].env: cache_dir, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

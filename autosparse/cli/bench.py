@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from autosparse.cli import show, timing
-from autosparse.cli.operands import Pair, add_common, add_runs, at_least, chosen_options, columns, files, writable
+from autosparse.cli.operands import (
+    Pair,
+    add_common,
+    add_runs,
+    at_least,
+    chosen_options,
+    columns,
+    files,
+    folder_to_write,
+    writable,
+)
 from autosparse.cli.show import CommandError
 from autosparse.config import Effort, get_options
 from autosparse.errors import AutosparseError
@@ -34,11 +44,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_runs(parser)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the measured times to this file, too")
+    parser.add_argument(
+        "--scheduler", metavar="ADDRESS", help="measure on the workers of this Dask scheduler; --json is then a folder"
+    )
     add_common(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print a line per matrix and product, then the geometric mean per product."""
+    if arguments.scheduler is not None:
+        return _on_cluster(arguments)
     if arguments.json is not None:
         writable("--json", arguments.json)
     rows: list[Row] = []
@@ -52,6 +67,30 @@ def run(arguments: argparse.Namespace) -> int:
     if not rows:
         raise CommandError("no matrix was measured", cure="a smaller --min-nnz, or another folder")
     _summary(rows, arguments.columns)
+    return 0
+
+
+def _on_cluster(arguments: argparse.Namespace) -> int:
+    """One matrix at a time on each machine; what the folder of a kind of machine holds is not measured again there."""
+    if arguments.json is None:
+        raise CommandError("times from a cluster are kept in a folder", cure="--json FOLDER")
+    folder_to_write("--json", arguments.json)
+    paths = list(files(arguments.path))
+    words = ["--columns", ",".join(map(str, arguments.columns)), "--min-nnz", str(arguments.min_nnz)]
+    for name in ("dtype", "effort", "runs", "budget_s"):
+        if (value := getattr(arguments, name)) is not None:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    from distributed import Client
+
+    from autosparse.dask.benchmarking import ClusterBench
+
+    n_files = 0
+    with Client(arguments.scheduler) as client:
+        for done in ClusterBench(client, lambda: paths, arguments.json, words, arguments.threads).run():
+            n_files += 1
+            ratios = [f"x{row['columns']} {row['scipy_s'] / row['ours_s']:.2f}" for row in done.result]
+            print(f"{done.machine:<15} {done.kind} {done.job.name[:40]:<40} {', '.join(ratios)}", flush=True)
+    print(f"{n_files:,} new files in {arguments.json}")
     return 0
 
 

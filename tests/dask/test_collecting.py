@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import multiprocessing
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 from functools import partial
 
 import pytest
+import scipy.sparse as sps
 from autosparse.tuner.collect import files
 from autosparse.tuner.collect.collector import Order, path_in
 from autosparse.tuner.collect.operations import OPS
@@ -20,7 +22,7 @@ from autosparse import cli
 pytest.importorskip("dask.array", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
-from autosparse.dask import collecting  # noqa: E402
+from autosparse.dask import collecting, handing_out  # noqa: E402
 
 RECIPES = [Recipe(kind="generated", source="mesh", group=f"mesh:{seed}", nnz=3_000, seed=seed) for seed in (1, 2, 3, 4)]
 
@@ -65,7 +67,7 @@ class FakeClient:
 
 
 def collected(client, out, monkeypatch, recipes=RECIPES):
-    monkeypatch.setattr(collecting, "_finished", lambda futures: futures)
+    monkeypatch.setattr(handing_out, "finished", lambda futures: futures)
     order = Order(out=out, ops=[OPS["spmv"], OPS["spmm32"]])
     return list(collecting.ClusterCollector(client, order, lambda: recipes).run())
 
@@ -100,7 +102,7 @@ def test_a_cluster_without_workers_is_an_error(tmp_path, monkeypatch):
 
 
 def hold(ready):
-    with collecting.alone_on_this_machine():
+    with handing_out.alone_on_this_machine():
         ready.set()
         time.sleep(60)
 
@@ -112,7 +114,7 @@ def test_the_lock_of_a_machine_is_freed_by_the_dead():
     holder.start()
     assert ready.wait(60)
     os.kill(holder.pid, signal.SIGKILL)
-    with collecting.alone_on_this_machine():
+    with handing_out.alone_on_this_machine():
         holder.join(10)
         assert holder.exitcode == -signal.SIGKILL
 
@@ -128,6 +130,9 @@ def test_command_collects_on_two_processes_and_resumes(tmp_path, capsys):
         env={"AUTOSPARSE_CACHE_DIR": str(tmp_path / "cache")},
     )
     out = tmp_path / "out"
+    sps.save_npz(tmp_path / "eye.npz", sps.eye_array(3000, format="csr"))
+    times = f"bench {tmp_path / 'eye.npz'} --scheduler {cluster.scheduler_address} --columns 1 --threads 1"
+    bench = partial(cli.main, [*times.split(), "--json", str(tmp_path / "times")])
     words = f"collect --out {out} --scheduler {cluster.scheduler_address} --ops spmv --families mesh --patterns 2"
     command = partial(cli.main, [*words.split(), "--schedules", "2", "--templates", "1", "--threads", "1"])
     with cluster:
@@ -135,7 +140,15 @@ def test_command_collects_on_two_processes_and_resumes(tmp_path, capsys):
         assert "2 new files" in capsys.readouterr().out
         assert command() == 0
         assert "0 new files" in capsys.readouterr().out
+        assert bench() == 0
+        assert "1 new files" in capsys.readouterr().out
+        assert bench() == 0
+        assert "0 new files" in capsys.readouterr().out
     (kind,) = out.iterdir()
+    (rows,) = (tmp_path / "times" / kind.name).glob("eye.npz-*.json")
+    (row,) = json.loads(rows.read_text())
+    assert row["nnz"] == 3000
+    assert row["ours_s"] > 0
     first, second = files.read_folder(kind, "spmv")
     assert first.facts["threads"] == second.facts["threads"] == 1
     assert first.facts["machine"] == second.facts["machine"]

@@ -1,0 +1,74 @@
+"""Benchmarks on a cluster: `python -m autosparse bench PATH --scheduler ADDRESS`, a file of times per matrix and kind.
+
+A matrix travels as the bytes of its file. The worker runs the same command in a process of its own, so that a worker's
+settings of threads, and what it has measured before, play no part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from autosparse.config import measuring_environment
+from autosparse.core.target import Target
+from autosparse.dask.handing_out import Done, HandOut, alone_on_this_machine, written
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+Rows = list[dict[str, Any]]  # Any: as the command's --json has them
+
+
+def measure(name: str, contents: bytes, words: Sequence[str], threads: int | None) -> Rows:
+    """What ``bench`` with these words finds for the matrix file `name`, here and now. RuntimeError where it fails."""
+    with alone_on_this_machine(), tempfile.TemporaryDirectory(prefix="autosparse-bench-") as folder:
+        path, found = Path(folder, name), Path(folder, "times.json")
+        path.write_bytes(contents)
+        command = [sys.executable, "-m", "autosparse", "bench", str(path), "--json", str(found), *words]
+        done = subprocess.run(
+            [*command, "--threads", str(threads or Target.host().n_cores)],
+            env=measuring_environment(str(Path(folder, "cache"))), cwd=folder, capture_output=True, text=True,
+            check=False,
+        )  # fmt: skip
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip() or f"bench ended with status {done.returncode}")
+        rows: Rows = json.loads(found.read_text(encoding="utf-8"))
+        return rows
+
+
+@dataclass(slots=True)
+class ClusterBench:
+    """Times of every file of `paths()` on each kind of machine: ``out/kind/name-digest.json``; none is taken twice.
+
+    `words`: options of ``bench`` for each of them; the digest is theirs, so that other options are other files.
+    """
+
+    client: Client
+    paths: Callable[[], Iterable[Path]]
+    out: Path
+    words: Sequence[str] = ()
+    threads: int | None = None
+
+    def run(self) -> Iterator[Done[Path]]:
+        """One Done per matrix and kind, `result` the rows. ConnectionError when there is no worker."""
+        hand_out = HandOut(self.client, measure, self.paths, self._missing, self.threads)
+        for done in hand_out.run():
+            written(self.path_of(done.kind, done.job), json.dumps(done.result, indent=1).encode() + b"\n")
+            yield done
+
+    def path_of(self, kind: str, matrix: Path) -> Path:
+        """Where the times of one matrix are kept."""
+        digest = hashlib.blake2b(json.dumps(list(self.words)).encode(), digest_size=4).hexdigest()
+        return self.out / kind / f"{matrix.name}-{digest}.json"
+
+    def _missing(self, kind: str, matrix: Path) -> tuple[str, bytes, Sequence[str], int | None] | None:
+        if self.path_of(kind, matrix).exists():
+            return None
+        return matrix.name, matrix.read_bytes(), self.words, self.threads
