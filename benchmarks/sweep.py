@@ -1,66 +1,39 @@
 """Whether any plan is slower than the default kernel: matrices x dtypes x columns x threads x instruction sets x tiers.
 
-    python benchmarks/sweep.py --json sweep.jsonl --seconds 600
+    python benchmarks/sweep.py --json sweep.jsonl --cache DIR --tiers estimate,measure --seconds 140
     python benchmarks/sweep.py --json sweep.jsonl --report
 
-Of each of at least 40 groups of the folder's index.csv one matrix; cases come in an order drawn from --seed, so that
-any part of a sweep is a fair sample of the whole, and a sweep that was stopped goes on where it was. A case is a
-process: its matrix is tuned by `effort="estimate"`, `"measure"` and `"full"` one after the other, each with a cache of
-plans of its own, and each plan that is not the default kernel is timed against it as users run products, into new
-results and with `out=`, in turns; the ratio is the median over rounds of (default kernel's time) / (plan's). A ratio
-below 0.95 is taken again with three times the rounds, and the second counts; both are kept.
+Of each of at least 40 groups of the folder's index.csv one matrix; cases come in an order in which any beginning is a
+fair sample of every axis (`sweeplib.cases`), and a sweep that was stopped goes on where it was. In a case a matrix is
+tuned by `effort="estimate"`, `"measure"` and, if asked for, `"full"`, each with no plan remembered, and each plan that
+is not the default kernel is timed against it as users run products, into new results and with `out=`, in turns, until
+the ratio of times is clear of 0.95 or all rounds are over. A ratio below 0.95 is measured twice more, and the mean of
+the second and the third counts; all are kept. A tuning gets one second (`--budget`): its candidates, and the
+last race that admits a plan, have a tenth of the samples that they have by default, so that a sweep in which no plan is
+slow says more, and one in which some are says less.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import itertools
-import json
-import os
-import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import numpy as np
-from peerlib.environment import child_environment, matrices_folder
-from peerlib.matrices import load
+from peerlib.environment import matrices_folder
+from peerlib.machine import machine_facts
 from peerlib.records import ResultFile
 from peerlib.table import markdown
+from sweeplib.cases import Axes, SweepCase, in_order, named, one_of_each_group
+from sweeplib.comparison import Rounds
+from sweeplib.worker import LIMIT, WAYS, Bench, Worker, serve
 
-TIERS: Final = ("estimate", "measure", "full")
-WAYS: Final = ("new", "out")
-LIMITS: Final = (0.95, 0.9)
-"""Ratios below which cases are counted."""
-DENSE_BYTES: Final = 1 << 30
-"""Most of B and a result together."""
-CASE_S: Final = 300
-"""After which a case is given up."""
-ROUND_S: Final = 2e-3
-"""A sample of a short product is made of so many that it takes this long."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SweepCase:
-    """One child process."""
-
-    matrix: str
-    dtype: str
-    columns: int
-    threads: int
-    isa: str
-
-    @property
-    def key(self) -> str:
-        """Names it in the results."""
-        return "|".join(map(str, asdict(self).values()))
+LIMITS: Final = (LIMIT, 0.9)
+"""Ratios below which plans are counted."""
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
@@ -76,196 +49,101 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--columns", default="1,8,32,128,256")
     add("--threads", default="1,2")
     add("--isas", default="avx2,avx512")
-    add("--tiers", default=",".join(TIERS))
-    add("--budget", type=float, default=10.0, help="most seconds of one tuning")
-    add("--rounds", type=int, default=11)
+    add("--tiers", default="estimate,measure", help="of estimate, measure, full")
+    add("--budget", type=float, default=1.0, help="most seconds of one tuning")
+    add("--rounds", type=int, default=31, help="most rounds of a ratio")
     add("--seconds", type=float, default=float("inf"), help="begin no case after so many")
+    add("--cases", type=int, help="measure so many cases at most")
     add("--seed", type=int, default=0, help="of the order and of which matrix stands for its group")
     add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
+    add("--cache", type=Path, help="keep kernels in this folder from one slice to the next (default: a temporary one)")
     add("--report", action="store_true", help="only the report of what --json holds")
-    add("--case", help=argparse.SUPPRESS)
+    add("--worker", action="store_true", help=argparse.SUPPRESS)
     parsed = parser.parse_args(given)
     if parsed.matrices is None and not parsed.report:
         parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
     return parsed
 
 
-# -- which cases -----------------------------------------------------------------------------------------------------
-
-
-def chosen(args: argparse.Namespace) -> list[dict[str, str]]:
-    """A row of index.csv for each of `args.groups` groups; those named, if any are."""
-    with (args.matrices / "index.csv").open(encoding="utf-8", newline="") as file:
-        rows = [row for row in csv.DictReader(file) if row["is_tensor"] in ("", "0")]
-    if args.only:
-        return [row for row in rows if row["name"] in args.only]
-    groups: dict[str, list[dict[str, str]]] = {}
-    for row in rows:
-        if args.min_nnz <= int(row["nnz"]) <= args.max_nnz:
-            groups.setdefault(row["group"], []).append(row)
-    draw = random.Random(args.seed)
-    picked = [draw.choice(groups[name]) for name in sorted(groups)]
-    draw.shuffle(picked)
-    return picked[: args.groups]
-
-
 def cases(args: argparse.Namespace) -> list[SweepCase]:
-    """All of the sweep, in an order in which any beginning is a sample."""
-    found = []
-    axes = (args.dtypes.split(","), args.columns.split(","), args.threads.split(","), args.isas.split(","))
-    for row, dtype, columns, threads, isa in itertools.product(chosen(args), *axes):
-        dense = (int(row["rows"]) + int(row["cols"])) * int(columns) * np.dtype(dtype).itemsize
-        if dense <= DENSE_BYTES:
-            one = SweepCase(matrix=row["name"], dtype=dtype, columns=int(columns), threads=int(threads), isa=isa)
-            found.append(one)
-    random.Random(args.seed + 1).shuffle(found)
-    return found
+    """All of the sweep, in order."""
+    nnz = (args.min_nnz, args.max_nnz)
+    matrices = (
+        named(args.matrices, args.only)
+        if args.only
+        else one_of_each_group(args.matrices, n_groups=args.groups, nnz=nnz, seed=args.seed)
+    )
+    columns, threads = (tuple(map(int, one.split(","))) for one in (args.columns, args.threads))
+    axes = Axes(dtypes=args.dtypes.split(","), columns=columns, threads=threads, isas=args.isas.split(","))
+    return in_order(matrices, axes, seed=args.seed + 1)
 
 
-# -- one case, in a process of its own -------------------------------------------------------------------------------
-
-
-def measure(case: SweepCase, args: argparse.Namespace) -> dict[str, Any]:
-    """The plans of all tiers, and what became of the time of a product."""
-    import autosparse as asp
-    from autosparse import cache
-    from autosparse.config import get_options, set_options
-
-    set_options(overhead=0.0)  # nothing is tuned unasked, no plan is given up: the default kernel stays what it is
-    M = load(args.matrices / f"{case.matrix}.npz", dtype=case.dtype)
-    shape = (M.shape[1],) if case.columns == 1 else (M.shape[1], case.columns)
-    B = np.random.default_rng(0).standard_normal(shape).astype(case.dtype)
-    default = asp.csr(M, copy=True)
-    found = {}
-    for tier in args.tiers.split(","):
-        cache.open_store(get_options()).forget(("plan", "features"))  # each tier for itself; kernels stay
-        A = asp.csr(M, copy=True)
-        plan = A.tune("matmul", columns=case.columns, effort=tier, budget_s=args.budget)
-        claimed = plan.default_s / plan.measured_s if plan.default_s and plan.measured_s else None
-        facts: dict[str, Any] = {"why": plan.why, "claimed": claimed, "predicted": plan.predicted_ratio}
-        facts["schedule"] = str(plan.schedule) if plan.schedule is not None else None
-        if plan.schedule is not None:
-            facts["ratios"] = ratios(default, A, B, args.rounds)
-            if min(facts["ratios"].values()) < LIMITS[0]:
-                facts["first_ratios"] = facts["ratios"]
-                facts["ratios"] = ratios(default, A, B, 3 * args.rounds)
-        found[tier] = facts
-    return {"kind": "case", "key": case.key, **asdict(case), "nnz": M.nnz, "tiers": found}
-
-
-def ratios(default: Any, tuned: Any, B: Any, rounds: int) -> dict[str, float]:
-    """Median over rounds of (default kernel's time) / (tuned one's), of each way."""
-    import autosparse as asp
-
-    out = np.empty((tuned.shape[0], *B.shape[1:]), B.dtype)
-    runs: dict[str, Callable[[Any], Any]] = {"new": lambda A: A @ B, "out": lambda A: asp.matmul(A, B, out=out)}
-    return {way: _ratio(run, default, tuned, rounds) for way, run in runs.items()}
-
-
-def _ratio(run: Callable[[Any], Any], default: Any, tuned: Any, rounds: int) -> float:
-    run(default)
-    n = max(1, min(1000, round(ROUND_S / max(_sample_s(run, default, 1), 1e-7))))
-    found = []
-    for turn in range(rounds):
-        order = (default, tuned) if turn % 2 else (tuned, default)
-        taken = {id(one): _sample_s(run, one, n) for one in order}
-        found.append(taken[id(default)] / taken[id(tuned)])
-    return statistics.median(found)
-
-
-def _sample_s(run: Callable[[Any], Any], A: Any, n: int) -> float:
-    """Seconds of a product of A, after one that brings back what the other's threw out of the caches."""
-    run(A)
-    start_s = time.perf_counter()
-    for _ in range(n):
-        kept = run(A)  # the one before lives until this one is there, as in C = A @ B
-    seconds = time.perf_counter() - start_s
-    del kept
-    return seconds / n
-
-
-# -- the sweep -------------------------------------------------------------------------------------------------------
-
-
-def run(args: argparse.Namespace, results: ResultFile, kernels: str) -> None:
-    """Measure what `results` does not hold yet, each case in a process of its own."""
+def run(args: argparse.Namespace, results: ResultFile, kept: Path) -> None:
+    """Measure what `results` does not hold yet, in one process for each instruction set."""
     done = {record["key"] for record in results.cases()}
+    tiers = args.tiers.split(",")
+    wanted = [(case, [tier for tier in tiers if case.key(tier) not in done]) for case in cases(args)]
+    todo = [(case, missing) for case, missing in wanted if missing][: args.cases]
+    if todo:
+        results.append({"kind": "run", **machine_facts(), "budget_s": args.budget, "rounds": args.rounds})
+    workers: dict[str, Worker] = {}
     start_s = time.monotonic()
-    for case in cases(args):
-        if time.monotonic() - start_s > args.seconds:
-            break
-        if case.key in done:
-            continue
-        record = measured_aside(case, kernels)
-        results.append(record)
-        print(line(record), flush=True)
-
-
-def measured_aside(case: SweepCase, kernels: str) -> dict[str, Any]:
-    """`measure` in a process of its own, with the cache in the folder `kernels`."""
-    environment = child_environment(
-        AUTOSPARSE_ISA=case.isa, AUTOSPARSE_THREADS=str(case.threads), OMP_NUM_THREADS=str(case.threads),
-        AUTOSPARSE_CACHE_DIR=kernels,
-    )  # fmt: skip
-    command = [sys.executable, os.fspath(Path(__file__).resolve()), *sys.argv[1:], "--case", json.dumps(asdict(case))]
     try:
-        child = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=CASE_S, check=True)
-        record: dict[str, Any] = json.loads(child.stdout.splitlines()[-1])
-    except (subprocess.SubprocessError, json.JSONDecodeError, IndexError) as err:
-        record = {"kind": "failure", "key": case.key, "reason": str(getattr(err, "stderr", None) or err)[-500:]}
-    return record
+        for case, missing in todo:
+            if time.monotonic() - start_s > args.seconds:
+                break
+            if (worker := workers.get(case.isa)) is None or not worker.is_alive:
+                workers[case.isa] = worker = Worker(Path(__file__).resolve(), sys.argv[1:], isa=case.isa, cache=kept)
+            for record in worker.measure(case, missing):
+                results.append(record)
+                print(line(record), flush=True)
+    finally:
+        for worker in workers.values():
+            worker.close()
 
 
 def line(record: dict[str, Any]) -> str:
-    """One case in words."""
+    """One record in words."""
     if record["kind"] != "case":
         return f"{record['key']}: failed: {record['reason']}"
-    shown = []
-    for tier, facts in record["tiers"].items():
-        found = facts.get("ratios")
-        shown.append(f"{tier} " + (" ".join(f"{way} {found[way]:.2f}" for way in WAYS) if found else "default"))
-    return f"{record['key']}: {', '.join(shown)}"
-
-
-def every_ratio(records: Sequence[dict[str, Any]]) -> Iterator[tuple[float, str, str, str]]:
-    """(ratio, tier, way, key) of every plan that is not the default kernel."""
-    for record in records:
-        for tier, facts in record["tiers"].items():
-            for way, ratio in facts.get("ratios", {}).items():
-                yield ratio, tier, way, record["key"]
+    found = record.get("ratios")
+    shown = " ".join(f"{way} {found[way]:.2f}" for way in WAYS) if found else "default"
+    return f"{record['key']}: {shown} ({sum(record['seconds']):.1f} s)"
 
 
 def report(records: Sequence[dict[str, Any]], *, n_worst: int = 20) -> str:
     """Counts by tier, dtype, columns, threads and instruction set; the worst."""
     rows = [["of", "plans", "tuned", "geomean", "least", *(f"below {limit}" for limit in LIMITS)]]
     for axis in ("tier", "dtype", "columns", "threads", "isa"):
-        for value in sorted({value for record in records for value in _values(record, axis)}, key=str):
-            part = [record for record in records if axis == "tier" or record[axis] == value]
-            found = [ratio for ratio, tier, _, _ in every_ratio(part) if axis != "tier" or tier == value]
-            n_plans = sum(len(record["tiers"]) if axis != "tier" else value in record["tiers"] for record in part)
+        for value in sorted({record[axis] for record in records}, key=str):
+            part = [record for record in records if record[axis] == value]
+            found = [record["ratios"][way] for record in part if "ratios" in record for way in WAYS]
             mean, least = (statistics.geometric_mean(found), min(found)) if found else (1.0, 1.0)
             below = (str(sum(ratio < limit for ratio in found)) for limit in LIMITS)
-            rows.append([f"{axis} {value}", str(n_plans), str(len(found) // 2), f"{mean:.2f}", f"{least:.2f}", *below])
-    worst = sorted(every_ratio(records))[:n_worst]
-    lines = [f"{ratio:.3f}  {tier:<8} {way:<3} {key}" for ratio, tier, way, key in worst]
+            tuned = str(len(found) // len(WAYS))
+            rows.append([f"{axis} {value}", str(len(part)), tuned, f"{mean:.2f}", f"{least:.2f}", *below])
+    tuned_records = [record for record in records if "ratios" in record]
+    worst = sorted((record["ratios"][way], way, record["key"], record) for record in tuned_records for way in WAYS)
+    lines = [
+        f"{ratio:.3f}  {way:<3} {key}  measured: {' '.join(f'{one[way]:.2f}' for one in record['taken'])}"
+        for ratio, way, key, record in worst[:n_worst]
+    ]
     n_matrices = len({record["matrix"] for record in records})
-    return f"{len(records)} cases of {n_matrices} matrices\n\n{markdown(rows)}\n\nthe worst:\n" + "\n".join(lines)
-
-
-def _values(record: dict[str, Any], axis: str) -> Sequence[Any]:
-    return list(record["tiers"]) if axis == "tier" else [record[axis]]
+    counted = f"{len(records)} plans of {n_matrices} matrices"
+    return f"{counted}\n\n{markdown(rows)}\n\nthe worst:\n" + "\n".join(lines)
 
 
 def main() -> int:
     """Measure, then report."""
     args = arguments()
-    if args.case is not None:
-        print(json.dumps(measure(SweepCase(**json.loads(args.case)), args)))
+    if args.worker:
+        rounds = Rounds(least=min(8, args.rounds), most=args.rounds)
+        serve(Bench(folder=args.matrices, budget_s=args.budget, rounds=rounds))
         return 0
     results = ResultFile(args.json)
     if not args.report:
-        with tempfile.TemporaryDirectory(prefix="autosparse-sweep-") as kernels:
-            run(args, results, kernels)
+        with tempfile.TemporaryDirectory(prefix="autosparse-sweep-") as temporary:
+            run(args, results, args.cache or Path(temporary))
     print(report(results.cases()))
     return 0
 

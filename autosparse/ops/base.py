@@ -74,7 +74,7 @@ class Operation:
     gain_prior: Mapping[int, float] = field(default_factory=dict)  # by measuring candidates
     estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured
-    learned_margin: float | None = None  # the same of the learned model; None: nothing is believed
+    learned_margins: Mapping[int, float] = field(default_factory=dict)  # the same of the learned model
     learned_names: Mapping[int, str] = field(default_factory=dict)  # columns from which on -> name of the model
     algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # of `waco_space` and `own_space`
     collected: tuple[Collected, ...] = ()

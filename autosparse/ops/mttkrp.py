@@ -66,7 +66,7 @@ MTTKRP: Final[Operation] = Operation(
     estimate_prior={1: 0.10, 16: 0.20, 128: 0.15},
     # Of 27 choices on generated tensors of order 4 and 5, 23 were faster.
     statistics_margins={1: 0.10},
-    learned_margin=0.10,
+    learned_margins={1: 0.10},
     learned_names={1: "mttkrp16"},
     algorithms={"mttkrp": "fibers"},
     collected=(Collected(name="mttkrp16", algorithm="mttkrp", n_dense_cols=16, n_dims=3),),

@@ -104,7 +104,7 @@ SDDMM: Final[Operation] = Operation(
     device=(DeviceProduct(name="sddmm", kind="sampled"),),
     gain_prior={1: 0.03, 16: 0.03, 128: 0.05},
     estimate_prior={1: 0.0, 16: 0.02, 128: 0.06},
-    learned_margin=0.08,
+    learned_margins={1: 0.08},
     learned_names={1: "sddmm32", 91: "sddmm256"},
     algorithms={"sddmm": "sampled"},
     collected=(

@@ -112,15 +112,40 @@ def test_a_sweep_measures_in_any_order_and_resumes(folder: Path) -> None:
     out = folder / "sweep.jsonl"
     given = ("--matrices", folder, "--min-nnz", 1, "--columns", "8", "--dtypes", "float32", "--budget", 0.5)
     given += ("--rounds", 3, "--isas", "avx2", "--tiers", "estimate,measure", "--json", out)
-    assert "2 cases of 1 matrices" in run_script("sweep.py", *given)
-    cases = records(out)
-    assert {case["key"] for case in cases} == {"small|float32|8|1|avx2", "small|float32|8|2|avx2"}
-    for case in cases:
-        assert set(case["tiers"]) == {"estimate", "measure"}  # type: ignore[call-overload]
-        assert "not trained on" in case["tiers"]["estimate"]["why"]  # type: ignore[index]
+    assert "4 plans of 1 matrices" in run_script("sweep.py", *given)
+    cases = [record for record in records(out) if record["kind"] == "case"]
+    names = (f"small|float32|8|{threads}|avx2|{tier}" for threads in (1, 2) for tier in ("estimate", "measure"))
+    assert {case["key"] for case in cases} == set(names)
+    assert all("not trained on" in case["why"] for case in cases if case["tier"] == "estimate")  # type: ignore[operator]
     run_script("sweep.py", *given)
-    assert records(out) == cases
+    assert [record for record in records(out) if record["kind"] == "case"] == cases
     assert "below 0.95" in run_script("sweep.py", *given, "--report")
+
+
+def test_any_beginning_of_a_sweep_is_a_sample_of_all_of_it() -> None:
+    cases = importlib.import_module("sweeplib.cases")
+    matrices = [{"name": f"m{at}", "rows": "9", "cols": "9"} for at in range(48)]
+    axes = cases.Axes(dtypes=("float32", "float64"), columns=(1, 8, 32, 128, 256), threads=(1, 2), isas=("a", "b"))
+    found = cases.in_order(matrices, axes, seed=3)
+    assert found == cases.in_order(matrices, axes, seed=3) != cases.in_order(matrices, axes, seed=4)
+    assert len(set(found)) == len(found) == 48 * len(axes) == 1920
+    for begin in range(0, len(found), 48):  # a pass: every matrix once, every combination once or twice
+        part = found[begin : begin + 48]
+        assert len({case.matrix for case in part}) == 48
+        assert len({(case.dtype, case.columns, case.threads, case.isa) for case in part}) == len(axes)
+
+
+def test_a_ratio_is_known_when_it_is_clear_of_the_limit_and_counts_anew_when_it_was_low() -> None:
+    comparison, worker = (importlib.import_module(f"sweeplib.{name}") for name in ("comparison", "worker"))
+    rounds = comparison.Rounds(least=8, most=31, clear_of=0.95)
+    assert comparison.is_clear([1.0] * 8, rounds)
+    assert not comparison.is_clear([1.0] * 7, rounds)
+    assert not comparison.is_clear([1.0] * 7 + [0.9], rounds)  # of eight the least may be the median
+    assert comparison.is_clear([1.0] * 20 + [0.9] * 2, rounds)
+    assert not comparison.is_clear([0.94] * 31, rounds)
+    assert worker.counted([{"new": 1.0, "out": 1.1}]) == {"new": 1.0, "out": 1.1}
+    low = [{"new": 0.5, "out": 1.0}, {"new": 0.98, "out": 1.0}, {"new": 0.98, "out": 1.0}]
+    assert worker.counted(low)["new"] == pytest.approx(0.98)
 
 
 def test_transposed_products_are_timed_in_every_way(folder: Path) -> None:

@@ -14,11 +14,11 @@ N = 20_000
 OWN_NS = 40_000
 
 
-def share_alone(shared_ns: np.ndarray, alone_ns: np.ndarray) -> float:
-    """The part of the calls that stays on one thread."""
+def share_alone(shared_ns: np.ndarray, alone_ns: np.ndarray, *, own_ns: int = OWN_NS, n_asleep: int = 0) -> float:
+    """The part of the calls that stays on one thread; after each of them `n_asleep` calls find helpers asleep."""
     shared, alone = (np.ascontiguousarray(one, dtype=np.int64) for one in (shared_ns, alone_ns))
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (shared, alone)]
-    return runtime_api.lib.asp_cycles_alone(*pointers, len(shared), OWN_NS) / len(shared)
+    return runtime_api.lib.asp_cycles_alone(*pointers, len(shared), own_ns, n_asleep) / len(shared)
 
 
 def noisy(rng: np.random.Generator, ns: float, n: int = N) -> np.ndarray:
@@ -52,3 +52,12 @@ def test_another_part_of_the_program_is_judged_for_itself():
     shared = np.concatenate((np.full(n, OWN_NS + 2_000), np.full(n, 180_000)))
     alone = np.concatenate((np.full(n, 2 * OWN_NS), np.full(n, 150_000)))
     assert 0.47 < share_alone(shared, alone) < 0.51
+
+
+@pytest.mark.parametrize("n_asleep", [0, 10, 100])
+@pytest.mark.parametrize("between_ns", [1_000, 20_000])
+def test_helpers_that_a_trial_let_sleep_do_not_decide_it(between_ns, n_asleep):
+    """Products alone take 43 us, shared 18: what a trial keeps from helpers must not make one thread look as fast."""
+    rng = np.random.default_rng(0)
+    shared, alone = (noisy(rng, between_ns + own_ns) for own_ns in (18_000, 43_000))
+    assert share_alone(shared, alone, own_ns=18_000, n_asleep=n_asleep) < 0.02

@@ -19,7 +19,7 @@ def believable_ratio(problem: Problem, *, is_learned: bool) -> float:
     The learned model was shown what it would choose: see the tables of ADR 25 and 28.
     """
     row = OPS[problem.operation]
-    margin = row.learned_margin if is_learned else of_width(row.statistics_margins, problem.n_dense_cols)
+    margin = of_width(row.learned_margins if is_learned else row.statistics_margins, problem.n_dense_cols)
     return 0.0 if margin is None else 1.0 - float(margin)
 
 

@@ -30,8 +30,6 @@
 #include "cycles.h"
 
 enum { MAX_HELPERS = 255 };
-enum { LINGER_NS = 60000 };       /* a helper looks for the next job this long before it sleeps */
-enum { LINGER_REST_MOST = 128 };  /* jobs after which a helper whose lingering was in vain tries it again, at most */
 enum { KEPT_OFF_CPUS = 8 };       /* with more CPUs than this the system finds an idle one */
 enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
 enum { SPIN_WORTH_NS = 12000 };   /* serial time from which a helper that is awake pays */
@@ -62,6 +60,7 @@ static struct {
     int n_helpers, n_placed, caller_cpu, is_confined;
     pthread_t helpers[MAX_HELPERS];
     int64_t arrival_ns; /* how long woken helpers took lately */
+    asp_succession jobs;
     int64_t penalty_ns, cautious_until_ns;
     _Atomic(const void *) caller;       /* the thread that called last, and when another one did */
     _Atomic int64_t other_caller_ns;
@@ -251,15 +250,16 @@ static int is_beside_others(int64_t now_ns)
     return now_ns - atomic_load_explicit(&pool.other_caller_ns, memory_order_relaxed) < BESIDE_NS;
 }
 
-/* Helpers worth having for this job, 0 when it should stay on the calling thread; holds pool.taken. */
-static int helpers_for(int n_threads, double serial_ns, int64_t now_ns)
+/* Helpers worth having, 0 when the job should stay on the calling thread; `is_waking`: such jobs let them sleep (cycles.c). */
+static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
     if (!pool.reckless) {
         const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
+        const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, n_awake > 0);
         if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
             pool.arrival_ns -= pool.arrival_ns / 256; /* so that it is tried again */
-            return 0;
+            if (!is_waking && !is_for_next) return 0;
         }
         if (now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS) {
             pool.n_held_back++;
@@ -340,7 +340,9 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
         pthread_once(&fork_handler, install_fork_handler);
         const int is_watched = serial_ns < SMALL_JOB_NS && !pool.reckless;
         asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
-        n_helpers = it && asp_stays_alone(it, now_ns) ? 0 : helpers_for(n_threads - is_beside, serial_ns, now_ns);
+        const int stays = it && asp_stays_alone(it, now_ns);
+        if (!stays) n_helpers = helpers_for(n_threads - is_beside, serial_ns, now_ns, it && it->is_waking);
+        if (it && !stays && n_helpers == 0) asp_found_no_helper(it);
         if (n_helpers > 0) {
             pool.task = task;
             pool.context = context;

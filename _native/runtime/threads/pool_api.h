@@ -29,5 +29,6 @@ void asp_pool_set_caution(int on);
  * not, as while kernels are timed. */
 void asp_pool_watch_cycles(int on);
 /* How many of n calls of a job stay on one thread, if call i and what follows it last shared_ns[i] or alone_ns[i], and the
- * job itself own_ns when it is shared: the same rules with times that are given (tests). */
-int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns);
+ * job itself own_ns when it is shared: the same rules with times that are given (tests). A call that was kept alone lets
+ * helpers fall asleep: the n_asleep calls after it find none, unless it is woken. */
+int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep);
