@@ -45,7 +45,9 @@ from autosparse.tuning.trials.lab import KernelLab
 Array = NDArray[Any]  # indices or values
 
 SHARE: Final = 0.25
-"""Most of a search's budget that goes into composites."""
+"""Most of a search's budget that goes into composites, their races included."""
+PARTS_SHARE: Final = 0.6
+"""Of these seconds: the searches of parts."""
 MOST_DIVISIONS: Final = 3
 LEAST_SHARE: Final = 0.2
 """Of a call's seconds, without which it is not begun."""
@@ -85,16 +87,22 @@ class HybridDivider:
     costs: PrimitiveCosts = DEFAULT_COSTS
     clock: Callable[[], float] = time.perf_counter
     found: list[Division] = field(default_factory=list)  # divisions that were looked into
+    _share_ends_s: float = math.inf  # of composites, by `clock`
 
     @property
     def price_s(self) -> float:
         """Seconds without which a call is of no use; it takes at most `budget_s`."""
         return LEAST_SHARE * self.budget_s
 
+    def has_time(self) -> bool:
+        """Whether the share of composites is not used up: the best single formats need the rest."""
+        return self.clock() < self._share_ends_s
+
     def __call__(self) -> list[Schedule]:
-        """Composites, most promising first, behind the single format that each of them must beat."""
+        """Composites, most promising first; second the single format that each of them must beat."""
         now_s = self.clock()
-        end_s = now_s + min(self.budget_s, self.end_s - now_s)
+        share_s = min(self.budget_s, self.end_s - now_s)
+        end_s, self._share_ends_s = now_s + PARTS_SHARE * share_s, now_s + share_s
         composites: list[Schedule] = [] if self.seed is None else [self.seed]
         try:
             view = _view(self.lab)
@@ -107,7 +115,7 @@ class HybridDivider:
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
         rival: list[Schedule] = [runtime(self.lab.problem.operation, "degree")]
-        return [*rival, *composites] if composites else []
+        return [*composites[:1], *rival, *composites[1:]] if composites else []
 
     def divisions(self, view: Pattern | None = None) -> list[Division]:
         """The divisions of op(A) that are looked into, most promising first."""

@@ -98,13 +98,18 @@ class Search:
         self.finished = True
 
     def _run_composites(self) -> Steps:
-        """Search the parts of composites, then race them; the best single formats must beat the winner afterwards."""
+        """Search the parts of composites, then race them; the best single formats must beat the winner afterwards.
+
+        The first one and the single format behind it always race, the others while their share of the budget lasts.
+        """
         if (divide := self.divide) is None:
             return
         found: list[Schedule] = []
         price_s = divide.price_s
         yield self._work("divide", price_s, lambda: found.extend(divide()), is_optional=True)
-        for one in found:
+        for at, one in enumerate(found):
+            if at > 1 and not divide.has_time():
+                return
             if not self.tried(one):
                 trial = self._enter(one)
                 self._unbuilt = [trial]

@@ -112,7 +112,10 @@ class Divider(Protocol):
         """Seconds without which a call is of no use."""
 
     def __call__(self) -> Sequence[Schedule]:
-        """Composites with the best schedule found for each part, and single formats that they must beat."""
+        """Composites with the best schedule found for each part; second a single format that they must beat."""
+
+    def has_time(self) -> bool:
+        """Whether a further composite may race."""
 
 
 def name_of(trial: Trial) -> str:
