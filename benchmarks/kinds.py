@@ -74,6 +74,12 @@ WAYS: Final[Mapping[str, Way]] = {
 }
 
 
+def data_folders() -> list[Path]:
+    """Folders of committed measurements of this library's programs."""
+    folders = {path.parent for pattern in ("sp*.npz", "sd*.npz") for path in DATA.rglob(pattern)}
+    return sorted(folder for folder in folders if folder.name != "transfer")
+
+
 def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Seen]:
     """Every case of the data that is not sealed; a pattern is made once, however often it was measured."""
     by_recipe: dict[Any, list[Case]] = {}
@@ -185,8 +191,7 @@ def main(given: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="without suffix; kinds that are there are kept")
     parser.add_argument("--again", action="store_true", help="judge anew what --out holds")
     args = parser.parse_args(given)
-    folders = sorted({path.parent for path in DATA.rglob("sp*.npz")} | {path.parent for path in DATA.rglob("sd*.npz")})
-    folders = [folder for folder in folders if folder.name != "transfer"]
+    folders = data_folders()
     path = args.out.with_suffix(".jsonl") if args.out else None
     lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
     records = [json.loads(line) for line in lines]

@@ -24,6 +24,7 @@ from transferlib.methods import METHODS, make_bench
 from transferlib.patterns import Named, chosen
 from transferlib.report import report
 from transferlib.stored import collect, path_of
+from transferlib.validation import table, validated
 from transferlib.world import N_DRAWS, Draw, World, draws, make_world, score
 
 from autosparse import accelerators
@@ -62,15 +63,28 @@ def main() -> int:
     parser.add_argument("--only", metavar="TARGET-OPERATION", help="this question only: spade-spmm, ...")
     parser.add_argument("--rows", type=lambda text: text.split(";"), metavar="NAME;NAME", help="these methods only")
     parser.add_argument("--report", action="store_true", help="only write the tables of what there is")
+    parser.add_argument("--validate", action="store_true", help="only compare what could ship, on the pool alone")
     arguments = parser.parse_args()
     if not arguments.report:
         if arguments.matrices is None:
             parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
+        if arguments.validate:
+            return _validate(arguments)
         for question in QUESTIONS:
             if arguments.only in (None, f"{question.target}-{question.operation}"):
                 _answer(question, arguments)
     lines = [json.loads(line) for line in arguments.json.read_text(encoding="utf-8").splitlines()]
     arguments.json.with_suffix(".md").write_text(report(lines), encoding="utf-8")
+    return 0
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    matrices, found = chosen(arguments.matrices), {}
+    for one in QUESTIONS:
+        name = f"{one.operation} on `{one.target}`, source `{one.source}`"
+        worlds = (_world(target, one.operation, matrices, arguments) for target in (one.target, one.source))
+        found[name] = validated(*worlds, _say)
+    (HERE / "results" / "transfer-validation.md").write_text(table(found), encoding="utf-8")
     return 0
 
 

@@ -86,21 +86,19 @@ def _poisoned(like: AnyArray) -> AnyArray:
 def _compare(found: AnyArray, default: Trustworthy, rounding: float) -> str | None:
     """Row by row, within twice the bound on the error of one sum."""
     wanted, info = default.result, np.finfo(default.result.dtype)
-    n_terms = np.asarray(default.n_terms, dtype=np.float64) + 4.0
-    sums = default.sums.astype(np.float64) * 1.01  # which are rounded themselves
-    limits = np.broadcast_to(
-        n_terms * float(info.eps) * sums + rounding * sums + n_terms * float(info.tiny), sums.shape
-    )
+    # Of limits two digits matter: they are computed in the result's own precision, which loses 1 % at most.
+    n_terms = np.asarray(default.n_terms).astype(wanted.dtype) + wanted.dtype.type(4)
+    each = (n_terms * info.eps + wanted.dtype.type(rounding)) * wanted.dtype.type(1.01)
+    limits = (each * default.sums.astype(wanted.dtype, copy=False) + n_terms * info.tiny).reshape(-1, 1)
     # Where magnitudes overflow, the order of a sum decides what becomes of it.
-    is_known = limits < float(info.max) / 4
+    is_known = limits < info.max / 4
     step = max(1, BLOCK // max(1, wanted.shape[1]))
     for at in range(0, wanted.shape[0], step):
         part = slice(at, at + step)
-        off = np.abs(found[part] - wanted[part]) > limits[part, None]
-        off |= np.isnan(found[part])  # what was not written, too
-        off &= is_known[part, None]
-        if off.any():
-            row, column = np.argwhere(off)[0]
+        # Not a number, which compares with nothing, was not written.
+        is_near = np.abs(found[part] - wanted[part]) <= limits[part]
+        if not is_near.all() and (is_off := ~is_near & is_known[part]).any():
+            row, column = np.argwhere(is_off)[0]
             mine, theirs = found[at + row, column], wanted[at + row, column]
             return f"{mine:.9g} instead of {theirs:.9g} at row {at + row}, column {column} of the result"
     return None if is_known.any() or not wanted.size else UNKNOWABLE

@@ -9,6 +9,7 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -90,9 +91,13 @@ def random(problem: Problem, *extents: int) -> list[AnyArray]:
 
 def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
     """Entries of both signs, none of them small."""
+    return np.resize(_period(problem.dtype, seed), shape)
+
+
+@lru_cache(maxsize=16)
+def _period(dtype: str, seed: int) -> AnyArray:
     rng = np.random.default_rng(seed)
-    period = (rng.uniform(LEAST, MOST, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(problem.dtype)
-    return np.resize(period, shape)
+    return (rng.uniform(LEAST, MOST, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(dtype)
 
 
 def result(problem: Problem, *shape: int) -> AnyArray:

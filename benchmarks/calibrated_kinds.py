@@ -1,0 +1,159 @@
+"""What `calibrate` gains on a kind of machine that was left out of training, from a few patterns measured on it.
+
+    python benchmarks/calibrated_kinds.py --matrices DIR --ops spmm32 --out benchmarks/results/calibrated_kinds
+
+From committed measurements, as benchmarks/kinds.py: trees are fitted to every other kind; then, N_DRAWS times, a few
+training patterns of the kind, of as many groups, are what a user has measured, and `tuner.calibration.choose` decides.
+Reported is the share of the best measured speed that the first of the predicted order comes to (top 1, the default
+kernel included in the order at 1) on the kind's validation and open held-out patterns: before, after what was chosen,
+and after each way by itself, which nobody can choose by: the data that judge are not the user's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from autosparse.tuner.calibration.adjustments import ADJUSTMENTS, Adjustment
+from autosparse.tuner.calibration.choice import choose
+from autosparse.tuner.calibration.examples import Example
+from autosparse.tuner.learned.scorers import n_inputs
+from kinds import FEWEST, SPLITS, WAYS, Seen, data_folders, default_share, fitted, prepared, share
+from peerlib.environment import matrices_folder
+from peerlib.table import markdown
+
+N_DRAWS: Final = 20
+N_PATTERNS: Final = (5, 20)
+Predicted = Callable[[Seen], np.ndarray]
+
+
+def example(one: Seen, predicted: Predicted, n_sketch: int) -> Example:
+    """A measured pattern as `calibrate` reads it."""
+    case = one.case
+    programs = one.rows[:, n_sketch:].astype(np.int16)
+    return Example(case.recipe.group, one.rows[0, :n_sketch], programs, predicted(one), case.ratios, case.censored)
+
+
+def adjusted(adjustment: Adjustment, predicted: Predicted, n_sketch: int) -> Predicted:
+    """Predictions after calibration."""
+    return lambda one: adjustment.on(example(one, predicted, n_sketch))
+
+
+def top1(cases: Sequence[Seen], predicted: Predicted) -> float:
+    """Geometric mean of (best measured time) / (time of the first predicted); the default kernel is among the best."""
+    logs = []
+    for one in cases:
+        ratios = np.minimum(one.case.ratios, 1e3)
+        logs.append(math.log(min(1.0, float(ratios.min())) / float(ratios[int(predicted(one).argmin())])))
+    return math.exp(float(np.mean(logs)))
+
+
+def drawn(own: Sequence[Seen], k: int, seed: int) -> list[Seen]:
+    """`k` patterns, one of a group as long as there are enough groups."""
+    rng = np.random.default_rng([26, seed])
+    order = [own[at] for at in rng.permutation(len(own)).tolist()]
+    first: dict[str, Seen] = {}
+    for one in order:
+        first.setdefault(one.case.recipe.group, one)
+    rest = [one for one in order if one is not first[one.case.recipe.group]]
+    return [*first.values(), *rest][:k]
+
+
+def judged(op: str, seen: Sequence[Seen], kinds: Sequence[str]) -> list[dict[str, Any]]:
+    """A record of each kind and number of patterns."""
+    n_sketch = n_inputs(seen[0].case.recipe.n_dims)
+    found = []
+    for kind in kinds or sorted({one.kind for one in seen}):
+        own = [one for one in seen if one.kind == kind and one.case.split == "train"]
+        tests = [one for one in seen if one.kind == kind and one.case.split in SPLITS]
+        others = [one for one in seen if one.kind != kind and one.case.split == "train"]
+        if min(len(own), len(tests), len(others)) < 2 * FEWEST:
+            continue
+        before = _remembered(fitted(others, WAYS["as shipped"], n_sketch))
+        for k in N_PATTERNS:
+            found.append({"op": op, "kind": kind, "patterns": k, **_drawn_often(own, tests, before, k, n_sketch)})
+            print(json.dumps(found[-1]), file=sys.stderr, flush=True)
+    return found
+
+
+def _remembered(predicted: Predicted) -> Predicted:
+    known: dict[int, np.ndarray] = {}
+    return lambda one: known[id(one)] if id(one) in known else known.setdefault(id(one), predicted(one))
+
+
+def _drawn_often(
+    own: Sequence[Seen], tests: Sequence[Seen], before: Predicted, k: int, n_sketch: int
+) -> dict[str, Any]:
+    ways: dict[str, list[float]] = {}
+    chosen, estimates = [], []
+    for seed in range(N_DRAWS):
+        examples = [example(one, before, n_sketch) for one in drawn(own, k, seed)]
+        choice = choose(examples)
+        after = adjusted(choice.adjustment, before, n_sketch)
+        chosen.append(choice.way)
+        estimates.append(share(tests, after))
+        ways.setdefault("chosen", []).append(top1(tests, after))
+        for way, fit in ADJUSTMENTS.items():
+            ways.setdefault(way, []).append(top1(tests, adjusted(fit(examples), before, n_sketch)))
+    return {
+        "tests": len(tests),
+        "top1": ways,
+        "chosen": dict(Counter(chosen)),
+        "estimate": {"before": share(tests, before), "after": estimates, "default": default_share(tests)},
+    }
+
+
+def report(records: Sequence[Mapping[str, Any]]) -> str:
+    """A table in Markdown."""
+    ways = ("chosen", *list(ADJUSTMENTS)[1:])
+    rows = [["operation", "kind", "measured", "judged by", "top 1 before", *(f"after {way}" for way in ways),
+             "least of the chosen", "chosen", "estimate before, after (default)"]]  # fmt: skip
+    for one in records:
+        top, estimate = one["top1"], one["estimate"]
+        rows.append(
+            [
+                one["op"], one["kind"], str(one["patterns"]), str(one["tests"]), f"{top['nothing'][0]:.3f}",
+                *(f"{statistics.fmean(top[way]):.3f}" for way in ways), f"{min(top['chosen']):.3f}",
+                ", ".join(f"{way} {n}" for way, n in sorted(one["chosen"].items())),
+                f"{estimate['before']:.3f}, {statistics.fmean(estimate['after']):.3f} ({estimate['default']:.3f})",
+            ]
+        )  # fmt: skip
+    return markdown(rows)
+
+
+HEAD: Final = """# Calibration on kinds of machines left out of training
+
+Written by `python benchmarks/calibrated_kinds.py`; what the columns mean is said there. Means over 20 draws.
+"""
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Fit, draw, judge, write OUT.jsonl and OUT.md."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
+    parser.add_argument("--ops", default="spmm32")
+    parser.add_argument("--kinds", default="", metavar="KIND,KIND", help="kinds to leave out (all)")
+    parser.add_argument("--out", type=Path, help="without suffix")
+    args = parser.parse_args(given)
+    records: list[dict[str, Any]] = []
+    for op in args.ops.split(","):
+        kinds = [kind for kind in args.kinds.split(",") if kind]
+        records += judged(op, prepared(op, args.matrices, data_folders()), kinds)
+    text = report(records)
+    print(text)
+    if args.out:
+        args.out.with_suffix(".jsonl").write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
+        args.out.with_suffix(".md").write_text(f"{HEAD}\n{text}\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
