@@ -34,6 +34,8 @@ PEERS: Final = ("scipy", "mkl", "mkl-hint")
 NO_MODELS: Final = Path("no models")
 EFFORTS: Final = ("estimate", "measure")
 REPEATS: Final = 5
+WARM_S: Final = 0.03
+"""Before each sample: for so long MKL's workers spin after its products, on the cores that others need."""
 LONG_S: Final = 0.5
 """Of a tuning that takes longer, one repetition is enough."""
 
@@ -266,7 +268,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     from autosparse.config import set_options
 
     operations = [Operation.parse(text) for text in args.ops.split(",")]
-    protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
+    protocol = Protocol(rounds=args.rounds, warm_s=WARM_S, most_s=args.seconds, seed=args.seed)
     efforts = args.efforts.split(",")
     if unknown := set(efforts) - set(EFFORTS):
         raise SystemExit(f"unknown tiers {', '.join(sorted(unknown))}: choose from {', '.join(EFFORTS)}")

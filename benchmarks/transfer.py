@@ -81,9 +81,12 @@ def main() -> int:
 def _validate(arguments: argparse.Namespace) -> int:
     matrices, found = chosen(arguments.matrices), {}
     for one in QUESTIONS:
+        if arguments.only not in (None, f"{one.target}-{one.operation}"):
+            continue
         name = f"{one.operation} on `{one.target}`, source `{one.source}`"
         worlds = (_world(target, one.operation, matrices, arguments) for target in (one.target, one.source))
         found[name] = validated(*worlds, _say)
+        print(table(found), flush=True)
     (HERE / "results" / "transfer-validation.md").write_text(table(found), encoding="utf-8")
     return 0
 

@@ -17,7 +17,7 @@ from peerlib.table import markdown
 from transferlib.methods import METHODS, make_bench
 from transferlib.world import Matrix, Score, World, draws, score
 
-N_DRAWS: Final = 10
+N_DRAWS: Final = 6
 K: Final = 5
 CANDIDATES: Final = (
     "pattern-blind", "no-transfer trees with counts", "source + residual", "mean of two sources + residual",
