@@ -30,10 +30,11 @@ from autosparse.errors import InputError
 from autosparse.tuner.targets import simulation
 from autosparse.tuner.targets.accelerator import Accelerator, Configuration, Machine
 from autosparse.tuner.targets.registry import find_accelerator as read
-from autosparse.tuner.transfer.counts import additive
+from autosparse.tuner.transfer.correction import FEWEST, Corrected, can_fit, fit_correction
+from autosparse.tuner.transfer.counts import COUNTED, additive
 from autosparse.tuner.transfer.residual import Fitted, Transferred, fit_residual
 from autosparse.tuner.transfer.samples import Samples, best_distinct
-from autosparse.tuner.transfer.source import SourceModel, plain_rows
+from autosparse.tuner.transfer.source import SourceModel, described
 
 __all__ = ["Accelerator", "Model", "pattern_of", "read", "simulate", "times", "transfer"]
 
@@ -104,17 +105,44 @@ def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows o
 
 
 @dataclass(frozen=True, eq=False)
+class Sources:
+    """What was fitted to other platforms: trees over patterns and programs, and those that read counts too."""
+
+    plain: SourceModel = field(repr=False)
+    counting: SourceModel = field(repr=False)
+
+    def costs(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
+        """The mean of both, of `described` rows."""
+        return np.asarray((self.plain.costs(rows[:, : -len(COUNTED)]) + self.counting.costs(rows)) / 2, np.float64)
+
+
+@dataclass(frozen=True, eq=False)
 class Model:
-    """A cost model of one target: what a source platform predicts, corrected by the target's samples."""
+    """A cost model of one target: what source platforms predict, corrected by the target's samples.
+
+    By trees (`corrected`) where there are enough samples and scikit-learn, else by an additive residual.
+    """
 
     target: Accelerator
-    source: SourceModel = field(repr=False)
+    sources: Sources = field(repr=False)
     transferred: Transferred
+    corrected: Corrected | None = None
 
     def costs(self, matrix: Any) -> NDArray[np.float64]:
         """Of every configuration: logarithms of times but for a constant; lower is better."""
-        rows = plain_rows(pattern_of(matrix), self.target)
-        return self.transferred.costs(self.source.costs(rows), additive(self.target))
+        rows = described(pattern_of(matrix), self.target)
+        if self.corrected is not None:
+            return self.corrected.costs(rows)
+        return self.transferred.costs(self.sources.costs(rows), additive(self.target))
+
+    @property
+    def correction(self) -> str:
+        """Which correction is used, in words."""
+        if self.corrected is not None:
+            return "trees correct the source"
+        if self.transferred.ridge is None:
+            return "no correction helps: the source is used"
+        return "an additive residual corrects the source"
 
     def ranking(self, matrix: Any, k: int | None = None) -> list[int]:
         """Numbers of the programs of `target` on `matrix`, best first, each once; all, or the first `k`."""
@@ -132,8 +160,9 @@ def transfer(
 ) -> Model:
     """The model of `target` from ``measured[name][number of a configuration] = time``, of the matrices by those names.
 
-    Any unit of time: only ratios on one matrix are used. Without samples the source alone (zero-shot). NumPy alone.
-    RecordError for times <= 0 or an operation without a source, InputError for a matrix that is not given.
+    Any unit of time: only ratios on one matrix are used. Without samples the sources alone (zero-shot). From FEWEST
+    matrices on trees are fitted where scikit-learn is installed (extra `train`), else NumPy serves. RecordError for
+    times <= 0 or an operation without a source, InputError for a matrix that is not given.
     """  # fmt: skip
     missing = sorted(set(measured) - set(matrices))
     if missing:
@@ -142,16 +171,20 @@ def transfer(
             given=f"matrices {sorted(matrices)}",
             cure="the matrix by the name that its samples have",
         )
-    source, phi, patterns = shipped_source(operation), additive(target), []
+    sources, phi = shipped_sources(operation), additive(target)
+    rows, y, patterns = [], [], []
     for name, times_of in measured.items():
         numbers = np.array(sorted(times_of), np.int64)
         samples = Samples(name, numbers, np.array([times_of[int(n)] for n in numbers], np.float64))
-        base = source.costs(plain_rows(pattern_of(matrices[name]), target))
-        patterns.append(Fitted(base[numbers], phi[numbers], samples.y))
-    return Model(target, source, fit_residual(patterns))
+        rows.append(described(pattern_of(matrices[name]), target)[numbers])
+        y.append(samples.y)
+        patterns.append(Fitted(sources.costs(rows[-1]), phi[numbers], samples.y))
+    corrected = fit_correction(sources.counting, rows, y) if len(rows) >= FEWEST and can_fit() else None
+    return Model(target, sources, fit_residual(patterns), corrected)
 
 
-def shipped_source(operation: str) -> SourceModel:
-    """The source model of an operation that ships; RecordError when there is none."""
+def shipped_sources(operation: str) -> Sources:
+    """The source models of an operation that ship; RecordError when there are none."""
     simulation.operation_named(operation)
-    return SourceModel.read(SOURCES / f"{operation}.safetensors")
+    plain, counting = (SourceModel.read(SOURCES / f"{operation}{of}.safetensors") for of in ("", "-counts"))
+    return Sources(plain, counting)

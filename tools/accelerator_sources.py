@@ -2,7 +2,8 @@
 
     python tools/accelerator_sources.py [FOLDER OF MATRICES]
 
-Trees over patterns' statistics and programs' sizes, fitted to the stored times in `benchmarks/data/transfer` of the
+Trees over patterns' statistics and programs' sizes, and trees that read what a program does on the pattern too
+(``-counts``), fitted to the stored times in `benchmarks/data/transfer` of the
 matrices that `benchmarks/transfer.py` learns from; those that it judges by are not used.
 """
 
@@ -16,8 +17,9 @@ sys.path.insert(0, str(HERE / "benchmarks"))
 
 import numpy as np  # noqa: E402
 from autosparse.tuner.learned.boosting import BoostSettings  # noqa: E402
+from autosparse.tuner.transfer.counts import COUNTED  # noqa: E402
 from autosparse.tuner.transfer.samples import Samples  # noqa: E402
-from autosparse.tuner.transfer.source import fit_source, plain_rows  # noqa: E402
+from autosparse.tuner.transfer.source import described, fit_source  # noqa: E402
 from peerlib.environment import matrices_folder  # noqa: E402
 from transferlib.patterns import chosen  # noqa: E402
 from transferlib.stored import load, path_of  # noqa: E402
@@ -41,12 +43,14 @@ def main() -> int:
             for matrix in (one for one in chosen(folder) if one.is_pool):
                 pattern = matrix.pattern(folder)
                 numbers = np.array(sorted(set(target.distinct(*pattern.shape))))
-                rows.append(plain_rows(pattern, target)[numbers])
+                rows.append(described(pattern, target)[numbers])
                 y.append(Samples(matrix.name, numbers, times[matrix.name][numbers]).y)
-        model = fit_source(rows, y, name="+".join(names), settings=SHIPPED)
-        path = HERE / "tuner" / "transfer" / "sources" / f"{operation}.safetensors"
-        model.write(path)
-        print(f"{path.name}: {len(rows)} patterns, {path.stat().st_size:,} bytes")
+        for suffix, n_left_out in (("", len(COUNTED)), ("-counts", 0)):
+            seen = [one[:, : one.shape[1] - n_left_out] for one in rows]
+            model = fit_source(seen, y, name="+".join(names), settings=SHIPPED)
+            path = HERE / "tuner" / "transfer" / "sources" / f"{operation}{suffix}.safetensors"
+            model.write(path)
+            print(f"{path.name}: {len(rows)} patterns, {path.stat().st_size:,} bytes", flush=True)
     return 0
 
 

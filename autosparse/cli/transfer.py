@@ -86,8 +86,8 @@ def _rank(target: Any, arguments: argparse.Namespace) -> int:
     sampled = {name: _read(Path(name)) for name in measured}
     model = accelerators.transfer(target, measured, sampled, operation=arguments.op)
     before, after = model.transferred.pairs
-    kept = "a correction is used" if model.transferred.ridge is not None else "no correction helps: the source is used"
-    print(f"{len(measured)} matrices; pairs in order on one left out: {before:.3f} -> {after:.3f}; {kept}")
+    gained = f"pairs in order on one left out, by the residual: {before:.3f} -> {after:.3f}"
+    print(f"{len(measured)} matrices; {gained}; {model.correction}")
     for path in arguments.matrices:
         print(path)
         for number in model.ranking(_read(path), arguments.top):

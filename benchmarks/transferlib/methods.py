@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.transfer.correction import fit_correction
 from autosparse.tuner.transfer.counts import COUNTED
 from autosparse.tuner.transfer.residual import Fitted, fit_residual
 from autosparse.tuner.transfer.samples import Samples
@@ -141,13 +142,10 @@ def _trees(bench: Bench, draw: Draw, k: int, read: Callable[[NDArray[np.float32]
 def corrected_trees(bench: Bench, draw: Draw, k: int) -> Costs:
     """The source's trees with counts, and trees that learn from the target's samples what they leave over."""
 
-    def rows(matrix: Matrix) -> NDArray[np.float32]:
-        return np.column_stack([matrix.rows, bench.base[matrix.named.name][1]])
-
     found = _sampled(bench, draw, k)
-    left = [one.y - bench.base[matrix.named.name][1][one.numbers] for matrix, one in found]
-    model = fit_source([rows(matrix)[one.numbers] for matrix, one in found], left, settings=FEW_TREES)
-    return [bench.base[matrix.named.name][1] + model.costs(rows(matrix)) for matrix in bench.world.judged]
+    rows = [matrix.rows[one.numbers] for matrix, one in found]
+    model = fit_correction(bench.counting, rows, [one.y for _, one in found])
+    return [model.costs(matrix.rows) for matrix in bench.world.judged]
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,21 @@ def test_samples_of_the_target_bring_its_programs_into_order():
     assert whole[:5] == model.ranking(other, 5)
 
 
+@pytest.mark.parametrize("has_trees", [True, False])
+def test_five_matrices_are_enough_for_trees_where_they_can_be_fitted(has_trees, monkeypatch):
+    if has_trees:
+        pytest.importorskip("sklearn", reason="needs the extra train")
+    monkeypatch.setattr(accelerators, "can_fit", lambda: has_trees)
+    target = accelerators.read("spade")
+    given = {f"{seed}": matrix(seed, n_rows=300, nnz=2000) for seed in range(5)}
+    model = accelerators.transfer(target, {name: samples_of(target, A, 2) for name, A in given.items()}, given)
+    assert (model.corrected is not None) == has_trees
+    assert model.correction.startswith("trees" if has_trees else ("an additive", "no correction"))
+    other = matrix(9, n_rows=300, nnz=2000)
+    times = np.log(accelerators.times(target, other))
+    assert np.corrcoef(model.costs(other), times)[0, 1] > 0.8
+
+
 def test_units_of_time_do_not_matter():
     target = accelerators.read("spade")
     A = matrix(3)
