@@ -1,7 +1,7 @@
 """The dearer transfer: trees learn from the target's samples what a source that reads counts leaves over.
 
 Fitted with scikit-learn (extra `train`). It was chosen on matrices that judge nothing, from five sampled matrices on
-(`benchmarks/results/transfer-validation.md`); with one or two the additive residual is better.
+(`benchmarks/results/transfer-validation.md`); with one the additive residual is as good.
 """
 
 from __future__ import annotations

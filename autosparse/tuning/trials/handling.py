@@ -97,7 +97,8 @@ def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
 @lru_cache(maxsize=16)
 def _period(dtype: str, seed: int) -> AnyArray:
     rng = np.random.default_rng(seed)
-    return (rng.uniform(LEAST, MOST, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(dtype)
+    period: AnyArray = (rng.uniform(LEAST, MOST, PERIOD) * rng.choice((-1.0, 1.0), PERIOD)).astype(dtype)
+    return period
 
 
 def result(problem: Problem, *shape: int) -> AnyArray:
