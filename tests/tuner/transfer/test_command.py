@@ -93,7 +93,7 @@ def test_samples_of_the_target_bring_its_programs_into_order():
 @pytest.mark.parametrize("has_trees", [True, False])
 def test_five_matrices_are_enough_for_trees_where_they_can_be_fitted(has_trees, monkeypatch):
     if has_trees:
-        pytest.importorskip("sklearn", reason="needs the extra train")
+        pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
     monkeypatch.setattr(accelerators, "can_fit", lambda: has_trees)
     target = accelerators.read("spade")
     given = {f"{seed}": matrix(seed, n_rows=300, nnz=2000) for seed in range(5)}
