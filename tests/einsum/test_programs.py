@@ -193,6 +193,16 @@ def test_results_have_the_same_bits_on_any_number_of_threads(expression, tmp_pat
     np.testing.assert_array_equal(found[2], found[0])
 
 
+def test_empty_operands_beside_large_ones_have_nothing_to_share():
+    """Threads cut the outer loop by the operand that it steps through, which may be the empty one."""
+    large, empty = array(1, (200, 200)), np.zeros((200, 200))
+    prepared, subscripts = problem("ij,jk,ik->", [empty, large, empty])
+    named = {name_of(n): one for n, one in enumerate(prepared)}
+    plans = [plan for _, plan, _ in choose(prepared, subscripts, is_dense_output=False).plans]
+    plan = next(one for one in plans if one.text.startswith("∀i") and "T0[i:s" in one.text)
+    assert execute(compiled(plan, named, subscripts.extents), named, subscripts.extents) == 0
+
+
 def test_huge_extents_take_no_memory():
     n = 2**40
     T = asp.tensor(np.array([[0, n - 1, 5], [3, n - 2, n - 1]]), np.array([1.0, 2.0, 3.0]), (n, n))

@@ -199,7 +199,7 @@ class _Run:
             n_parts = int(min(PARTS_PER_THREAD * self.n_threads, most)) if self.n_threads > 1 else 1
         else:
             n_parts = int(min(PARTS_OF_SUMS, most, self._most_private(work)))
-        if longest is None or n_parts == 1 or extent < 2:
+        if longest is None or not longest.values.size or n_parts == 1 or extent < 2:
             return [0, extent]
         return sorted({0, *_cuts(longest, n_parts), extent})
 
