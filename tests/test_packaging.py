@@ -111,6 +111,20 @@ def test_the_wheel_is_for_every_python_from_3_10_on():
     assert sysconfig.get_config_var("Py_GIL_DISABLED") or "{'py_limited_api': 'cp310'}" in done.stdout, done.stderr
 
 
+def test_cibuildwheel_builds_what_is_declared_and_tests_what_is_there():
+    facts = declared()
+    wheels, project = facts["tool"]["cibuildwheel"], facts["project"]
+    named = [text.rpartition(" ")[2] for text in project["classifiers"] if "Python :: 3." in text]
+    assert wheels["build"] == [f"cp{version.replace('.', '')}-*" for version in named]
+    assert f">={named[0]}," in project["requires-python"]
+    assert wheels["archs"] == ["x86_64"]
+    words = wheels["test-command"].split()
+    assert words[:3] == ["python", "-m", "pytest"]
+    paths = [*wheels["test-sources"], *(word for word in words[3:] if not word.startswith("-"))]
+    assert [path for path in paths if not (REPOSITORY / path).exists()] == []
+    assert set(wheels["test-requires"]) <= set(project["optional-dependencies"]["test"])
+
+
 def test_the_tests_install_the_cpu_build_of_torch_and_every_extra_they_need():
     """`make test` and `make test-wheel` go through one script, which asks for no build with CUDA."""
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
@@ -141,3 +155,14 @@ def test_who_lacks_torch_is_told_of_its_cpu_build() -> None:
     assert index in str(MissingExtraError.needed("torch", extra="torch", purpose="training"))
     assert index not in str(MissingExtraError.needed("numba", extra="numba", purpose="training"))
     assert index in (REPOSITORY / "README.md").read_text(encoding="utf-8")
+
+
+def test_wheels_for_another_processor_are_refused_with_the_cure(tmp_path):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho aarch64\n")
+    python.chmod(0o755)
+    command = ["sh", str(REPOSITORY / "tools" / "make_wheels.sh"), str(python), str(tmp_path / "dist")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "this machine is aarch64. Cure: pip install ." in done.stderr
+    assert not (tmp_path / "dist").exists()

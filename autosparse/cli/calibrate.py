@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from autosparse import log
 from autosparse.cli import show
 from autosparse.cli.operands import add_common, at_least, chosen_options, folder_to_read, folder_to_write, read_seconds
 from autosparse.cli.show import CommandError
@@ -200,7 +201,10 @@ def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
         return lab_for(pattern, op, order.dtype)
 
     collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
+    progress = log.progress_line()
     for step in collector.run(recipes_in_turn(arguments.matrices, dims, seed=1)):
+        done = step.elapsed_s / max(1e-9, step.elapsed_s + step.left_s)
+        progress(min(0.999, done), f"{step.n_pairs:,} patterns, {show.seconds(step.left_s)} left")
         print(f"{step.op.name}: {step.n_times} times of {step.recipe.source}, {step.left_s:.0f} s left", flush=True)
     return order.out
 

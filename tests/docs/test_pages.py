@@ -13,6 +13,7 @@ from tests.conftest import REPOSITORY
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(path for path in DOCS.rglob("*.md") if "adr" not in path.parts and "_generated" not in path.parts)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+ON_A_GPU = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS = {"torch": "torch", "gpu": "torch", "dask": "dask", "scikit-learn": "sklearn"}
 """Stem of a page -> the package without which its code cannot run."""
 
@@ -43,6 +44,19 @@ def test_code_of_a_page_runs(page, tmp_path, monkeypatch):
     namespace: dict[str, object] = {}
     for number, code in enumerate(blocks(page), start=1):
         exec(compile(code, f"{page.name}, block {number}", "exec"), namespace)
+
+
+def test_only_pages_about_gpus_have_code_that_needs_one():
+    assert {page.stem for page in PAGES if ON_A_GPU.search(page.read_text(encoding="utf-8"))} <= {"gpu"}
+
+
+@pytest.mark.full
+def test_code_for_a_gpu_runs():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    for code in ON_A_GPU.findall((DOCS / "howto" / "gpu.md").read_text(encoding="utf-8")):
+        exec(compile(code, "gpu.md", "exec"), {})
 
 
 @pytest.mark.full
