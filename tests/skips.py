@@ -21,7 +21,7 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^needs the sources|^the (benchmarks|examples) are not": "an installed copy has no checkout around it",
     r"needs root|\(root\)|is not allowed here|of a sticky folder": "rights of the user",
     r"^pyarrow is": "a reader of files that nothing else here needs",
-    r"^no (baseline|avx2|avx512) here|^this machine has no|^no model is shipped": "processors",
+    r"^no (baseline|avx2|avx512) here|^this machine has no|^no model is shipped|^needs a GPU": "processors",
     r"fork|POSIX|Windows|/proc|not tell|address space|address sanitizer|libasan|OpenMP|reference counts": "systems",
     r"^no descriptors here|^this interpreter has no way past": "interpreters whose objects lie in another way",
     r"^this SciPy|^unconditional skip|^no such kernel": "versions, and combinations that there are not",
