@@ -308,7 +308,7 @@ KINDS: Final[Mapping[str, Kind]] = {
     for row in (
         Kind("plan", PLAN_SCHEMA, plan_from_record, _better_plan, is_wisdom=True),
         Kind("history", 1, History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", 1, _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
+        Kind("machine", 2, _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
         Kind("features", 1, _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
         Kind(EINSUM.name, 1, _program, _newer, is_wisdom=True),
         Kind("device_plan", 1, _device_plan, _newer, is_wisdom=True),

@@ -26,13 +26,16 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "save": 2e-4,  # per record: it is written later
 }
 """Kind of step -> seconds per unit, before anything was observed on this machine."""
+STARTS_S: Final[Mapping[str, float]] = {"hash": 3e-4, "features": 4e-4, "pack": 1e-4, "compare": 1e-4, "refresh": 1e-5}
+"""Kind of step -> seconds that it takes for nothing at all. They count as so many units more, at the default rate:
+without them a tiny matrix, hashed first, would make each byte of a large one 10,000 times too dear, and a step that
+costs more than may ever be spent is never done, so that nobody finds out."""
 
 MEMORY: Final = 8
 """Number of observations that a rate remembers (weight of a new one never falls below 1/MEMORY)."""
-SETTLED: Final = 3
 MOST_JUMP: Final = 10.0
-"""After SETTLED observations a single one counts as at most so many times the mean: a process that was stopped for a
-minute while it compiled must not believe that compiling takes minutes. What stays that slow is believed soon."""
+"""A single observation counts as at most so many times the mean: a process that was stopped for a minute while it
+compiled must not believe that compiling takes minutes. What stays that slow is believed soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +61,14 @@ class Prices:
     def price_s(self, kind: str, units: float = 1.0) -> float:
         """Expected seconds of a step of `units`."""
         seen = self.rates_s.get(kind)
-        return (seen.value if seen else DEFAULT_RATES_S[kind]) * units
+        return (seen.value if seen else DEFAULT_RATES_S[kind]) * _with_start(kind, units)
 
     def observed(self, kind: str, seconds: float, units: float = 1.0) -> Prices:
         """With one more measured step; nonsense (no units, no time) is ignored."""
         if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
             return self
         old = self.rates_s.get(kind, Mean(DEFAULT_RATES_S[kind]))
-        rate_s = seconds / units
-        if old.n_seen >= SETTLED:
-            rate_s = min(rate_s, MOST_JUMP * old.value)
+        rate_s = min(seconds / _with_start(kind, units), MOST_JUMP * old.value)
         return Prices({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
 
     def gained(self, kind: str, gain: float) -> Prices:
@@ -91,6 +92,11 @@ class Prices:
             {kind: mean for kind, mean in rates_s.items() if _is_likely(kind, mean)},
             {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
         )
+
+
+def _with_start(kind: str, units: float) -> float:
+    """`units` of a step, and those that its start counts as."""
+    return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
 
 
 MOST_RATE_S: Final = 1e9
