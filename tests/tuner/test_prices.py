@@ -37,3 +37,13 @@ def test_a_tiny_matrix_that_was_hashed_first_does_not_make_large_ones_too_dear()
     prices = Prices().observed("hash", 1.84e-3, 844).observed("features", 6.6e-4, 90)
     assert prices.price_s("hash", 120e6) < 0.5
     assert prices.price_s("features", 1e5) < 0.1
+
+
+def test_a_price_of_a_busy_machine_does_not_hold_for_ever():
+    """Nobody buys a compiler's run for a minute, so nobody would find out that it takes a tenth of a second."""
+    prices = Prices()
+    for _ in range(12):
+        prices = prices.observed("compile", 60.0)
+    assert prices.price_s("compile") > 20.0
+    again = Prices.from_record(prices.to_record())
+    assert again.price_s("compile") == pytest.approx(10 * Prices().price_s("compile"))

@@ -89,7 +89,7 @@ class Prices:
         record = record if isinstance(record, Mapping) else {}
         rates_s, gains = _means(record.get("rates_s")), _means(record.get("gains"))
         return cls(
-            {kind: mean for kind, mean in rates_s.items() if _is_likely(kind, mean)},
+            {kind: _believed(kind, mean) for kind, mean in rates_s.items() if _is_likely(kind, mean)},
             {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
         )
 
@@ -99,6 +99,9 @@ def _with_start(kind: str, units: float) -> float:
     return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
 
 
+MOST_RECORDED: Final = 10.0
+"""Times the default rate that a record of an earlier process is believed. A step that was dear when the machine was
+busy is bought less, and seen less, than one that was cheap: left alone, such a price would hold for ever."""
 MOST_RATE_S: Final = 1e9
 MOST_SEEN: Final = 2**53
 
@@ -106,6 +109,11 @@ MOST_SEEN: Final = 2**53
 def _is_likely(kind: str, mean: Mean) -> bool:
     """Whether such a rate can be that of a machine: one of 0 would stay 0 for ever."""
     return kind in DEFAULT_RATES_S and 0 < mean.value <= MOST_RATE_S
+
+
+def _believed(kind: str, mean: Mean) -> Mean:
+    """What a new process takes over from `mean`."""
+    return Mean(min(mean.value, MOST_RECORDED * DEFAULT_RATES_S[kind]), mean.n_seen)
 
 
 def _means(table: Any) -> dict[str, Mean]:
