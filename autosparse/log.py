@@ -53,7 +53,8 @@ def progress_line(
 ) -> Progress:
     """A Progress that redraws one line of `stream` (stderr), at most once per `interval_s`.
 
-    Draws nothing where no one watches: not on a terminal, or in continuous integration. Fraction 1 ends the line.
+    Draws nothing where no one watches: not on a terminal, or in continuous integration. Fraction 1 ends the line; until
+    then the cursor is at its beginning, so that what is printed next takes its place.
     """
     out = stream if stream is not None else sys.stderr
     if not out.isatty() or in_continuous_integration():
@@ -69,7 +70,7 @@ def progress_line(
         drawn_s = now_s
         width = 24
         bar = "#" * round(width * min(max(fraction, 0.0), 1.0))
-        out.write(f"\r[{bar:<{width}}] {fraction:4.0%} {text[:80]}\x1b[K" + ("\n" if done else ""))
+        out.write(f"\r[{bar:<{width}}] {fraction:4.0%} {text[:80]}\x1b[K" + ("\n" if done else "\r"))
         out.flush()
 
     return show

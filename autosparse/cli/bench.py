@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from autosparse import log
 from autosparse.cli import show, timing
 from autosparse.cli.operands import (
     Pair,
@@ -27,6 +28,8 @@ from autosparse.errors import AutosparseError
 from autosparse.ops import MATMUL
 
 Row = dict[str, str | int | float | bool]
+BAR_TEXT = 40
+"""Letters beside the bar: no longer than the line that takes its place."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -57,14 +60,19 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         writable("--json", arguments.json)
     rows: list[Row] = []
+    progress, paths = log.progress_line(), list(files(arguments.path))
     try:
         with chosen_options(arguments):
-            for path in files(arguments.path):
+            for n_done, path in enumerate(paths):
+                progress(n_done / len(paths), path.name[:BAR_TEXT])
                 _measure_file(path, arguments, rows)
+        progress(1.0, "")
     finally:  # of an interrupted run, what there is
         if rows and arguments.json is not None:
             arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if not rows:
+        if arguments.json is not None:
+            arguments.json.write_text("[]\n", encoding="utf-8")
         raise CommandError("no matrix was measured", cure="a smaller --min-nnz, or another folder")
     _summary(rows, arguments.columns)
     return 0
@@ -84,14 +92,19 @@ def _on_cluster(arguments: argparse.Namespace) -> int:
 
     from autosparse.dask.benchmarking import ClusterBench
 
-    n_files = 0
+    n_files, progress = 0, log.progress_line()
     with Client(arguments.scheduler) as client:
-        for done in ClusterBench(client, lambda: paths, arguments.json, words, arguments.threads).run():
+        bench = ClusterBench(client, lambda: paths, arguments.json, words, arguments.threads)
+        for done in bench.run():
             n_files += 1
+            progress(min(0.999, n_files / len(paths)), f"{n_files:,} new files")  # more where kinds are several
             ratios = [f"x{row['columns']} {row['scipy_s'] / row['ours_s']:.2f}" for row in done.result]
-            print(f"{done.machine:<15} {done.kind} {done.job.name[:40]:<40} {', '.join(ratios)}", flush=True)
+            print(
+                f"{done.machine:<15} {done.kind} {done.job.name[:40]:<40} {', '.join(ratios) or 'too small'}",
+                flush=True,
+            )
     print(f"{n_files:,} new files in {arguments.json}")
-    return 0
+    return show.left_out((one.job.name, one.kind, one.reason) for one in bench.failed)
 
 
 def _measure_file(path: Path, arguments: argparse.Namespace, rows: list[Row]) -> None:

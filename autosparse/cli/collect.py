@@ -203,13 +203,14 @@ def _collect_on_cluster(arguments: argparse.Namespace, ops: list[Any]) -> int:
     )
     n_files = 0
     with Client(arguments.scheduler) as client:
-        for done in ClusterCollector(client, _order(arguments, ops), stream, arguments.threads).run():
+        collector = ClusterCollector(client, _order(arguments, ops), stream, arguments.threads)
+        for done in collector.run():
             n_files += len(done.paths)
             names = ", ".join(path.parent.name for path in done.paths) or "nothing fits"
             source = Path(done.recipe.source).stem[:28]
             print(f"{done.machine:<15} {done.kind} {done.recipe.kind:<9} {source:<28} {names}", flush=True)
     print(f"{n_files:,} new files in {arguments.out}")
-    return 0
+    return show.left_out((Path(one.job.source).stem, one.kind, one.reason) for one in collector.failed)
 
 
 def _order(arguments: argparse.Namespace, ops: list[Any]) -> Any:  # Any: Order, which is imported when it is used

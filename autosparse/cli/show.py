@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 
 from autosparse.core.composite import Composite
 from autosparse.core.formats import CSR
@@ -45,6 +46,15 @@ def factor(ours_s: float, theirs_s: float) -> str:
 def count(runs: float | None) -> str:
     """A number of products: whole, rounded up; `never` where there is none."""
     return "never" if runs is None or not math.isfinite(runs) else f"{math.ceil(runs):,}"
+
+
+def left_out(failed: Iterable[tuple[str, str, str]]) -> int:
+    """Say on stderr what (name, kind of machine, reason) could not be measured; the command's exit status."""
+    status = 0
+    for name, kind, reason in failed:
+        print(f"not measured: {name} on {kind}: {reason}", file=sys.stderr)
+        status = 1
+    return status
 
 
 def product(n_columns: int, *, transposed: bool = False) -> str:

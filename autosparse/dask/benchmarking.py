@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from autosparse.config import measuring_environment
 from autosparse.core.target import Target
-from autosparse.dask.handing_out import Done, HandOut, alone_on_this_machine, written
+from autosparse.dask.handing_out import Done, Failed, HandOut, alone_on_this_machine, written
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -27,7 +27,10 @@ Rows = list[dict[str, Any]]  # Any: as the command's --json has them
 
 
 def measure(name: str, contents: bytes, words: Sequence[str], threads: int | None) -> Rows:
-    """What ``bench`` with these words finds for the matrix file `name`, here and now. RuntimeError where it fails."""
+    """What ``bench`` with these words finds for the matrix file `name`, here and now: no rows where it is too small.
+
+    RuntimeError where it fails.
+    """
     with alone_on_this_machine(), tempfile.TemporaryDirectory(prefix="autosparse-bench-") as folder:
         path, found = Path(folder, name), Path(folder, "times.json")
         path.write_bytes(contents)
@@ -37,9 +40,9 @@ def measure(name: str, contents: bytes, words: Sequence[str], threads: int | Non
             env=measuring_environment(str(Path(folder, "cache"))), cwd=folder, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
-        if done.returncode:
+        rows: Rows = json.loads(found.read_text(encoding="utf-8")) if found.exists() else []
+        if done.returncode and (rows or not found.exists()):  # with an empty file: smaller than --min-nnz
             raise RuntimeError(done.stderr.strip() or f"bench ended with status {done.returncode}")
-        rows: Rows = json.loads(found.read_text(encoding="utf-8"))
         return rows
 
 
@@ -55,10 +58,11 @@ class ClusterBench:
     out: Path
     words: Sequence[str] = ()
     threads: int | None = None
+    failed: list[Failed[Path]] = field(default_factory=list)  # what `run` left out
 
     def run(self) -> Iterator[Done[Path]]:
         """One Done per matrix and kind, `result` the rows. ConnectionError when there is no worker."""
-        hand_out = HandOut(self.client, measure, self.paths, self._missing, self.threads)
+        hand_out = HandOut(self.client, measure, self.paths, self._missing, self.threads, failed=self.failed)
         for done in hand_out.run():
             written(self.path_of(done.kind, done.job), json.dumps(done.result, indent=1).encode() + b"\n")
             yield done

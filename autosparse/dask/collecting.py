@@ -11,14 +11,14 @@ import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.calibration.collection import lab_for, machine_facts, statistics_model
 from autosparse.config import options
 from autosparse.core.target import Target
-from autosparse.dask.handing_out import HandOut, alone_on_this_machine, written
+from autosparse.dask.handing_out import Failed, HandOut, alone_on_this_machine, written
 from autosparse.tuner.collect.collector import Collector, Order, path_in
 from autosparse.tuner.collect.recipes import Recipe
 
@@ -74,11 +74,12 @@ class ClusterCollector:
     recipes: Callable[[], Iterable[Recipe]]
     threads: int | None = None  # of a kernel; None: all cores of the machine
     clock: Callable[[], float] = time.monotonic
+    failed: list[Failed[Recipe]] = field(default_factory=list)  # what `run` left out
 
     def run(self) -> Iterator[Written]:
         """One Written per pattern and kind, until patterns or time end. ConnectionError when there is no worker."""
         hand_out = HandOut(
-            self.client, measure, self._stream, self._missing, self.threads, self.order.seconds, self.clock
+            self.client, measure, self._stream, self._missing, self.threads, self.order.seconds, self.clock, self.failed
         )
         for done in hand_out.run():
             yield Written(done.kind, done.machine, done.job, self._write(done.kind, done.result))

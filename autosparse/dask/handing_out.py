@@ -52,6 +52,15 @@ class Done(Generic[Job]):
     result: Any  # Any: what the task returned
 
 
+@dataclass(frozen=True, slots=True)
+class Failed(Generic[Job]):
+    """One job is left out on one kind of machine."""
+
+    kind: str
+    job: Job
+    reason: str  # the first line of an error's text
+
+
 # -- on the workers -------------------------------------------------------------------------------------------------
 
 
@@ -90,6 +99,7 @@ class HandOut(Generic[Job]):
     threads: int | None = None  # of a kernel; None: all cores of the machine
     seconds: float = float("inf")
     clock: Callable[[], float] = time.monotonic
+    failed: list[Failed[Job]] = field(default_factory=list)  # what `run` left out
     _streams: dict[str, Iterator[Job]] = field(default_factory=dict)
     _again: dict[str, list[Job]] = field(default_factory=dict)
     _kinds: dict[str, str] = field(default_factory=dict)  # worker's address -> kind
@@ -148,14 +158,18 @@ class HandOut(Generic[Job]):
         if worker not in self._workers():
             self._retry(worker, job)
         else:
-            event("tune", f"a measurement is left out: {future.exception()}", job=str(job))
+            self._leave_out(worker, job, str(future.exception()))
 
     def _retry(self, worker: str, job: Job) -> None:
         self._losses[job] += 1
         if self._losses[job] > MOST_LOSSES:
-            event("tune", f"a measurement is left out: {self._losses[job]} workers were lost at it", job=str(job))
+            self._leave_out(worker, job, f"{self._losses[job]} workers were lost at it")
         else:
             self._again[self._kinds[worker]].append(job)
+
+    def _leave_out(self, worker: str, job: Job, reason: str) -> None:
+        self.failed.append(Failed(self._kinds[worker], job, next(iter(reason.splitlines()), "no reason was given")))
+        event("tune", f"a measurement is left out: {reason}", job=str(job))
 
     def _take_back(self) -> None:
         """Jobs of workers that are gone wait for another machine."""

@@ -96,6 +96,18 @@ def test_a_pattern_at_which_three_workers_were_lost_is_left_out(tmp_path, monkey
     assert found == []
 
 
+def test_what_fails_where_it_runs_is_named(tmp_path, monkeypatch):
+    client = FakeClient(["tcp://a1:1", "tcp://b1:1"])
+    monkeypatch.setattr(client, "submit", lambda *_, **__: Now(ValueError("no memory\nTraceback"), "error"))
+    monkeypatch.setattr(handing_out, "finished", lambda futures: futures)
+    collector = collecting.ClusterCollector(client, Order(out=tmp_path, ops=[OPS["spmv"]]), lambda: RECIPES[:1])
+    assert list(collector.run()) == []
+    assert sorted((one.kind, one.job, one.reason) for one in collector.failed) == [
+        ("a", RECIPES[0], "no memory"),
+        ("b", RECIPES[0], "no memory"),
+    ]
+
+
 def test_a_cluster_without_workers_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(ConnectionError, match="tcp://fake:1 has no workers"):
         collected(FakeClient([]), tmp_path, monkeypatch)
@@ -131,8 +143,12 @@ def test_command_collects_on_two_processes_and_resumes(tmp_path, capsys):
     )
     out = tmp_path / "out"
     sps.save_npz(tmp_path / "eye.npz", sps.eye_array(3000, format="csr"))
-    times = f"bench {tmp_path / 'eye.npz'} --scheduler {cluster.scheduler_address} --columns 1 --threads 1"
-    bench = partial(cli.main, [*times.split(), "--json", str(tmp_path / "times")])
+    (tmp_path / "broken.npz").write_bytes(b"PK")
+    times = f"bench {tmp_path} --scheduler {cluster.scheduler_address} --columns 1 --threads 1"
+
+    def bench(*more):
+        return cli.main([*times.split(), "--json", str(tmp_path / "times"), *more])
+
     words = f"collect --out {out} --scheduler {cluster.scheduler_address} --ops spmv --families mesh --patterns 2"
     command = partial(cli.main, [*words.split(), "--schedules", "2", "--templates", "1", "--threads", "1"])
     with cluster:
@@ -140,13 +156,18 @@ def test_command_collects_on_two_processes_and_resumes(tmp_path, capsys):
         assert "2 new files" in capsys.readouterr().out
         assert command() == 0
         assert "0 new files" in capsys.readouterr().out
-        assert bench() == 0
-        assert "1 new files" in capsys.readouterr().out
+        assert bench() == 1, "a matrix was not measured"
+        said = capsys.readouterr()
+        assert "1 new files" in said.out
+        assert "not measured: broken.npz on " in said.err
+        (tmp_path / "broken.npz").unlink()
         assert bench() == 0
         assert "0 new files" in capsys.readouterr().out
+        assert bench("--min-nnz", "3001") == 0, "what is too small is no failure"
     (kind,) = out.iterdir()
-    (rows,) = (tmp_path / "times" / kind.name).glob("eye.npz-*.json")
-    (row,) = json.loads(rows.read_text())
+    written = (tmp_path / "times" / kind.name).glob("eye.npz-*.json")
+    none, (row,) = sorted((json.loads(path.read_text()) for path in written), key=len)
+    assert none == []
     assert row["nnz"] == 3000
     assert row["ours_s"] > 0
     first, second = files.read_folder(kind, "spmv")
