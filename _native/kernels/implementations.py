@@ -25,6 +25,7 @@ from autosparse._native.kernels.composite import CompositeKernel, CompositeSpec,
 from autosparse._native.kernels.identity import backend_name
 from autosparse._native.kernels.kernel import Kernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
+from autosparse._native.kernels.shipped import shipped_kernel
 from autosparse._native.triton.kernel import DeviceKernel, Triton
 from autosparse._native.triton.spec import DeviceSpec
 
@@ -100,7 +101,7 @@ _mutex: Final = forking.lock()
 
 
 class Generated:
-    """Kernels that are emitted and compiled by the backend of its name, and kept by the cache."""
+    """Kernels that are emitted and compiled by the backend of its name, and kept by the cache; a few are shipped."""
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
@@ -112,7 +113,9 @@ class Generated:
     def compile(
         self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
     ) -> Kernel:
-        """See `Implementation`; from this process, from `store`, or compiled."""
+        """See `Implementation`; shipped, from this process, from `store`, or compiled."""
+        if (shipped := shipped_kernel(spec, compiler)) is not None:
+            return shipped
         backend = BACKENDS[self.name]()
         key = backend.key(spec, compiler)
         kernel = _loaded.get(key)
@@ -130,11 +133,15 @@ class Generated:
 
     def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
         """See `Implementation`."""
+        if (shipped := shipped_kernel(spec, compiler)) is not None:
+            return shipped
         kernel = _loaded.get(self._key(spec, compiler))
         return kernel if kernel is None or kernel.spec == spec else _with_spec(kernel, spec)
 
     def is_built(self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
         """See `Implementation`; others may have built it since."""
+        if shipped_kernel(spec, compiler) is not None:
+            return True
         key = self._key(spec, compiler)
         if key in _loaded or key in _present or key in _missing:
             return key in _loaded or key in _present

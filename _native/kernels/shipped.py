@@ -1,0 +1,60 @@
+"""Shipped kernels: generated ones that were compiled at installation, with the runtime (ADR 61).
+
+What the statistics name first for vector products of nine matrices in ten: slices as wide as a vector, sorted or not,
+and blocks of 3 x 3, with coordinates of 16 bits. `tools/shipped_kernels.py` writes their sources, as the emitter
+emits them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from autosparse._native import runtime_api
+from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
+from autosparse._native.kernels.kernel import Kernel
+
+from autosparse import config
+from autosparse.core.formats import Format
+from autosparse.core.schedule import SuperSchedule
+from autosparse.core.target import VECTOR_BYTES
+from autosparse.ops import names
+
+ISAS: Final = ("avx2", "avx512")
+SLICE_UNROLL: Final = 2
+SLICE_PREFETCH: Final = 32
+
+
+def specs(isa: str) -> Iterator[KernelSpec]:
+    """The kernels of an instruction set, in the order of its source."""
+    for dtype, value_bytes in VALUE_BYTES.items():
+        lanes = VECTOR_BYTES[isa] // value_bytes
+        for rows in ("", " | sigma=512"):  # a kernel for every sigma
+            slices = SuperSchedule(
+                operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows} | bits=16"),
+                loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL, prefetch=SLICE_PREFETCH,
+            )  # fmt: skip
+            yield from (KernelSpec(names.MATMUL, slices, dtype, "int32", isa, gathers=one) for one in (True, False))
+        blocks = SuperSchedule(
+            operation=names.MATMUL, format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=3,k=3 | bits=16"),
+            loop_order=("i1", "k1", "i0", "k0"),
+        )  # fmt: skip
+        yield from (KernelSpec(names.MATMUL, blocks, dtype, "int32", isa, gathers=one) for one in (True, False))
+
+
+def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:
+    """The kernel of `spec` where the runtime has it; None too where the user names a compiler or edits sources."""
+    if compiler is not None or config.get_options().dump_dir is not None:
+        return None
+    address = _address_of(spec.key())
+    if not address:
+        return None
+    # They search nothing, and no two threads of them write one result.
+    return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
+
+
+@functools.lru_cache(maxsize=1024)
+def _address_of(key: str) -> int:
+    return int(runtime_api.lib.asp_shipped_kernel(key.encode())) if runtime_api.available else 0

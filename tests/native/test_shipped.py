@@ -1,0 +1,78 @@
+"""Shipped kernels: their sources are the emitter's, and they compute what their specs say."""
+
+from __future__ import annotations
+
+import dataclasses
+import runpy
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse._native import runtime_api
+from autosparse._native.kernels import implementations
+from autosparse._native.kernels.shipped import ISAS, shipped_kernel, specs
+from autosparse._native.storage.packing import reason_unfit
+
+from autosparse import _native, config
+from autosparse.core.pattern import Pattern
+from tests.house.sources import IN_CHECKOUT, REPOSITORY
+from tests.native.runtime_cases import isas, needs_runtime
+
+pytestmark = needs_runtime
+SPECS = [spec for isa in isas() if isa in ISAS for spec in specs(isa)]
+needs_vectors = pytest.mark.skipif(not SPECS, reason="no avx2 here")
+
+
+@pytest.mark.skipif(not IN_CHECKOUT, reason="needs the sources: this is an installed copy")
+@pytest.mark.parametrize("isa", ISAS)
+def test_sources_are_the_emitters(isa):
+    source = runpy.run_path(str(REPOSITORY / "tools" / "shipped_kernels.py"))["source"]
+    path = REPOSITORY / "_native" / "runtime" / "shipped" / f"shipped_{isa}.c"
+    assert path.read_text(encoding="utf-8") == source(isa), "python tools/shipped_kernels.py, then build the runtime"
+
+
+@needs_vectors
+def test_they_compute_what_their_specs_say():
+    rng = np.random.default_rng(0)
+    A = (sp.random(70, 61, density=0.15, random_state=1, format="csr") + sp.eye(70, 61)).tocsr()
+    A.data[:] = rng.integers(1, 5, A.nnz)
+    for spec in SPECS:
+        m, x = A.astype(spec.dtype), rng.integers(-3, 4, 61).astype(spec.dtype)
+        pattern = Pattern(*m.shape, m.indptr.astype(np.int32), m.indices.astype(np.int32))
+        assert reason_unfit(pattern, spec.schedule.format, transposed=False) is None
+        packed, got = (
+            _native.pack(pattern, m.data, spec.schedule.format, transposed=False),
+            np.full(70, np.nan, spec.dtype),
+        )
+        for threads in (1, 2):
+            assert shipped_kernel(spec, None).bind(packed).run(x.ctypes.data, 1, got.ctypes.data, 1, 1, threads)
+            np.testing.assert_array_equal(got, m @ x, err_msg=str(spec))
+
+
+@needs_vectors
+def test_none_needs_what_shipped_kernels_are_not_told():
+    for spec in SPECS:
+        program = implementations.lower.lower(spec)
+        assert not program.needs_sorted
+        assert not program.private
+
+
+@needs_vectors
+def test_no_compiler_is_needed(tmp_path):
+    class Empty:
+        def artefact(self, key, build):
+            raise AssertionError("a shipped kernel was looked for in the cache")
+
+    spec = dataclasses.replace(SPECS[0], schedule=dataclasses.replace(SPECS[0].schedule, partition="dynamic", chunk=8))
+    assert _native.is_built(spec, store=Empty())
+    assert _native.build(spec, store=Empty()).address == shipped_kernel(SPECS[0], None).address
+    assert _native.loaded(spec).spec == spec
+    assert shipped_kernel(spec, "cc") is None
+    with config.options(dump_dir=tmp_path):
+        assert shipped_kernel(spec, None) is None
+
+
+def test_others_are_not_shipped():
+    assert runtime_api.lib.asp_shipped_kernel(b"") == 0
+    for spec in SPECS[:1]:
+        assert shipped_kernel(dataclasses.replace(spec, index_dtype="int64"), None) is None
