@@ -1,9 +1,9 @@
 """Native: from a SuperSchedule to machine code. Imported as `autosparse._native` only.
 
-``supports`` -> ``packed_bytes``/``pack`` -> ``build`` -> ``Kernel.bind`` -> ``BoundKernel.run``; `interpret` is the
-oracle. SDDMM: ``structure_bytes``/``pack_structure`` -> ``BoundSddmm``; MTTKRP: ``reason_unfit_tensor``,
-``tensor_bytes``/``pack_tensor`` -> ``BoundMttkrp``. Names are looked up on first use: importing autosparse imports
-none of this.
+``supports`` -> ``packed_bytes``/``pack`` -> ``build`` -> ``Kernel.bind`` -> ``BoundKernel.run``. SDDMM:
+``structure_bytes``/``pack_structure`` -> ``BoundSddmm``; MTTKRP: ``reason_unfit_tensor``,
+``tensor_bytes``/``pack_tensor`` -> ``BoundMttkrp``. Names are looked up on first use: importing autosparse imports none
+of this.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from autosparse._native.ir.interpreter import interpret, interpret_mttkrp, interpret_sddmm
     from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
     from autosparse._native.kernels.backend import BACKENDS
     from autosparse._native.kernels.bound import BoundMttkrp, BoundSddmm
@@ -66,9 +65,6 @@ __all__ = [
     "composite_reason_unfit",
     "composite_unsupported",
     "implementation_of",
-    "interpret",
-    "interpret_mttkrp",
-    "interpret_sddmm",
     "is_built",
     "loaded",
     "order_effort",
@@ -102,7 +98,6 @@ _MODULES: Final = {
     "storage.parts": ("Subset", "View", "block_fill", "subsets"),
     "storage.composite": ("composite_bytes", "composite_reason_unfit", "pack_composite"),
     "kernels.bound": ("BoundMttkrp", "BoundSddmm"),
-    "ir.interpreter": ("interpret", "interpret_mttkrp", "interpret_sddmm"),
     "kernels.kernel": ("BoundKernel", "Kernel"),
     "storage.packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
     "storage.row_orders": ("order_effort",),

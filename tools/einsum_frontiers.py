@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from autosparse.asymptotic.candidates import as_row, enumerated, kernel_of, signature
+from autosparse.asymptotic.candidates import Candidates, enumerated, kernel_of, signature
+from autosparse.asymptotic.cost.tasks import bits
 
 NAMED = (
     *("ab,b->a s d", "ab,bc->ac s s", "ab,bc->ac s d", "ab,bc,c->a s s d", "ab,bc,cd->ad s s s", "ab,bc,cd->ad s s d"),
@@ -20,6 +21,19 @@ NAMED = (
         "ab,cb,db->acd s s s",
     ),
 )
+
+
+def as_row(found: Candidates) -> dict[str, Any]:
+    """What ships of a frontier: its programs, the numbers of each one's queries, and those queries by their letters."""
+    numbers = sorted({number for candidate in found.members for number in bits(candidate.cost)})
+    place = {number: n for n, number in enumerate(numbers)}
+    queries = []
+    for number in numbers:
+        query = found.queries[number]
+        heads = "".join(found.kernel.indices[bit] for bit in bits(query.heads))
+        queries.append([heads, [[tensor, *args] for tensor, args in query.atoms]])
+    members = [[str(one), [place[number] for number in bits(one.cost)]] for one in found.members]
+    return {"n_programs": found.n_programs, "members": members, "queries": queries}
 
 
 def _lines(rows: dict[str, dict[str, Any]]) -> str:

@@ -1,3 +1,3 @@
-"""Loop IR: index expression and schedule lowered to loops, and the interpreter that is the oracle of all kernels."""
+"""Loop IR: index expression and schedule lowered to loops."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loop IR: what a kernel does, as a tree of frozen nodes that prints itself. Emitters and the interpreter walk it.
+"""Loop IR: what a kernel does, as a tree of frozen nodes that prints itself. Emitters walk it.
 
 Names: coordinate ``k1`` has a variable of its own name, its level's position is ``p_k1``; index ``k`` is
 ``k1*s + k0`` for split size s. A node says *which* loop and *how it reaches* the stored entries, not how a language

@@ -12,7 +12,7 @@ from typing import Any, Final
 from autosparse.asymptotic.cin.nodes import Access, Assign, Call, Expression, Loop, Statement, Where, assignments, reads
 from autosparse.asymptotic.cin.parser import parse
 from autosparse.asymptotic.cost.model import CostModel, Steps
-from autosparse.asymptotic.cost.tasks import PlainQuery, bits
+from autosparse.asymptotic.cost.tasks import PlainQuery
 from autosparse.asymptotic.frontier import least_deep, undominated
 from autosparse.asymptotic.kernels import Kernel
 from autosparse.asymptotic.programs.nests import n_orders, orders, workspaces
@@ -99,19 +99,6 @@ def _frontiers() -> dict[str, dict[str, Any]]:
     text = resources.files("autosparse.asymptotic").joinpath("frontiers.json").read_text(encoding="utf-8")
     found: dict[str, dict[str, Any]] = json.loads(text)
     return found
-
-
-def as_row(found: Candidates) -> dict[str, Any]:
-    """What ships of a frontier: its programs, the numbers of each one's queries, and those queries by their letters."""
-    numbers = sorted({number for candidate in found.members for number in bits(candidate.cost)})
-    place = {number: n for n, number in enumerate(numbers)}
-    queries = []
-    for number in numbers:
-        query = found.queries[number]
-        heads = "".join(found.kernel.indices[bit] for bit in bits(query.heads))
-        queries.append([heads, [[tensor, *args] for tensor, args in query.atoms]])
-    members = [[str(one), [place[number] for number in bits(one.cost)]] for one in found.members]
-    return {"n_programs": found.n_programs, "members": members, "queries": queries}
 
 
 def _with_letters(node: Statement, names: dict[str, str]) -> Statement:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from autosparse.asymptotic.cin.nodes import Access, Assign, reads
 from autosparse.asymptotic.cin.parser import parse
@@ -41,15 +39,3 @@ class Kernel:
 
     def __str__(self) -> str:
         return f"{self.statement} with sparse {', '.join(sorted(self.sparse))}"
-
-
-NAMED: Final[Mapping[str, Kernel]] = {
-    "SpMV": Kernel.of("a[i] += B[i,j] * c[j]", sparse="B"),
-    "SpMV2": Kernel.of("a[i] += B[i,j] * C[j,k] * d[k]", sparse="BC"),
-    "SpGEMM": Kernel.of("A[i,j] += B[i,k] * C[j,k]", sparse="ABC"),
-    "SpGEMM2": Kernel.of("A[i,j] += B[i,k] * C[k,l] * D[j,l]", sparse="ABCD"),
-    "SpGEMMH": Kernel.of("A[i,j] += B[i,k] * C[j,k] * D[j,k]", sparse="ABCD"),
-    "SSpGEMM": Kernel.of("A[i,j] += B[i,j] * C[i,k] * D[j,k]", sparse="ABCD"),
-    "SpMTTKRP": Kernel.of("A[i,j] += B[i,k,l] * C[j,k] * D[j,l]", sparse="ABCD"),
-}
-"""Kernels of the paper's Figure 6, and SSpGEMM of the authors' repository."""

@@ -27,7 +27,7 @@ EXTRAS: Final = {
     "torch": ("torch",),
     "gpu": ("triton",),
     "numba": ("numba",),
-    "train": ("torch", "hnswlib"),
+    "train": ("torch", "scikit-learn"),
     "dask": ("dask",),
     "plot": ("matplotlib",),
 }
@@ -153,11 +153,20 @@ def _settings() -> Iterator[Finding]:
 
 def _extras() -> Iterator[Finding]:
     for extra, packages in EXTRAS.items():
-        found = [f"{name} {importlib.metadata.version(name)}" for name in packages if importlib.util.find_spec(name)]
-        missing = [name for name in packages if not importlib.util.find_spec(name)]
+        versions = {name: _version(name) for name in packages}
+        found = [f"{name} {version}" for name, version in versions.items() if version]
+        missing = [name for name, version in versions.items() if not version]
         text = ", ".join([*found, *(f"no {name}" for name in missing)])
         cpu = f", after pip install torch --index-url {TORCH_CPU}" if "torch" in missing and extra != "gpu" else ""
         yield Finding(f"extra {extra}", text if not missing else f"{text} (pip install 'autosparse[{extra}]'{cpu})")
+
+
+def _version(package: str) -> str | None:
+    """Of an installed package; None: it is not installed."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def _gpu() -> Iterator[Finding]:

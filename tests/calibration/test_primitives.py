@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from autosparse.tuner.hybrid.costs import REFERENCE, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, divisions
 from autosparse.tuner.hybrid.greedy import plan_tiles
-from autosparse.tuner.hybrid.optimum import optimal_cost
 from autosparse.tuner.hybrid.tiles import block_operators
 
 import autosparse as asp
@@ -28,6 +27,7 @@ from autosparse.tuning.hybrid import divider_of
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import CLASSES, COSTS, CostClass, CostTable, keep_costs, known_costs
 from autosparse.tuning.setup import lab_of, target_of
+from tests.tuner.tile_optimum import optimal_cost
 
 NEAR = CostClass(32, False)
 TRUE = {"csr": 9.0, "tile": 5.0, "read": 4.0, "multiply": 1.5, "panel": 7.0, "first row": 20.0, "further row": 30.0}

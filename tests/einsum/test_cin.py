@@ -7,12 +7,12 @@ import pytest
 from autosparse.asymptotic.cin.nodes import Access, Call, depth
 from autosparse.asymptotic.cin.parser import parse
 from autosparse.asymptotic.cost.model import CostModel
-from autosparse.asymptotic.frontier import full_frontier
-from autosparse.asymptotic.kernels import NAMED, Kernel
+from autosparse.asymptotic.kernels import Kernel
 from autosparse.asymptotic.programs.bodies import bodies, rewrites
 from autosparse.asymptotic.programs.nests import orders
 from autosparse.asymptotic.programs.protocols import with_protocols
 from autosparse.errors import EinsumError
+from tests.einsum.figure6 import NAMED, full_frontier
 
 
 @pytest.mark.parametrize("name", ["SpMV", "SpMV2", "SpGEMM"])

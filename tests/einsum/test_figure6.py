@@ -7,9 +7,8 @@ import pytest
 from autosparse.asymptotic.cin.nodes import Loop, Where, reads
 from autosparse.asymptotic.cin.parser import parse
 from autosparse.asymptotic.cost.model import Rules
-from autosparse.asymptotic.frontier import full_frontier, taco_frontier
-from autosparse.asymptotic.kernels import NAMED
 from autosparse.asymptotic.programs.protocols import with_protocols
+from tests.einsum.figure6 import NAMED, full_frontier, taco_frontier
 
 FULL = {  # programs, frontier, classes of the frontier
     "SpMV": (8, 4, 1),

@@ -16,15 +16,15 @@ from hypothesis import strategies as st
 
 from autosparse.asymptotic.cin.nodes import Access, reads
 from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.frontier import full_frontier, programs, taco_frontier
-from autosparse.asymptotic.kernels import NAMED, Kernel
+from autosparse.asymptotic.kernels import Kernel
 from autosparse.asymptotic.lower import numba_kernel
-from autosparse.asymptotic.lower.interpret import Interpreter
 from autosparse.asymptotic.lower.kernel import compiled, execute
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import Dense, Sparse
 from autosparse.asymptotic.programs.protocols import open_reads
 from autosparse.asymptotic.results import dense
+from tests.einsum.figure6 import NAMED, full_frontier, programs, taco_frontier
+from tests.einsum.interpreter import Interpreter
 
 EXTENTS = {"i": 5, "j": 7, "k": 4, "l": 3}
 SMALL = ("SpMV", "SpMV2", "SpGEMM", "SpGEMM2")

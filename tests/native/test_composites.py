@@ -29,6 +29,7 @@ from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import PackError, ScheduleError
 from tests.native.cases import schedule
+from tests.native.interpreter import interpret
 from tests.native.operands import schedule as made_for
 
 CSR = schedule("i1:U,k1:C", "i1 j1 k1 j0", 16)
@@ -253,7 +254,7 @@ def test_kernel_that_adds(made):
     kernel = _native.build(adding, store=cache.open_store(), compiler=config.get_options().compiler)
     kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(C, onto + A @ B)
-    np.testing.assert_array_equal(_native.interpret(adding, packed, B, onto=onto), C)
+    np.testing.assert_array_equal(interpret(adding, packed, B, onto=onto), C)
 
 
 @pytest.mark.parametrize("composite", EVERY, ids=str)

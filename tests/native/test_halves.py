@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native.ir.interpreter import interpret
 from autosparse._native.ir.lower import lower
 from autosparse._native.storage import half_precision as halves
 from autosparse.tuner.space import spaces
@@ -21,6 +20,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
 from tests.native import cases
+from tests.native.interpreter import interpret
 
 LEVELS = (
     ("i1:U,k1:C", "i1 k1", 0, 16),

@@ -18,6 +18,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from tests.covering import in_turn
 from tests.native import cases
+from tests.native.interpreter import interpret
 
 TYPES = [("float32", "int32"), ("float64", "int64")]
 
@@ -39,7 +40,7 @@ def check(made: SuperSchedule, taken: cases.Sample, *, transposed: bool, seed: i
             assert exact
             np.testing.assert_array_equal(C, expected)
         if taken.pattern.nnz * n < 400:
-            np.testing.assert_array_equal(_native.interpret(of, packed, B, 2), expected)
+            np.testing.assert_array_equal(interpret(of, packed, B, 2), expected)
 
 
 @in_turn("made", "types", first=cases.FAMILY, second=TYPES, label=cases.label)
@@ -100,7 +101,7 @@ def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -
             expected = taken.matrix @ B
         flags: list[int] = []
         with np.errstate(invalid="ignore"):
-            _native.interpret(cases.spec(made), packed, B, flags=flags)
+            interpret(cases.spec(made), packed, B, flags=flags)
         assert exact == (not flags[0])
         vouched += exact
         if exact:

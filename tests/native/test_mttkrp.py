@@ -19,6 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError
 from tests.native import cases, operands
+from tests.native.interpreter import interpret_mttkrp
 
 DTYPES = ("float32", "float64")
 NAMES = list(operands.MTTKRP)
@@ -40,7 +41,7 @@ def check(
         for n_threads in (1, 2, 5):
             np.testing.assert_array_equal(operands.run_mttkrp(of, packed, factors, n_threads), expected)
         if pattern.nnz * n < 200:
-            np.testing.assert_array_equal(_native.interpret_mttkrp(of, packed, factors, 2), expected)
+            np.testing.assert_array_equal(interpret_mttkrp(of, packed, factors, 2), expected)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -106,7 +107,7 @@ def test_a_vouched_result_is_numpys_with_infinite_factors_too(name: str) -> None
         vouched = bound.run(addresses, lds, M.ctypes.data, n, n, 1)
         flags: list[int] = []
         with np.errstate(invalid="ignore"):
-            _native.interpret_mttkrp(operands.spec(made), packed, factors, flags=flags)
+            interpret_mttkrp(operands.spec(made), packed, factors, flags=flags)
             expected = operands.mttkrp(pattern, values, factors, mode)
         assert vouched == (not flags[0])
         assert vouched or bad is not None

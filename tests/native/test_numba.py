@@ -16,6 +16,7 @@ from autosparse import _native, cache, config
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import BuildError
 from tests.native import cases
+from tests.native.interpreter import interpret
 
 numba = pytest.importorskip("numba", reason="the extra numba is not installed")
 
@@ -57,7 +58,7 @@ def check(made: SuperSchedule, dtype: str, index_dtype: str) -> None:
                 assert exact
                 np.testing.assert_array_equal(C, expected)
             if taken.pattern.nnz * n < 300:
-                np.testing.assert_array_equal(_native.interpret(of.spec, packed, B, 2), expected)
+                np.testing.assert_array_equal(interpret(of.spec, packed, B, 2), expected)
 
 
 @pytest.mark.parametrize("made", PRESETS[::4], ids=cases.label)
@@ -95,7 +96,7 @@ def test_a_kernel_vouches_for_nothing_that_padding_spoilt(made: SuperSchedule) -
         flags: list[int] = []
         with np.errstate(invalid="ignore"):
             expected = taken.matrix @ B
-            _native.interpret(of.spec, packed, B, flags=flags)
+            interpret(of.spec, packed, B, flags=flags)
         C, exact = product(of, packed, B, 1)
         assert exact == (not flags[0])
         if exact:

@@ -7,7 +7,6 @@ import dataclasses
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native.ir.interpreter import interpret
 from autosparse._native.kernels.precompiled import PREFETCH, ready_kernel
 
 from autosparse import _native, config
@@ -16,6 +15,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME
 from tests.covering import covering
 from tests.native import cases
+from tests.native.interpreter import interpret
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 
 pytestmark = needs_runtime

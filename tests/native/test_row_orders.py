@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native.ir.interpreter import interpret
 from autosparse._native.ir.lower import supports
 from autosparse._native.storage import packers as native_packers
 from autosparse._native.storage import row_orders
@@ -17,6 +16,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.errors import ScheduleError
 from tests.covering import covering
 from tests.native import cases
+from tests.native.interpreter import interpret
 
 SHAPES = ((0, 0), (0, 4), (5, 0), (1, 1), (40, 40), (23, 61), (61, 23))
 MADE = (

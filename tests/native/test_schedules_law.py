@@ -29,6 +29,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import BuildError, PackError
 from tests.native import cases, operands
+from tests.native.interpreter import interpret, interpret_mttkrp, interpret_sddmm
 from tests.native.test_symmetric import symmetric
 
 SPACES: dict[str, Callable[[], TemplateSpace]] = {
@@ -113,7 +114,7 @@ def matmul(run: Run, kernel: _native.Kernel) -> bool:
     assert kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(C, operand @ B)
     if work(spec.schedule, packed, n) <= MOST_WORK:
-        np.testing.assert_array_equal(_native.interpret(spec, packed, B, 2), C)
+        np.testing.assert_array_equal(interpret(spec, packed, B, 2), C)
     return True
 
 
@@ -132,7 +133,7 @@ def sddmm(run: Run, kernel: _native.Kernel) -> bool:
     assert kernel.bind(structure).run(*addresses, n, 2)
     np.testing.assert_array_equal(out, operands.sddmm(taken, X, Y))
     if work(spec.schedule, structure, n) <= MOST_WORK:
-        np.testing.assert_array_equal(_native.interpret_sddmm(spec, structure, taken.data, X, Y, n_threads=2), out)
+        np.testing.assert_array_equal(interpret_sddmm(spec, structure, taken.data, X, Y, n_threads=2), out)
     return True
 
 
@@ -153,7 +154,7 @@ def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
     assert kernel.bind(packed).run(sources, [n] * len(factors), M.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(M, operands.mttkrp(pattern, values, factors, mode))
     if work(spec.schedule, packed, n) <= MOST_WORK:
-        np.testing.assert_array_equal(_native.interpret_mttkrp(spec, packed, factors, 2), M)
+        np.testing.assert_array_equal(interpret_mttkrp(spec, packed, factors, 2), M)
     return True
 
 

@@ -13,6 +13,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError
 from tests.native import cases, operands
+from tests.native.interpreter import interpret_sddmm
 
 TYPES = [("float32", "int32"), ("float64", "int64")]
 NAMES = list(operands.SDDMM)
@@ -32,7 +33,7 @@ def check(made: SuperSchedule, taken: cases.Sample, *, seed: int, isa: str | Non
             np.testing.assert_array_equal(operands.run_sddmm(of, taken, X, Y, n_threads), expected)
         if taken.pattern.nnz * n < 300:
             structure = _native.pack_structure(taken.pattern, made.format)
-            told = _native.interpret_sddmm(of, structure, taken.data, X, Y, n_threads=2)
+            told = interpret_sddmm(of, structure, taken.data, X, Y, n_threads=2)
             np.testing.assert_array_equal(told, expected)
 
 

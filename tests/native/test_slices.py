@@ -18,6 +18,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
 from tests.native import cases
+from tests.native.interpreter import interpret
 from tests.native.test_kernels import TYPES, check
 
 SLICED = tuple(
@@ -191,7 +192,7 @@ def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -
         flags: list[int] = []
         with np.errstate(invalid="ignore"):
             expected = taken.matrix @ B
-            _native.interpret(cases.spec(made), packed, B, flags=flags)
+            interpret(cases.spec(made), packed, B, flags=flags)
         assert exact == (not flags[0])
         vouched += exact
         if exact:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse._native.ir.interpreter import interpret
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
@@ -17,6 +16,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
 from tests.native import cases
+from tests.native.interpreter import interpret
 
 MADE = (
     cases.schedule("i1:U,k1:C | symmetric=1", "i1 k1"),

@@ -21,6 +21,7 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.errors import OptionError
 from autosparse.explain import explain
 from autosparse.ops import MATMUL, OPS, SPGEMM, register, unregister
+from tests.native.interpreter import interpret
 from tests.tuning.forcing import close
 from tests.tuning.test_operations import force
 
@@ -88,7 +89,7 @@ def test_a_generated_kernel_of_it_serves_and_is_what_the_interpreter_computes() 
     assert state.n_tuned == 3
     spec = _native.KernelSpec("aggregate", made, "float32", "int32", "baseline")
     packed = _native.pack(A._cell.pattern, A._cell.data, made.format, transposed=False)
-    close(_native.interpret(spec, packed, F), plain @ F)
+    close(interpret(spec, packed, F), plain @ F)
 
 
 def test_what_its_row_does_not_claim_is_refused() -> None:

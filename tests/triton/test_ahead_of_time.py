@@ -9,14 +9,15 @@ import pytest
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 torch = pytest.importorskip("torch")
 
-from autosparse._native.triton import compile as ahead  # noqa: E402
-from autosparse._native.triton import packing, roofline, source  # noqa: E402
+from autosparse._native.triton import packing, source  # noqa: E402
 from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import facts, model, space  # noqa: E402
 
 from autosparse.gpu.schedule import kinds  # noqa: E402
 from autosparse.gpu.target import DeviceTarget, targets  # noqa: E402
+from tests.triton import compiled as ahead  # noqa: E402
+from tests.triton import roofline  # noqa: E402
 
 TARGETS = ("a100-80gb", "h100-sxm")
 AGREEMENT = 2.5

@@ -12,7 +12,6 @@ import scipy.sparse as sp
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 torch = pytest.importorskip("torch")
 
-from autosparse._native.triton import compile as ahead  # noqa: E402
 from autosparse._native.triton import packing, selections, source  # noqa: E402
 from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
@@ -24,6 +23,7 @@ from autosparse.core.pattern import Pattern  # noqa: E402
 from autosparse.errors import ScheduleError  # noqa: E402
 from autosparse.gpu.schedule import DeviceSchedule, Part  # noqa: E402
 from autosparse.gpu.target import targets  # noqa: E402
+from tests.triton import compiled as ahead  # noqa: E402
 from tests.triton.composites import BLOCKS, PATTERNS, RULES, blocks_and_scatter  # noqa: E402
 from tests.triton.test_surfaces import run  # noqa: E402
 

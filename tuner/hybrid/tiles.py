@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts
+from autosparse.tuner.hybrid.costs import Operator
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
@@ -17,7 +17,6 @@ Array = NDArray[Any]  # int64, float64 or booleans
 BLOCK_SIDES: Final = (1, 2, 4)
 WINDOW_ROWS: Final = 4
 """Rows whose tiles a withdrawal replaces together: a multiple of every block's height."""
-ELL_WIDTHS: Final = (2, 4, 8, 16, 32)
 
 
 def block_operators(sides: Sequence[int] = BLOCK_SIDES) -> tuple[Operator, ...]:
@@ -53,22 +52,3 @@ def blocks(pattern: Pattern, operator: Operator) -> Tiles:
     n_across = -(-pattern.n_cols // operator.c)
     numbers, tile_of = np.unique(rows // operator.r * n_across + columns // operator.c, return_inverse=True)
     return Tiles(operator, tile_of, numbers // n_across, operator.r)
-
-
-def single_cost(pattern: Pattern, operator: Operator, costs: PrimitiveCosts) -> float:
-    """Cost of the whole matrix by one operator, blocks or CSR."""
-    if operator.family == "csr":
-        n_rows = int(np.count_nonzero(pattern.row_lengths))
-        empty, entry = costs.tile(operator, 0), costs.tile(operator, 1) - costs.tile(operator, 0)
-        return empty * n_rows + entry * pattern.nnz + costs.first_row * n_rows
-    found = blocks(pattern, operator)
-    touched = touched_rows(found, np.arange(found.n_tiles), pattern.n_rows)
-    return costs.tile(operator, 1) * found.n_tiles + costs.first_row * int(touched.sum())
-
-
-def touched_rows(tiles: Tiles, chosen: Array, n_rows: int) -> Array:
-    """Which rows of C the chosen tiles write."""
-    touched = np.zeros(n_rows, dtype=bool)
-    rows = (tiles.group_of[chosen][:, None] * tiles.height + np.arange(tiles.height)).ravel()
-    touched[rows[rows < n_rows]] = True
-    return touched

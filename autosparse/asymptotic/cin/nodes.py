@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, TypeAlias
-
-STEP: Final = "s"
-LOCATE: Final = "l"
+from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """``tensor[indices]``; `protocols` has a letter per mode, or is empty (a dense tensor, a write)."""
+    """``tensor[indices]``; `protocols` has a letter per mode, ``s`` to step and ``l`` to
+    locate, or is empty (a dense tensor, a write).
+    """
 
     tensor: str
     indices: tuple[str, ...] = ()

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from autosparse._native.triton.emit import REDUCE_ARGUMENTS
 from autosparse._native.triton.launch import REDUCE_OPTIONS, options_of
-from autosparse._native.triton.resources import Resources, resources_of
 from autosparse._native.triton.spec import VALUES, DeviceSpec, arguments
 
 from autosparse.errors import BuildError
+from tests.triton.resources import Resources, resources_of
 
 ALIGNED: Final = (("tt.divisibility", 16),)
 """What torch's allocator gives: addresses are multiples of 16 bytes and more."""

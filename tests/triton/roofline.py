@@ -13,11 +13,11 @@ from typing import Final
 
 import torch
 from autosparse._native.triton.packing import Packed
-from autosparse._native.triton.resources import WARP, counts_of, instructions
 from autosparse._native.triton.spec import part_arrays
 
 from autosparse.gpu.schedule import DOT_LAYOUTS
 from autosparse.gpu.target import DeviceTarget
+from tests.triton.resources import WARP, counts_of, instructions
 
 ISSUERS: Final = 4
 """Warp instructions that one multiprocessor issues in one clock."""

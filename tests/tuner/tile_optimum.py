@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts
-from autosparse.tuner.hybrid.tiles import WINDOW_ROWS, blocks, row_of_entries
+from autosparse.tuner.hybrid.tiles import WINDOW_ROWS, Tiles, blocks, row_of_entries
+from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
 
@@ -84,3 +85,22 @@ def _solve(pattern: Pattern, operators: Sequence[Operator], costs: PrimitiveCost
     found = milp(c, constraints=sums.constraint(c.size), integrality=np.ones(c.size), bounds=Bounds(0, 1))
     assert found.success, found.message
     return float(found.fun)
+
+
+def single_cost(pattern: Pattern, operator: Operator, costs: PrimitiveCosts) -> float:
+    """Cost of the whole matrix by one operator, blocks or CSR."""
+    if operator.family == "csr":
+        n_rows = int(np.count_nonzero(pattern.row_lengths))
+        empty, entry = costs.tile(operator, 0), costs.tile(operator, 1) - costs.tile(operator, 0)
+        return empty * n_rows + entry * pattern.nnz + costs.first_row * n_rows
+    found = blocks(pattern, operator)
+    touched = touched_rows(found, np.arange(found.n_tiles), pattern.n_rows)
+    return costs.tile(operator, 1) * found.n_tiles + costs.first_row * int(touched.sum())
+
+
+def touched_rows(tiles: Tiles, chosen: NDArray[np.int64], n_rows: int) -> NDArray[np.bool_]:
+    """Which rows of C the chosen tiles write."""
+    touched = np.zeros(n_rows, dtype=bool)
+    rows = (tiles.group_of[chosen][:, None] * tiles.height + np.arange(tiles.height)).ravel()
+    touched[rows[rows < n_rows]] = True
+    return touched

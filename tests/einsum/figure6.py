@@ -1,0 +1,149 @@
+"""Frontiers of the paper's kernels with every choice of protocols, and with those of the TACO compiler (Figure 6)."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from autosparse.asymptotic.cin.nodes import Access, Assign, Loop, Statement, Where, assignments, reads
+from autosparse.asymptotic.cost.model import CostModel, Rules, Steps
+from autosparse.asymptotic.frontier import least_deep, undominated
+from autosparse.asymptotic.kernels import Kernel
+from autosparse.asymptotic.programs.nests import orders
+from autosparse.asymptotic.programs.protocols import open_reads, taco_protocols
+
+NAMED: Final[Mapping[str, Kernel]] = {
+    "SpMV": Kernel.of("a[i] += B[i,j] * c[j]", sparse="B"),
+    "SpMV2": Kernel.of("a[i] += B[i,j] * C[j,k] * d[k]", sparse="BC"),
+    "SpGEMM": Kernel.of("A[i,j] += B[i,k] * C[j,k]", sparse="ABC"),
+    "SpGEMM2": Kernel.of("A[i,j] += B[i,k] * C[k,l] * D[j,l]", sparse="ABCD"),
+    "SpGEMMH": Kernel.of("A[i,j] += B[i,k] * C[j,k] * D[j,k]", sparse="ABCD"),
+    "SSpGEMM": Kernel.of("A[i,j] += B[i,j] * C[i,k] * D[j,k]", sparse="ABCD"),
+    "SpMTTKRP": Kernel.of("A[i,j] += B[i,k,l] * C[j,k] * D[j,l]", sparse="ABCD"),
+}
+"""Kernels of the paper's Figure 6, and SSpGEMM of the authors' repository."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One program of the frontier: loops and protocols, its cost, and the number of equally good ones' class."""
+
+    program: Statement
+    steps: Steps
+    cost: int
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Counts over all programs, and the classes of equal cost that none strictly beats."""
+
+    model: CostModel
+    nests: tuple[Statement, ...]  # with their loops in order
+    n_programs: int
+    n_frontier: int
+    n_classes: int
+    classes: tuple[int, ...]
+
+    def members(self) -> Iterator[Member]:
+        """Every program of the frontier."""
+        ranks = {cost: rank for rank, cost in enumerate(self.classes)}
+        for nest in self.nests:
+            for steps in all_protocols(self.model.kernel, nest):
+                (cost,) = self.model.costs(nest, steps=steps)
+                if cost in ranks:
+                    yield Member(nest, steps, cost, ranks[cost])
+
+
+def full_frontier(kernel: Kernel, *, keep_outer: bool, rules: Rules = Rules()) -> Frontier:  # noqa: B008
+    """All programs of least depth, with all protocols."""
+    model = CostModel(kernel, rules)
+    found = programs(kernel, keep_outer=keep_outer)
+    counts: Counter[int] = Counter()
+    costs_of = []
+    for program in found:
+        costs = model.costs(program)
+        counts.update(costs)
+        costs_of.append(costs.keys())
+    classes = undominated(model.sets, counts)
+    kept = tuple(program for program, costs in zip(found, costs_of, strict=True) if not costs.isdisjoint(classes))
+    return _frontier(model, kept, counts, classes)
+
+
+def taco_frontier(kernel: Kernel, *, keep_outer: bool = False, rules: Rules = Rules()) -> Frontier:  # noqa: B008
+    """Those of them that the TACO compiler can run."""
+    model = CostModel(kernel, rules)
+    counts: Counter[int] = Counter()
+    kept = []
+    for program in programs(kernel, keep_outer=keep_outer):
+        if is_shaped_for_taco(kernel, program):
+            for steps in taco_protocols(kernel, program):
+                if fits_taco(kernel, program, steps):
+                    counts.update(model.costs(program, steps=steps))
+                    kept.append(program)
+    return _frontier(model, tuple(dict.fromkeys(kept)), counts, undominated(model.sets, counts))
+
+
+def programs(kernel: Kernel, *, keep_outer: bool) -> tuple[Statement, ...]:
+    """Loop nests of least depth in every order, before protocols are chosen."""
+    return tuple(program for nest in least_deep(kernel, keep_outer=keep_outer) for program in orders(nest))
+
+
+def _frontier(
+    model: CostModel, kept: tuple[Statement, ...], counts: Counter[int], classes: tuple[int, ...]
+) -> Frontier:
+    n_frontier = sum(counts[cost] for cost in classes)
+    return Frontier(model, kept, counts.total(), n_frontier, len(counts), classes)
+
+
+def all_protocols(kernel: Kernel, program: Statement) -> Iterator[Steps]:
+    """Every choice: step or locate at each mode of each read."""
+    chosen = open_reads(kernel, program)
+    letters = [list(map("".join, itertools.product("ls", repeat=len(access.indices)))) for access in chosen]
+    for protocols in itertools.product(*letters):
+        yield dict(zip(chosen, protocols, strict=True))
+
+
+def fits_taco(kernel: Kernel, program: Statement, steps: Steps) -> bool:
+    """Whether the TACO compiler can run it (section 7 of the published code's rules; docs/adr/0034)."""
+    return is_shaped_for_taco(kernel, program) and all(
+        _reads_workspaces_as_taco(assign, steps) for assign in assignments(program)
+    )
+
+
+def is_shaped_for_taco(kernel: Kernel, program: Statement) -> bool:
+    """The conditions on loops and workspaces: rank at most 1, one insert mode, one buffer."""
+    inserted = dict(_insert_modes(kernel, program))
+    buffers = sum(n_modes > 0 for access, n_modes in inserted.items() if len(access.indices) > 1)
+    n_wheres = sum(access.tensor[0] == "w" for access in inserted)
+    ranks = [len(access.indices) for access in inserted if access.tensor[0] == "w"]
+    return max(ranks, default=0) <= 1 and max(inserted.values(), default=0) <= 1 and n_wheres + buffers <= 1
+
+
+def _insert_modes(kernel: Kernel, program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tuple[Access, int]]:
+    """Writes of sparse tensors with their number of insert modes: those from the first that no loop prefix fixes."""
+    if isinstance(program, Loop):
+        yield from _insert_modes(kernel, program.body, outer + program.indices)
+    elif isinstance(program, Where):
+        yield from _insert_modes(kernel, program.consumer, outer)
+        yield from _insert_modes(kernel, program.producer, outer)
+    elif kernel.is_sparse(program.lhs.tensor):
+        written = sorted(program.lhs.indices, key=outer.index)
+        n_appended = 0
+        while n_appended < len(written) and written[n_appended] == outer[n_appended]:
+            n_appended += 1
+        yield program.lhs, len(written) - n_appended
+
+
+def _reads_workspaces_as_taco(assign: Assign, steps: Steps) -> bool:
+    """A workspace of rank 1 is located beside another read, stepped through when it is the only one."""
+    found = list(reads(assign.rhs))
+    wanted = "l" if len(found) > 1 else "s"
+    return all(
+        steps[Access(access.tensor, access.indices)] == wanted
+        for access in found
+        if access.tensor[0] == "w" and len(access.indices) == 1
+    )
