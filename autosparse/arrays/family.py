@@ -7,6 +7,7 @@ docs/adr/0002 and SciPy's own test suite runs on these classes (tests/conformanc
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -37,7 +38,25 @@ ndarray = np.ndarray
 _INT32_MAX = np.iinfo(np.int32).max
 
 
-class AutoSparseMatrix(Products):
+class _Family:
+    """Which classes SciPy's conversions make: ours, also by way of coordinates (docs/adr/0063)."""
+
+    __slots__ = ()
+
+    @property
+    def _csr_container(self) -> type:
+        return csr_array if isinstance(self, sps.sparray) else csr_matrix
+
+    @property
+    def _csc_container(self) -> type:
+        return csc_array if isinstance(self, sps.sparray) else csc_matrix
+
+    @property
+    def _coo_container(self) -> type:
+        return coo_array if isinstance(self, sps.sparray) else coo_matrix
+
+
+class AutoSparseMatrix(_Family, Products):
     """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -136,14 +155,6 @@ class AutoSparseMatrix(Products):
         made._cell = Operand.of_valid(*(shape[::-1] if cls._transposed else shape), rows)
         attributes(made).update(FRESH_STATE, _shape=shape)
         return made
-
-    @property
-    def _csr_container(self) -> type:
-        return csr_array if isinstance(self, sps.sparray) else csr_matrix
-
-    @property
-    def _csc_container(self) -> type:
-        return csc_array if isinstance(self, sps.sparray) else csc_matrix
 
     def tocsc(self, copy: bool = False) -> Any:
         """SciPy's tocsc, from csr on several threads."""
@@ -330,6 +341,32 @@ class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noq
     __doc__ = sps.csc_matrix.__doc__
     __dict__ = _SCIPY_DICT
     _transposed = True
+
+
+class _Coordinates(_Family):
+    """What ``A.tocoo()`` makes: SciPy's coordinate format, whose ``tocsr`` and ``tocsc`` are ours again.
+
+    Products with it are SciPy's. Pickled, it is SciPy's object.
+    """
+
+    __slots__ = ()
+
+    _plain_class: ClassVar[type]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        plain = object.__new__(self._plain_class)
+        plain.__dict__.update(self.__dict__)
+        return copy.copy, (plain,)
+
+
+class coo_array(_Coordinates, sps.coo_array):  # type: ignore[misc]  # noqa: D101, N801
+    __doc__ = sps.coo_array.__doc__
+    _plain_class = sps.coo_array
+
+
+class coo_matrix(_Coordinates, sps.coo_matrix):  # type: ignore[misc]  # noqa: D101, N801
+    __doc__ = sps.coo_matrix.__doc__
+    _plain_class = sps.coo_matrix
 
 
 fields.hasten(AutoSparseMatrix, lambda: object.__new__(csr_array))

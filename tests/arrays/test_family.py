@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from scipy.sparse import csgraph
 
 import autosparse
 from autosparse.operands.csr import Operand
@@ -53,15 +54,25 @@ STAYS = {
     "asformat": lambda A: A.asformat("csr"),
     "sorted_indices": lambda A: A.sorted_indices(),
     "multiply": lambda A: A.multiply(A),
+    "by coordinates to rows": lambda A: A.tocoo().tocsr(),
+    "by coordinates to columns": lambda A: A.tocoo().copy().tocsc(),
+    "asformat of coordinates": lambda A: A.asformat("coo").T.astype("f4").asformat("csr"),
+    "sum of coordinates": lambda A: A.tocoo() + A.tocoo(),
+    "csgraph's Laplacian": lambda A: csgraph.laplacian(A.maximum(A.T.asformat(A.format))).tocsr(),
 }
 LEAVES = {
-    "tocoo": lambda A: A.tocoo(),
     "tolil": lambda A: A.tolil(),
     "todia": lambda A: A.todia(),
     "todok": lambda A: A.todok(),
     "tobsr": lambda A: A.tobsr(),
-    "coo round trip": lambda A: A.tocoo().tocsr(),
+    "pickled coordinates": lambda A: pickle.loads(pickle.dumps(A.tocoo(), protocol=5)),
+    "deep copy of coordinates": lambda A: copy.deepcopy(A.tocoo()),
     "hstack": lambda A: sps.hstack([A, A]),
+}
+COORDINATES = {
+    "tocoo": lambda A: A.tocoo(),
+    "copy": lambda A: A.tocoo().copy(),
+    "transpose": lambda A: A.tocoo().T,
     "reshape": lambda A: A.reshape(4, 9),
 }
 SAME_IN_BOTH = {
@@ -99,7 +110,7 @@ def test_operations_that_stay_in_the_family(name: str, operation: str) -> None:
     np.testing.assert_allclose(ours.toarray(), theirs.toarray())
     assert ours.indices.dtype == theirs.indices.dtype
     x = np.ones(ours.shape[1], ours.dtype)
-    np.testing.assert_allclose(ours @ x, theirs @ x)
+    np.testing.assert_allclose(ours @ x, theirs @ x, atol=1e-14)
 
 
 @pytest.mark.parametrize("name", CLASSES)
@@ -108,6 +119,19 @@ def test_operations_that_leave_it_give_scipys_class(name: str, operation: str) -
     ours, theirs = (LEAVES[operation](A) for A in make(name))
     assert type(ours) is type(theirs)
     np.testing.assert_allclose(ours.toarray(), theirs.toarray())
+
+
+@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("operation", COORDINATES)
+def test_coordinates_are_scipys_but_for_what_they_convert_to(name: str, operation: str) -> None:
+    ours, theirs = (COORDINATES[operation](A) for A in make(name))
+    assert isinstance(ours, type(theirs))
+    assert vars(ours).keys() == vars(theirs).keys()
+    assert repr(ours) == repr(theirs)
+    assert type(ours).__name__ == type(theirs).__name__
+    np.testing.assert_array_equal(ours.toarray(), theirs.toarray())
+    np.testing.assert_array_equal(ours.row, theirs.row)
+    np.testing.assert_array_equal(ours @ np.ones(ours.shape[1]), theirs @ np.ones(ours.shape[1]))
 
 
 @pytest.mark.parametrize("name", CLASSES)
