@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from autosparse.asymptotic.candidates import Candidate, Candidates, candidates, name_of
 from autosparse.asymptotic.cin.nodes import Access, reads
 from autosparse.asymptotic.estimate import Estimator
 from autosparse.asymptotic.lower.plan import MOST_DENSE_PLACES, Plan
-from autosparse.asymptotic.operands import Dense, Operand, Sparse
+from autosparse.asymptotic.operands import Operand, Sparse
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import BuildError
 
@@ -100,13 +103,24 @@ def _price(plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estima
 
 def is_computable(operands: Sequence[Operand]) -> bool:
     """Whether a kernel can be made: two to four operands of one numeric type, some sparse with entries."""
+    return 2 <= len(operands) <= 4 and _has_kernels(
+        tuple(
+            (operand.indices, True, operand.values.dtype)
+            if isinstance(operand, Sparse)
+            else (operand.indices, False, operand.array.dtype)
+            for operand in operands
+        )
+    )
+
+
+@functools.lru_cache(maxsize=256)
+def _has_kernels(facts: tuple[tuple[str, bool, np.dtype[Any]], ...]) -> bool:
     from autosparse.asymptotic.lower.emit import C_TYPES
 
-    types = {operand.values.dtype if isinstance(operand, Sparse) else operand.array.dtype for operand in operands}
+    types = {dtype for _, _, dtype in facts}
     return (
-        2 <= len(operands) <= 4
-        and len(types) == 1
+        len(types) == 1
         and types.pop().name in C_TYPES
-        and any(isinstance(operand, Sparse) for operand in operands)
-        and all(operand.indices or isinstance(operand, Dense) for operand in operands)
+        and any(is_sparse for _, is_sparse, _ in facts)
+        and all(indices or not is_sparse for indices, is_sparse, _ in facts)
     )

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import scipy.sparse as sps
@@ -61,6 +61,29 @@ class Dense:
 
 
 Operand: TypeAlias = "Sparse | Dense"
+
+
+class Kind(NamedTuple):
+    """What of an operand decides how an einsum is computed, its entries apart."""
+
+    cls: type
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, obj: Any) -> Kind:
+        """Of a sparse object or an array."""
+        return cls(type(obj), tuple(obj.shape), obj.dtype)
+
+    @property
+    def is_tensor(self) -> bool:
+        """Whether it is a tensor of ours."""
+        return issubclass(self.cls, AutoSparseTensor)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether it has a sparsity pattern."""
+        return self.is_tensor or issubclass(self.cls, (sps.sparray, sps.spmatrix))
 
 
 def is_sparse(obj: object) -> bool:

@@ -17,6 +17,7 @@ from autosparse.asymptotic.choice import choose, large
 from autosparse.asymptotic.cin.nodes import Access, reads
 from autosparse.asymptotic.cin.parser import parse
 from autosparse.asymptotic.lower import numba_kernel
+from autosparse.asymptotic.lower.bound import Bound, bound, is_plain
 from autosparse.asymptotic.lower.kernel import Program, compiled, execute
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
@@ -30,6 +31,8 @@ from autosparse.ops import EINSUM
 
 MOST: Final = 256
 """Choices kept in a process."""
+MOST_BOUND: Final = 32
+"""Of those, programs for which copies of patterns are kept, too."""
 CALLS_BEFORE_TIMING: Final = 8
 """Calls with one pattern after which the best few programs of the model are timed (or at once, with as many `runs`)."""
 
@@ -46,6 +49,8 @@ class Remembered:
 
 
 _choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
+_bound: Final[OrderedDict[str, Bound]] = OrderedDict()
+_keys: Final[OrderedDict[tuple[object, ...], str]] = OrderedDict()
 _without_compiler: Final[dict[str, tuple[int, Plan | None]]] = {}
 _mutex: Final = forking.lock()
 
@@ -79,7 +84,24 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
         found.program, found.tasks = entrants[0].program, entrants[0].tasks
         found.measured_s = tuple((one.program.plan.text, one.elapsed_s) for one in entrants)
         _save(key, found.program.plan, found.tasks, is_timed=True)
-    return execute(found.program, named, subscripts.extents, tasks=found.tasks)
+    return _served(key, found, named, subscripts.extents)
+
+
+def _served(
+    key: str, found: Remembered, named: dict[str, Operand], extents: dict[str, int]
+) -> Sparse | AnyArray:  # fmt: skip
+    """The result; from the second call on with what follows from the patterns kept."""
+    kept = _bound.get(key)
+    if kept is not None and kept.program is found.program and is_plain(named, kept.program):
+        return kept.run(named)
+    result = execute(found.program, named, extents, tasks=found.tasks)
+    made = bound(found.program, named, extents, found.tasks) if found.n_calls > 1 and runtime_api.available else None
+    if made is not None:
+        with _mutex:
+            _bound[key] = made
+            while len(_bound) > MOST_BOUND:
+                _bound.popitem(last=False)
+    return result
 
 
 def contract_by_numba(
@@ -118,17 +140,26 @@ def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output
 def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
     """Names what the choice depends on: subscripts, extents, type, threads and the patterns."""
     threads = config.get_options().threads or runtime_api.max_threads()
-    facts: list[object] = [subscripts.inputs, subscripts.output, sorted(subscripts.extents.items())]
+    facts: list[object] = [subscripts.inputs, subscripts.output, tuple(sorted(subscripts.extents.items()))]
     facts += [is_dense_output, threads]
-    hashes: dict[int, object] = {}
+    hashes: dict[tuple[int, int], object] = {}
     for operand in operands:
         if isinstance(operand, Sparse):
             facts += [operand.indices, operand.nnz, operand.values.dtype.str]
             for part in operand.rows or (operand.coords,):
-                facts.append(hashes.get(id(part)) or hashes.setdefault(id(part), _hash(part)))
+                place = runtime_api.address_of(part), part.nbytes
+                facts.append(hashes.get(place) or hashes.setdefault(place, _hash(part)))
         else:
             facts += [operand.indices, operand.array.dtype.str]
-    return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
+    known = tuple(facts)
+    key = _keys.get(known)
+    if key is None:
+        key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
+        with _mutex:
+            _keys[known] = key
+            while len(_keys) > MOST:
+                _keys.popitem(last=False)
+    return key
 
 
 def _hash(array: AnyArray) -> object:

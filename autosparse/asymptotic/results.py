@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse.arrays import construct
+from autosparse.arrays.family import csr_array
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
 from autosparse.errors import EinsumError
@@ -27,9 +28,9 @@ def _csr(entries: Any) -> Any:
 
 
 def _of_rows(indptr: AnyArray, indices: AnyArray, entries: Sparse) -> Any:
-    made = sps.csr_array((entries.values, indices, indptr), shape=entries.shape)
+    made = csr_array._of_rows(entries.shape, (indptr, indices, entries.values))
     made.has_canonical_format = True
-    return construct.csr(made)
+    return made
 
 
 def _csc(entries: Sparse) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
@@ -10,22 +11,22 @@ import numpy as np
 
 from autosparse.asymptotic import pairwise, results
 from autosparse.asymptotic.choice import choose, is_computable
-from autosparse.asymptotic.existing import tuned_kernel
 from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import (
     AnyArray,
+    Kind,
     Operand,
     Sparse,
     as_array,
     is_of_torch,
-    is_sparse,
     prepare,
     shape_of,
 )
 from autosparse.asymptotic.path import is_short, shortened
 from autosparse.asymptotic.remembered import contract, contract_by_numba
 from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
+from autosparse.asymptotic.routes.existing import tuned_kernel
 from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
 from autosparse.errors import BuildError, EinsumError, InputTypeError, ShapeError
 from autosparse.notices import FallbackWarning, warn_once
@@ -52,14 +53,13 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
         return _of_torch(text, operands, format, out)
     if out is not None and format not in (None, "dense"):
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", "give one of them")
-    request = Request.of(arguments, format if out is None else "dense")
-    wanted = request.format
-    if not request.is_sparse:
+    request = Request(text, operands, format if out is None else "dense")
+    known, wanted = request.settled, request.settled.format
+    if not known.is_sparse:
         return _finished(results.converted(np.einsum(text, *request.operands), wanted), out)
-    kernel = request.tuned_kernel
-    if kernel is not None:
-        return _finished(results.converted(kernel(*request.operands), wanted), out)
-    result = compute(request.operands, request.subscripts, request.dtype, is_dense=wanted == "dense")
+    if known.tuned_kernel is not None:
+        return _finished(results.converted(known.tuned_kernel(*request.operands), wanted), out)
+    result = compute(request.operands, known.subscripts, known.dtype, is_dense=wanted == "dense")
     if isinstance(result, Sparse):
         if out is None and wanted != "dense":
             return FORMATS[wanted][0](result)
@@ -68,45 +68,46 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Request:
-    """The arguments of one einsum, read: NumPy and SciPy objects, subscripts that fit them, the result's format."""
+class Settled:
+    """What follows from subscripts, format and the operands' kinds."""
 
-    operands: tuple[Any, ...]
     subscripts: Subscripts
     format: str
+    dtype: np.dtype[Any]
+    """What is computed in."""
+    is_sparse: bool
+    """Whether an operand is; NumPy computes the others."""
+    tuned_kernel: Callable[..., Any] | None
+    """The library's own kernel for this expression, where there is one."""
+
+
+@functools.lru_cache(maxsize=1024)
+def settled(text: str, format: str | None, kinds: tuple[Kind, ...]) -> Settled:
+    """EinsumError (a ValueError) where they do not fit together."""
+    subscripts = read(text, [kind.shape for kind in kinds])
+    dtype = np.result_type(*(kind.dtype for kind in kinds))
+    sparse = [letters for kind, letters in zip(kinds, subscripts.inputs, strict=True) if kind.is_sparse]
+    if not sparse:
+        return Settled(subscripts, format or "dense", dtype, False, None)
+    wanted = format or default_format(subscripts.output, set("".join(sparse)))
+    check_format(wanted, len(subscripts.output))
+    return Settled(subscripts, wanted, dtype, True, tuned_kernel(kinds, subscripts, dtype))
+
+
+class Request:
+    """The arguments of one einsum, read: NumPy and SciPy objects, and what is settled about them."""
+
+    __slots__ = ("operands", "settled")
+
+    def __init__(self, text: str, given: Sequence[Any], format: str | None) -> None:
+        """EinsumError (a ValueError) where they do not fit together."""
+        self.operands = tuple(map(as_array, given))
+        self.settled = settled(text, format, tuple(map(Kind.of, self.operands)))
 
     @classmethod
     def of(cls, arguments: Sequence[Any], format: str | None) -> Request:
-        """EinsumError (a ValueError) where they do not fit together."""
-        text, given = interleaved(arguments)
-        operands = tuple(map(as_array, given))
-        subscripts = read(text, list(map(shape_of, operands)))
-        if not any(map(is_sparse, operands)):
-            return cls(operands, subscripts, format or "dense")
-        bound = {
-            index
-            for one, letters in zip(operands, subscripts.inputs, strict=True)
-            if is_sparse(one)
-            for index in letters
-        }
-        wanted = format or default_format(subscripts.output, bound)
-        check_format(wanted, len(subscripts.output))
-        return cls(operands, subscripts, wanted)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether an operand is; NumPy computes the others."""
-        return any(map(is_sparse, self.operands))
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """What is computed in."""
-        return np.result_type(*operands_dtypes(self.operands))
-
-    @property
-    def tuned_kernel(self) -> Callable[..., Any] | None:
-        """The library's own kernel for this expression, where there is one."""
-        return tuned_kernel(self.operands, self.subscripts, self.dtype) if self.is_sparse else None
+        """The arguments as `einsum` takes them."""
+        return cls(*interleaved(arguments), format)
 
 
 def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) -> Any:
@@ -115,11 +116,6 @@ def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) 
     if format not in (None, "dense") or out is not None:
         raise EinsumError.refused("einsum of torch tensors gives a dense tensor", f"got format={format!r}, out={out!r}")
     return of_tensors(read(text, list(map(shape_of, operands))), operands)
-
-
-def operands_dtypes(operands: Sequence[Any]) -> list[np.dtype[Any]]:
-    """Dtypes of the operands, as promotion wants them."""
-    return [np.dtype(operand.dtype) for operand in operands]
 
 
 def compute(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool) -> Result:
@@ -178,15 +174,15 @@ def _finished(result: Any, out: Any) -> Any:
 def einsum_path(*arguments: Any, format: str | None = None) -> str:
     """What `einsum` considers and chooses for these arguments, as text: the frontier by estimated cost, then loops."""
     request = Request.of(arguments, format)
-    subscripts = request.subscripts
-    if not request.is_sparse:
+    known, subscripts = request.settled, request.settled.subscripts
+    if not known.is_sparse:
         return f"{subscripts}: numpy.einsum, no operand is sparse"
-    prepared = prepare(request.operands, subscripts, request.dtype)
+    prepared = prepare(request.operands, subscripts, known.dtype)
     if not is_short(prepared, subscripts.output):
         return f"{subscripts}: pairs of operands along a path, each an einsum of its own"
     if not is_computable(prepared):
         return f"{subscripts}: joins of two operands at a time"
-    choice = choose(prepared, subscripts, is_dense_output=request.format == "dense")
+    choice = choose(prepared, subscripts, is_dense_output=known.format == "dense")
     lines = [f"{subscripts}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
     lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]
     return "\n".join([*lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])

@@ -9,7 +9,7 @@ from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import Operand, Sparse, prepare
 from autosparse.asymptotic.path import is_short
 from autosparse.asymptotic.remembered import Remembered, peek
-from autosparse.asymptotic.surface import Request, loops
+from autosparse.asymptotic.surface import Request, Settled, loops
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
 from autosparse.explain.units import seconds
@@ -22,32 +22,32 @@ N_LISTED: Final = 12
 def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
     """Explanation of ``einsum(*arguments, format=format)``, with its errors. Compiles, runs and remembers nothing."""
     request = Request.of(arguments, format)
-    title = f"{EINSUM.name}: {request.subscripts}"
-    extents = ", ".join(f"{index} < {extent}" for index, extent in request.subscripts.extents.items())
+    known = request.settled
+    title = f"{EINSUM.name}: {known.subscripts}"
+    extents = ", ".join(f"{index} < {extent}" for index, extent in known.subscripts.extents.items())
     facts = [("computes", EINSUM.formula), ("indices", extents)]
-    kernel = request.tuned_kernel
-    if not request.is_sparse:
+    if not known.is_sparse:
         return ProgramExplanation(title, (_section(title, facts, f"{EINSUM.library}: no operand is sparse"),))
-    if kernel is not None:
-        return ProgramExplanation(title, (_section(title, facts, str(kernel.__doc__)),))
-    prepared = prepare(request.operands, request.subscripts, request.dtype)
+    if known.tuned_kernel is not None:
+        return ProgramExplanation(title, (_section(title, facts, str(known.tuned_kernel.__doc__)),))
+    prepared = prepare(request.operands, known.subscripts, known.dtype)
     facts += [("operands", "; ".join(_operand(n, one) for n, one in enumerate(prepared)))]
-    if not is_short(prepared, request.subscripts.output):
+    if not is_short(prepared, known.subscripts.output):
         server = (
             "programs of fewer operands, after pairs were contracted along a path: there are too many for all at once"
         )
         return ProgramExplanation(title, (_section(title, facts, server),))
     if not is_computable(prepared):
         return ProgramExplanation(title, (_section(title, facts, "joins of two operands at a time in NumPy"),))
-    return _of_programs(title, facts, request, prepared)
+    return _of_programs(title, facts, known, prepared)
 
 
 def _of_programs(
-    title: str, facts: list[tuple[str, str]], request: Request, prepared: list[Operand]
+    title: str, facts: list[tuple[str, str]], settled: Settled, prepared: list[Operand]
 ) -> ProgramExplanation:
-    is_dense = request.format == "dense"
-    known = peek(prepared, request.subscripts, is_dense_output=is_dense)
-    choice = choose(prepared, request.subscripts, is_dense_output=is_dense)
+    is_dense = settled.format == "dense"
+    known = peek(prepared, settled.subscripts, is_dense_output=is_dense)
+    choice = choose(prepared, settled.subscripts, is_dense_output=is_dense)
     plan = known.program.plan if isinstance(known, Remembered) else known or choice.plan
     facts += [
         ("considered", f"{choice.found.n_programs} programs, of which {len(choice.plans)} are beaten by none"),

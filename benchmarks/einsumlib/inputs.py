@@ -38,11 +38,13 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def interleaved(runs: dict[str, Callable[[], Any]], n_rounds: int) -> dict[str, float]:
-    """Median seconds of each, run in turn."""
+    """Median seconds of each, run in turn; every round begins with another: threads are awake after some runs."""
     found: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(n_rounds):
-        for name, run in runs.items():
-            found[name].append(seconds(run))
+    names = list(runs)
+    for turn in range(n_rounds):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            found[name].append(seconds(runs[name]))
     return {name: statistics.median(times) for name, times in found.items()}
 
 

@@ -239,6 +239,29 @@ def test_a_choice_is_remembered_and_timed_once(tmp_path):
             np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
 
 
+def test_what_is_kept_of_patterns_sees_new_values_and_new_patterns(tmp_path):
+    """Arrays that their owner may write to are not kept; other arrays with the same pattern share the rest."""
+    A, B = (sps.csr_array(array(seed, (30, 30))) for seed in (7, 8))
+    remembered._bound.clear()
+    with asp.options(cache_dir=tmp_path):
+        for one in (A, A, A, 3 * A, B, B, B):
+            check_both(one)
+        assert len(remembered._bound) == 4
+        A.data *= 2.0
+        check_both(A)
+        other = sps.csr_array(np.flip(A.toarray(), 1))
+        A.indices[:], A.indptr[:], A.data[:] = other.indices, other.indptr, other.data
+        for one in (A, sps.csr_array(array(7, (30, 30)))):
+            check_both(one)
+
+
+def check_both(A):
+    """A product with a mask and one that is summed, against SciPy's."""
+    squared = as_dense(A @ A)
+    np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), squared * as_dense(A))
+    np.testing.assert_allclose(asp.einsum("ij,jk,ik->", A, A, A), (squared * as_dense(A)).sum())
+
+
 def test_another_process_chooses_nothing_anew_and_times_what_no_process_has(tmp_path, monkeypatch):
     """A process that ends before its calls pay for a race leaves its choice to be timed by a later one."""
     A = sps.csr_array(array(6, (25, 25)))

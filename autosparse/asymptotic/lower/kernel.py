@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -58,13 +59,14 @@ def compiled(plan: Plan, operands: dict[str, Operand], extents: dict[str, int]) 
 
 
 def execute(
-    program: Program, operands: dict[str, Operand], extents: dict[str, int], *, tasks: float = 0.0
+    program: Program, operands: Mapping[str, Operand], extents: dict[str, int], *, tasks: float = 0.0
 ) -> Sparse | AnyArray:
     """The result: an ndarray for a dense output, else entries sorted by the output's indices.
 
     `tasks`: about how many turns the loops take, if that is known; few keep it on one thread.
     """
-    return _Run(program, operands, extents, tasks).run()
+    inputs = Inputs.of(program, operands)
+    return Run(program, inputs, extents, tasks).run(inputs.arrays)
 
 
 def load(source: str) -> Any:
@@ -106,40 +108,82 @@ def _fill(source: str, compiler: Compiler, isa: str) -> Callable[[Path], None]:
     return into
 
 
-class _Run:
-    """One execution: arguments, the parts of the outer loop, what each part wrote."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Inputs:
+    """Arguments in the order in which the source declares them (None: a level without coordinates), and their trees."""
 
-    def __init__(self, program: Program, operands: dict[str, Operand], extents: dict[str, int], tasks: float) -> None:
-        self.plan, self.library, self.index, self.value = program.plan, program.library, program.index, program.value
-        self.operands, self.extents, self.tasks = operands, extents, tasks
-        self.n_modes = max(1, len(self.plan.output.indices))
-        self.kept: list[AnyArray] = []
-        self.trees: dict[str, Levels] = {}
-        self.shape = tuple(extents[index] for index in self.plan.output.indices)
-        self.n_threads = config.get_options().threads or runtime_api.max_threads()
-        self.entries = 0
+    arrays: list[AnyArray | None]
+    trees: dict[str, Levels]
 
-    def run(self) -> Sparse | AnyArray:
-        arguments = self._inputs()
-        edges = self._edges()
-        n_parts = len(edges) - 1
-        outs = (ctypes.c_uint64 * ((self.n_modes + 3) * n_parts))()  # asp_out: pointers, count, capacity
-        if self.plan.output_kind == "dense":
-            return self._run_dense(arguments, edges, outs)
+    @property
+    def entries(self) -> int:
+        """Of the largest tree."""
+        return max((tree.values.size for tree in self.trees.values()), default=0)
+
+    @classmethod
+    def of(cls, program: Program, operands: Mapping[str, Operand]) -> Inputs:
+        """Operands in the orders of the program's loops."""
+        plan, arrays, trees = program.plan, [], {}
+        for name in plan.sparse:
+            operand = operands[name]
+            assert isinstance(operand, Sparse)
+            tree = levels(operand, plan.orders[name], is_dense=name in plan.dense_levels, dtype=program.index)
+            trees[name] = tree
+            arrays += _arrays(tree, program.index)
+        for access in plan.dense:
+            operand = operands[access.tensor]
+            assert isinstance(operand, Dense)
+            arrays.append(operand.array)
+        return cls(arrays, trees)
+
+
+def _arrays(tree: Levels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
+    found: list[AnyArray | None] = []
+    if tree.crd:
+        first = tree.crd[0]
+        root = np.array([0, 0 if first is None else first.size], dtype=dtype)
+        for pos, crd in zip((root, *tree.pos), tree.crd, strict=True):
+            found += [pos, crd]
+    return [*found, tree.values]
+
+
+class Run:
+    """Executions on operands of some patterns: how the outer loop is cut, what each part writes."""
+
+    __slots__ = ("_edges", "_n_modes", "_n_parts", "_n_threads", "_program", "_serial_ns", "_shape", "_sizes")
+
+    def __init__(self, program: Program, inputs: Inputs, extents: dict[str, int], tasks: float) -> None:
+        plan = program.plan
+        self._program = program
+        self._n_modes = max(1, len(plan.output.indices))
+        self._shape = tuple(extents[index] for index in plan.output.indices)
+        self._n_threads = _threads()
+        self._serial_ns = NS_PER_TASK * max(tasks, float(inputs.entries))
+        self._sizes = (ctypes.c_int64 * max(1, len(plan.indices)))(*(extents[index] for index in plan.indices))
+        edges = self._cut(inputs, extents, tasks)
+        self._n_parts = len(edges) - 1
+        self._edges = (ctypes.c_int64 * len(edges))(*edges)
+
+    def run(self, arrays: Sequence[AnyArray | None]) -> Sparse | AnyArray:
+        """The result of these arguments."""
+        outs = (ctypes.c_uint64 * ((self._n_modes + 3) * self._n_parts))()  # asp_out: pointers, count, capacity
+        addresses = [0 if array is None else runtime_api.address_of(array) for array in arrays]
+        if self._program.plan.output_kind == "dense":
+            return self._run_dense(addresses, outs)
         try:
-            self._call(arguments, edges, outs, None, 0)
-            return self._collected(outs, n_parts)
-        finally:
-            for n in range(n_parts):
-                self.library.asp_free(ctypes.byref(outs, 8 * n * (self.n_modes + 3)))
+            self._call(addresses, outs, None, 0)
+            return self._collected(outs)  # frees each part that was copied
+        except BaseException:
+            for n in range(self._n_parts):
+                self._program.library.asp_free(ctypes.byref(outs, 8 * n * (self._n_modes + 3)))
+            raise
 
-    def _call(self, arguments: list[int], edges: list[int], outs: Any, result: AnyArray | None, stride: int) -> None:
+    def _call(self, addresses: list[int], outs: Any, result: AnyArray | None, stride: int) -> None:
         """Run all parts; MemoryError when one had no room."""
-        n_parts = len(edges) - 1
-        sizes = (ctypes.c_int64 * max(1, len(self.plan.indices)))(*(self.extents[i] for i in self.plan.indices))
-        status = self.library.asp_einsum(
-            (ctypes.c_void_p * max(1, len(arguments)))(*arguments), sizes, (ctypes.c_int64 * (n_parts + 1))(*edges),
-            ctypes.c_int64(n_parts), outs, None if result is None else ctypes.c_void_p(result.ctypes.data),
+        status = self._program.library.asp_einsum(
+            (ctypes.c_void_p * max(1, len(addresses)))(*addresses), self._sizes, self._edges,
+            ctypes.c_int64(self._n_parts), outs,
+            None if result is None else ctypes.c_void_p(runtime_api.address_of(result)),
             ctypes.c_int64(stride), *self._pool(),
         )  # fmt: skip
         if status:
@@ -147,56 +191,23 @@ class _Run:
 
     def _pool(self) -> tuple[Any, Any, Any]:
         """The runtime's threads, how many, and about how long one alone would take."""
-        address = None
-        if self.n_threads > 1 and runtime_api.available:
-            address = ctypes.c_void_p(int(runtime_api.ffi.cast("intptr_t", runtime_api.lib.asp_parallel_address())))
-        serial_ns = NS_PER_TASK * max(self.tasks, float(self.entries))
-        return address, ctypes.c_int(self.n_threads), ctypes.c_double(serial_ns)
+        address = ctypes.c_void_p(_pool_address()) if self._n_threads > 1 and runtime_api.available else None
+        return address, ctypes.c_int(self._n_threads), ctypes.c_double(self._serial_ns)
 
-    def _inputs(self) -> list[int]:
-        """Addresses in the order in which the source declares them."""
-        arguments: list[int] = []
-        for name in self.plan.sparse:
-            operand = self.operands[name]
-            assert isinstance(operand, Sparse)
-            tree = levels(
-                operand, self.plan.orders[name], is_dense=name in self.plan.dense_levels, dtype=self.index
-            )  # fmt: skip
-            self.trees[name] = tree
-            self.entries = max(self.entries, tree.values.size)
-            arguments += self._addresses(tree)
-        for access in self.plan.dense:
-            operand = self.operands[access.tensor]
-            assert isinstance(operand, Dense)
-            arguments.append(self._address(operand.array))
-        return arguments
-
-    def _addresses(self, tree: Levels) -> list[int]:
-        found: list[int] = []
-        if tree.crd:
-            first = tree.crd[0]
-            root = np.array([0, 0 if first is None else first.size], dtype=self.index)
-            for pos, crd in zip((root, *tree.pos), tree.crd, strict=True):
-                found += [self._address(pos), 0 if crd is None else self._address(crd)]
-        return [*found, self._address(tree.values)]
-
-    def _address(self, array: AnyArray) -> int:
-        self.kept.append(array)
-        return int(array.ctypes.data)
-
-    def _edges(self) -> list[int]:
+    def _cut(self, inputs: Inputs, extents: dict[str, int], tasks: float) -> list[int]:
         """Ranges of the outermost loop's index; one where threads would not pay or could not share."""
-        indices = getattr(self.plan.program, "indices", None)
+        plan = self._program.plan
+        indices = getattr(plan.program, "indices", None)
         if indices is None:
             return [0, 0]
         outer = indices[0]
-        extent = self.extents[outer]
-        holders = [tree for name, tree in self.trees.items() if self.plan.orders[name][:1] == outer]
+        extent = extents[outer]
+        holders = [tree for name, tree in inputs.trees.items() if plan.orders[name][:1] == outer]
         longest = max(holders, key=lambda tree: tree.values.size, default=None)
-        work = max(float(self.entries), self.tasks / 8)
+        work = max(float(inputs.entries), tasks / 8)
         most = work // LEAST_ENTRIES_PER_PART + 1
-        if outer in self.plan.output.indices:
-            n_parts = int(min(PARTS_PER_THREAD * self.n_threads, most)) if self.n_threads > 1 else 1
+        if outer in plan.output.indices:
+            n_parts = int(min(PARTS_PER_THREAD * self._n_threads, most)) if self._n_threads > 1 else 1
         else:
             n_parts = int(min(PARTS_OF_SUMS, most, self._most_private(work)))
         if longest is None or not longest.values.size or n_parts == 1 or extent < 2:
@@ -205,42 +216,52 @@ class _Run:
 
     def _most_private(self, work: float) -> float:
         """Parts that may have a result of their own: adding those up is to take less than the loops."""
-        if self.plan.output_kind != "dense":
+        if self._program.plan.output_kind != "dense":
             return float(PARTS_OF_SUMS)
-        size = max(1.0, float(np.prod(self.shape, dtype=float)))
+        size = max(1.0, float(np.prod(self._shape, dtype=float)))
         return max(1.0, min(MOST_PRIVATE_OUTPUTS, work) / size)
 
-    def _run_dense(self, arguments: list[int], edges: list[int], outs: Any) -> AnyArray:
-        n_parts = len(edges) - 1
-        is_shared = n_parts == 1 or getattr(self.plan.program, "indices")[0] in self.plan.output.indices  # noqa: B009
-        results = np.zeros((1 if is_shared else n_parts, *self.shape), self.value)
-        self._call(arguments, edges, outs, results, 0 if is_shared else results[0].size)
+    def _run_dense(self, addresses: list[int], outs: Any) -> AnyArray:
+        plan = self._program.plan
+        is_shared = self._n_parts == 1 or getattr(plan.program, "indices")[0] in plan.output.indices  # noqa: B009
+        results = np.zeros((1 if is_shared else self._n_parts, *self._shape), self._program.value)
+        self._call(addresses, outs, results, 0 if is_shared else results[0].size)
         for other in results[1:]:
             results[0] += other
         whole: AnyArray = results[0]
         return whole
 
-    def _collected(self, outs: Any, n_parts: int) -> Sparse:
+    def _collected(self, outs: Any) -> Sparse:
         """The parts' entries in one: rows where the output is a matrix that was written in order."""
-        n = sum(int(outs[part * (self.n_modes + 3) + self.n_modes + 1]) for part in range(n_parts))
-        indices, order = "".join(self.plan.output.indices), self.plan.output_order
-        is_sorted = self.plan.output_kind != "entries" and order == indices
-        values = np.empty(n, self.value)
-        has_rows = is_sorted and self.n_modes == 2
-        counts = np.zeros(self.shape[0] + 1, np.int64) if has_rows else None
-        coords = np.empty((self.n_modes - has_rows, n), self.index)
-        rows = [0] * has_rows + [int(row.ctypes.data) for row in coords]
-        self.library.asp_collect(
-            outs, ctypes.c_int64(n_parts), (ctypes.c_void_p * self.n_modes)(*rows),
-            ctypes.c_void_p(values.ctypes.data), None if counts is None else ctypes.c_void_p(counts.ctypes.data),
-            *self._pool(),
+        plan, n_modes, index = self._program.plan, self._n_modes, self._program.index
+        n = sum(outs[n_modes + 1 :: n_modes + 3])
+        indices = "".join(plan.output.indices)
+        is_sorted = plan.output_kind != "entries" and plan.output_order == indices
+        values = np.empty(n, self._program.value)
+        has_rows = is_sorted and n_modes == 2
+        counts = np.zeros(self._shape[0] + 1, np.int64) if has_rows else None
+        coords = np.empty((n_modes - has_rows, n), index)
+        rows = [0] * has_rows + [runtime_api.address_of(row) for row in coords]
+        self._program.library.asp_collect(
+            outs, ctypes.c_int64(self._n_parts), (ctypes.c_void_p * n_modes)(*rows),
+            ctypes.c_void_p(runtime_api.address_of(values)),
+            None if counts is None else ctypes.c_void_p(runtime_api.address_of(counts)), *self._pool(),
         )  # fmt: skip
         if counts is not None:
-            pattern = np.cumsum(counts, dtype=self.index if n < 2**31 else np.int64)
-            return Sparse(indices, None, values, self.shape, sorted_by=indices, rows=(pattern, coords[0]))
+            pattern = np.cumsum(counts, dtype=index if n < 2**31 else np.int64)
+            return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, coords[0]))
         if not is_sorted:
-            return distinct(indices, coords.astype(np.int64), values, self.shape)
-        return Sparse(indices, coords, values, self.shape, sorted_by=indices)
+            return distinct(indices, coords.astype(np.int64), values, self._shape)
+        return Sparse(indices, coords, values, self._shape, sorted_by=indices)
+
+
+def _threads() -> int:
+    return config.get_options().threads or runtime_api.max_threads()
+
+
+@functools.cache
+def _pool_address() -> int:
+    return int(runtime_api.ffi.cast("intptr_t", runtime_api.lib.asp_parallel_address()))
 
 
 def _cuts(tree: Levels, n_parts: int) -> list[int]:

@@ -6,34 +6,41 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
+import scipy.sparse as sps
 
 from autosparse.arrays import construct
+from autosparse.arrays.family import csr_array, csr_matrix
 from autosparse.arrays.sampled import sddmm
-from autosparse.arrays.sparse_tensor import AutoSparseTensor, mttkrp
-from autosparse.asymptotic import chain
-from autosparse.asymptotic.operands import is_sparse
+from autosparse.arrays.sparse_tensor import mttkrp
+from autosparse.asymptotic.operands import Kind
+from autosparse.asymptotic.routes import chain
 from autosparse.asymptotic.subscripts import Subscripts
+
+
+def _rows(A: Any) -> Any:
+    """`A` as a matrix of ours, by rows; itself where it is one."""
+    return A if type(A) in (csr_array, csr_matrix) else construct.csr(A)
 
 
 def _product(A: Any, B: Any) -> Any:
     """The library's product, ``A @ B``."""
-    left = construct.csr(A)
-    return left @ (left if B is A else construct.csr(B) if is_sparse(B) else B)
+    left = _rows(A)
+    return left @ (left if B is A else _rows(B) if sps.issparse(B) else B)
 
 
 def _product_of_rows(A: Any, B: Any) -> Any:
     """The library's product, ``A @ B.T``."""
-    return construct.csr(A) @ construct.csr(B).T.tocsr()
+    return _rows(A) @ _rows(B).T.tocsr()
 
 
 def _product_of_columns(A: Any, B: Any) -> Any:
     """The library's product, ``A.T @ B``."""
-    return construct.csr(A).T.tocsr() @ construct.csr(B)
+    return _rows(A).T.tocsr() @ _rows(B)
 
 
 def _sampled(A: Any, X: Any, Y: Any) -> Any:
     """The library's sampled product, ``asp.sddmm(A, X, Y)``."""
-    return sddmm(construct.csr(A), X, Y)
+    return sddmm(_rows(A), X, Y)
 
 
 def _factors(T: Any, B: Any, C: Any) -> Any:
@@ -54,25 +61,22 @@ TUNED: Final[dict[tuple[str, str], Callable[..., Any]]] = {
 """By subscripts with letters in order of appearance, and which operands are sparse."""
 
 
-def tuned_kernel(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> Callable[..., Any] | None:
-    """The function of these operands that computes the einsum; its docstring says what runs."""
-    kinds = "".join("s" if is_sparse(operand) else "d" for operand in operands)
-    kernel = TUNED.get((renamed(subscripts), kinds))
-    is_plain = dtype.char in "fd" and all(np.dtype(operand.dtype) == dtype for operand in operands)
-    if kernel is None or not is_plain or 0 in subscripts.extents.values() or _is_broadcast(operands, subscripts):
+def tuned_kernel(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) -> Callable[..., Any] | None:
+    """The function of operands of these kinds that computes the einsum; its docstring says what runs."""
+    kernel = TUNED.get((renamed(subscripts), "".join("s" if kind.is_sparse else "d" for kind in kinds)))
+    is_plain = dtype.char in "fd" and all(kind.dtype == dtype for kind in kinds)
+    if kernel is None or not is_plain or 0 in subscripts.extents.values() or _is_broadcast(kinds, subscripts):
         return None
-    if isinstance(operands[0], AutoSparseTensor) is not (kernel is _factors):
-        return None
-    if any(isinstance(operand, AutoSparseTensor) for operand in operands[1:]):
+    if kinds[0].is_tensor is not (kernel is _factors) or any(kind.is_tensor for kind in kinds[1:]):
         return None
     return kernel
 
 
-def _is_broadcast(operands: Sequence[Any], subscripts: Subscripts) -> bool:
+def _is_broadcast(kinds: Sequence[Kind], subscripts: Subscripts) -> bool:
     """Whether an extent of 1 stands for a larger one."""
     return any(
-        tuple(subscripts.extents[index] for index in letters) != tuple(operand.shape)
-        for operand, letters in zip(operands, subscripts.inputs, strict=True)
+        tuple(subscripts.extents[index] for index in letters) != kind.shape
+        for kind, letters in zip(kinds, subscripts.inputs, strict=True)
     )
 
 

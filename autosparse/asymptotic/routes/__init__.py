@@ -1,0 +1,1 @@
+"""Expressions that something of the library computes faster than a generated program would."""
