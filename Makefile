@@ -46,7 +46,7 @@ $(VENV)/.lint: $(VENV)/.test
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
-	@$(PIP) install asv
+	@$(PIP) install 'asv>=0.6.4'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.test
@@ -77,9 +77,13 @@ test-full: $(VENV)/.test
 test-oldest:
 	@$(MAKE) --no-print-directory test VENV="$(VENV)-oldest" PINS="'scipy==1.13.*' 'numpy==1.26.*'" PYTHON="$(PYTHON)"
 
+# asv keeps no results of an environment that exists unless it is told whose they are.
 bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null
-	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) $(BENCH_ARGS)
+	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) \
+	  --set-commit-hash "$$(git rev-parse HEAD)" $(BENCH_ARGS)
+	@cd benchmarks && ../$(PY) -m asv publish
+	@echo "$(BUILD)/asv/html/asv/index.html; make docs takes the pages into the site"
 
 # Resumed where it was stopped; simulated times are stored, networks are trained anew: about an hour.
 transfer: $(VENV)/.test

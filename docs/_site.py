@@ -19,6 +19,8 @@ HERE = Path(__file__).resolve().parent
 REPOSITORY = HERE.parent
 RESULTS = REPOSITORY / "benchmarks" / "results"
 MADE = HERE / "_generated"
+ASV = REPOSITORY / "build" / "asv" / "html"
+"""What `make bench` makes: a folder `asv` of pages, and nothing else."""
 DARK, LIGHT, INK = "#30588c", "#8fb1d9", "#555"
 SHOWN: Final = {"autosparse, not tuned": "not tuned", "autosparse, lazily": "tuned as products are run"}
 """Rows of the totals that the first page draws -> what they are called there."""
@@ -115,9 +117,18 @@ def make(app: Any) -> None:
     (MADE / "paper.md").write_text(paper_tables(), encoding="utf-8")
     (MADE / "programs.md").write_text((RESULTS / "programs.md").read_text(encoding="utf-8"), encoding="utf-8")
     (MADE / "totals.md").write_text(shifted((RESULTS / "totals.md").read_text(encoding="utf-8")), encoding="utf-8")
+    (MADE / "asv.md").write_text(pages_of_asv(app.config), encoding="utf-8")
     speedups(MADE / "speedups.png")
     if not (MADE / "break_even.png").exists():
         pictures_of_tuning()
+
+
+def pages_of_asv(config: Any) -> str:
+    """A link to the pages that asv made, which the site then holds; where there are none, that there are none."""
+    if not (ASV / "asv" / "index.html").is_file():
+        return "This copy of the site was built where `make bench` had not run.\n"
+    config.html_extra_path.append(str(ASV))
+    return "<a href='asv/index.html'>The pages of asv</a>: results by commit, of the machine that built this site.\n"
 
 
 def shifted(text: str) -> str:
@@ -150,7 +161,8 @@ def check_links(app: Any, exception: Exception | None) -> None:
     for path in root.rglob("*.html"):
         pages[path].feed(path.read_text(encoding="utf-8"))
     for path, page in list(pages.items()):
-        if path.name in ("search.html", "genindex.html") or {"_modules", "_static"} & set(path.parts):
+        top = path.relative_to(root).parts[0]
+        if path.name in ("search.html", "genindex.html") or top in ("_modules", "_static", "asv"):
             continue
         for link in page.links:
             parts = urlsplit(link)

@@ -53,7 +53,7 @@ def test_every_python_file_is_in_a_package():
 def test_all_names_every_user_extra():
     extras = declared()["project"]["optional-dependencies"]
     named = set(extras["all"][0].removeprefix("autosparse[").removesuffix("]").split(","))
-    assert named == set(extras) - {"test", "docs", "all"}
+    assert named == set(extras) - {"test", "docs", "bench", "all"}
 
 
 def test_bare_checkout_says_what_to_do(tmp_path):

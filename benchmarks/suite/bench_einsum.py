@@ -24,7 +24,7 @@ class Einsum:
         m = scipy.sparse.csr_array(cases.matrix(matrix))
         n = min(2000, *m.shape)
         self.operands = [m[:n, :n]] * (expression.count(",") + 1)
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # plans may still be written
         set_options(cache_dir=self.folder.name)
         autosparse.einsum(expression, *self.operands)
 
