@@ -19,7 +19,11 @@ from autosparse.errors import OptionError
 
 
 class Effort(str, Enum):
-    """How much may be spent on finding a better kernel; later members include the earlier ones."""
+    """How much may be spent on finding a better kernel; later members include the earlier ones.
+
+    >>> asp.Effort("measure") is asp.Effort.MEASURE
+    True
+    """
 
     OFF = "off"  # default kernels only
     ESTIMATE = "estimate"  # choose by model, run nothing
@@ -39,7 +43,12 @@ EffortName = Literal["off", "estimate", "measure", "full"]
 
 
 class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond of every first product
-    """The settings in force for one call; see `SETTINGS` for domains and meanings."""
+    """The settings in force for one call; see `SETTINGS` for domains and meanings.
+
+    >>> with asp.options(threads=1):
+    ...     asp.get_options().threads
+    1
+    """
 
     effort: Effort = Effort.MEASURE
     runs: int | None = None
@@ -320,12 +329,22 @@ def _notice_unknown_variables() -> None:
 
 
 def get_options() -> Options:
-    """The options in force here: innermost `options(...)`, else `set_options`, else environment, else defaults."""
+    """The options in force here: innermost `options(...)`, else `set_options`, else environment, else defaults.
+
+    >>> with asp.options(effort="off"):
+    ...     asp.get_options().effort.value
+    'off'
+    """
     return _current.get() or _base_options()
 
 
 def set_options(**given: Unpack[OptionValues]) -> None:
-    """Change options for the whole process (all threads), below any `options(...)` context."""
+    """Change options for the whole process (all threads), below any `options(...)` context.
+
+    >>> asp.set_options(budget_s=5.0)
+    >>> asp.get_options().budget_s
+    5.0
+    """
     global _from_environment
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
     _overrides.update(parsed)
@@ -343,7 +362,8 @@ def reload_options() -> None:
 def options(**given: Unpack[OptionValues]) -> Iterator[Options]:
     """Options for the calls inside the ``with`` block, in this thread or task; blocks nest, the inner one wins.
 
-    >>> with options(effort="off", threads=1):
+    >>> A, x = asp.csr(sps.eye_array(3, format="csr")), np.ones(3)
+    >>> with asp.options(effort="off", threads=1):
     ...     y = A @ x
     """
     parsed = {name: parse_setting(name, value) for name, value in given.items()}

@@ -21,7 +21,14 @@ def shown(value: object) -> str:
 
 
 class AutosparseError(Exception):
-    """Base of every exception that autosparse raises itself."""
+    """Base of every exception that autosparse raises itself.
+
+    >>> try:
+    ...     asp.csr([[1.0, 2.0]]) @ np.ones(3)
+    ... except asp.AutosparseError as error:
+    ...     isinstance(error, ValueError)  # as SciPy's is
+    True
+    """
 
 
 class EinsumError(AutosparseError, ValueError):

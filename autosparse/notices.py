@@ -10,7 +10,10 @@ from autosparse.errors import BuildError
 
 
 class FallbackWarning(RuntimeWarning):
-    """The tuned path failed and the product was computed by the default kernel or SciPy instead."""
+    """The tuned path failed and the product was computed by the default kernel or SciPy instead.
+
+    >>> warnings.simplefilter("error", asp.FallbackWarning)  # where every product should be a tuned one
+    """
 
     @staticmethod
     def no_runtime(fault: str, *, cure: str) -> str:
@@ -35,7 +38,10 @@ class FallbackWarning(RuntimeWarning):
 
 
 class CacheWarning(RuntimeWarning):
-    """The on-disk cache is unusable; results are unaffected, but nothing is remembered after this process."""
+    """The on-disk cache is unusable; results are unaffected, but nothing is remembered after this process.
+
+    >>> warnings.simplefilter("ignore", asp.CacheWarning)  # where there is no folder to write to, and that is known
+    """
 
     @staticmethod
     def unusable(folder: Path | str, *, reason: str, readable: bool) -> str:

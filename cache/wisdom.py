@@ -33,7 +33,11 @@ _MARK: Final = "autosparse_wisdom"
 
 
 def wisdom_export(path: os.PathLike[str] | str) -> int:
-    """Write all remembered plans and histories to the file `path`; how many. CacheError when it cannot be written."""
+    """Write all remembered plans and histories to the file `path`; how many. CacheError when it cannot be written.
+
+    >>> asp.wisdom_export("plans.json") >= 0
+    True
+    """
     return write(open_store(), _as_path(path), kinds=WISDOM_KINDS)
 
 
@@ -42,12 +46,21 @@ def wisdom_import(path: os.PathLike[str] | str) -> int:
 
     CacheError when the file cannot be read or is no wisdom; single broken entries, and those of other kinds, are left
     out.
+
+    >>> n_written = asp.wisdom_export("plans.json")
+    >>> asp.wisdom_import("plans.json") <= n_written
+    True
     """
     return read(open_store(), _as_path(path))
 
 
 def wisdom_forget() -> None:
-    """Remove all remembered plans and histories; compiled kernels stay. CacheError when the folder does not let us."""
+    """Remove all remembered plans and histories; compiled kernels stay. CacheError when the folder does not let us.
+
+    >>> asp.wisdom_forget()
+    >>> asp.wisdom_export("plans.json")
+    0
+    """
     open_store().forget(WISDOM_KINDS)
 
 

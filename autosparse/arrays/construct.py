@@ -76,6 +76,11 @@ def csr(
     Memory is shared where SciPy shares it: writes by the owner of the arrays are seen by the next product.
     Unlike SciPy, indices given as arrays are checked to be within the shape.
     Raises InputError (ValueError), InputTypeError (TypeError), StructureError, InputFileError (ValueError) or OSError.
+
+    >>> m = sps.csr_array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
+    >>> A = asp.csr(m)
+    >>> A @ np.array([1.0, 1.0, 1.0])
+    array([3., 3.])
     """
     return _construct("csr", obj, shape, dtype, copy)
 
@@ -83,7 +88,11 @@ def csr(
 def csc(
     obj: Source, shape: Shape | None = None, dtype: DTypeLike | None = None, copy: bool = False
 ) -> csc_array | Any:  # Any: of a SciPy sparse matrix, csc_matrix
-    """A = obj as compressed columns; arguments, results and errors as `csr`."""
+    """A = obj as compressed columns; arguments, results and errors as `csr`.
+
+    >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
+    array([1, 0], dtype=int32)
+    """
     return _construct("csc", obj, shape, dtype, copy)
 
 

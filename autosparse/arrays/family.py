@@ -177,12 +177,21 @@ class AutoSparseMatrix(_Family, Products):
 
     @property
     def base(self) -> Any:
-        """The same matrix as a plain SciPy object over the same arrays."""
+        """The same matrix as a plain SciPy object over the same arrays.
+
+        >>> A = asp.csr(sps.eye_array(3, format="csr"))
+        >>> type(A.base) is sps.csr_array, np.shares_memory(A.base.data, A.data)
+        (True, True)
+        """
         plain = CLASSES[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
         return plain((self.data, self.indices, self.indptr), shape=self._shape)
 
     def to_scipy(self) -> Any:
-        """`base` as a method."""
+        """`base` as a method.
+
+        >>> type(asp.csr([[1.0]]).to_scipy()) is sps.csr_array
+        True
+        """
         return self.base
 
     def _with_values(self, values: AnyArray) -> Any:
@@ -216,6 +225,11 @@ class AutoSparseMatrix(_Family, Products):
         `operation`: "matmul" (``A @ B``; "spmv" and "spmm" mean the same), or "sddmm" (``sddmm(A, X, Y)``), `columns`
         being those of B, or of X.
         ``A.tune("matmul", columns=256, runs=10_000, effort="measure", budget_s=5, progress=True)``
+
+        >>> A = asp.csr(sps.eye_array(1000, format="csr"))
+        >>> plan = A.tune("matmul", columns=8, runs=100, effort="estimate")
+        >>> (A @ np.ones((1000, 8))).shape  # by that plan
+        (1000, 8)
         """
         return executor.tune(
             self._cell, operation=operation, columns=columns, runs=runs, effort=effort, budget_s=budget_s,
@@ -226,6 +240,9 @@ class AutoSparseMatrix(_Family, Products):
         """What runs for ``A @ B`` and why; B: the dense operand or its number of columns.
 
         With ``operation="sddmm"``: for ``sddmm(A, X, Y)``, B the number of columns of X.
+
+        >>> print(asp.csr(sps.eye_array(3, format="csr")).explain())  # doctest: +ELLIPSIS
+        matmul: A @ B, B a vector...
         """
         from autosparse.explain import explain
 

@@ -26,6 +26,10 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     product's dtype, rows without gaps between entries (C order, or rows of a wider C-ordered array). It may overlap B
     or the arrays of A: then C is computed beside it and copied.
     Raises as ``A @ B`` does, and ShapeError, DtypeError or LayoutError for an `out` that C does not fit.
+
+    >>> A, C = asp.csr(sps.eye_array(3, format="csr")), np.empty((3, 2))
+    >>> asp.matmul(A, np.ones((3, 2)), out=C) is C
+    True
     """
     if out is not None and isinstance(A, AutoSparseMatrix):
         cell = A._cell

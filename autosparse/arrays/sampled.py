@@ -42,6 +42,11 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
     `out`: array of A.nnz entries for the values of S, in the order of ``A.data``; then `out` is returned and nothing
     is allocated. Raises ShapeError (ValueError), InputTypeError, DtypeError (TypeError), LayoutError (ValueError), and
     what `csr` raises.
+
+    >>> A = sps.csr_array([[1.0, 0.0], [0.0, 2.0]])
+    >>> asp.sddmm(A, np.ones((2, 3)), np.ones((3, 2))).toarray()
+    array([[3., 0.],
+           [0., 6.]])
     """
     if not isinstance(A, AutoSparseMatrix):
         A = construct.csc(A) if sps.issparse(A) and A.format == "csc" else construct.csr(A)

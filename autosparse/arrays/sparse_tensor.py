@@ -133,6 +133,10 @@ def tensor(
     Instead of the three: a ``sparse.COO`` (with fill value 0), or a COO array of SciPy. `shape`: the smallest that
     holds the coordinates when left out. Coordinates are copied; values that are an array are shared, unless `copy`.
     Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError).
+
+    >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])  # T[0, 0, 1] = 2, T[1, 2, 0] = 3
+    >>> T.shape
+    (2, 3, 2)
     """
     if isinstance(coords, AutoSparseTensor):
         coords, values, shape = coords._entries.coords, coords._entries.peek(), coords.shape
@@ -212,6 +216,11 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     order 3, mode 0. `out`: takes M when given, and is returned.
     A torch sparse COO tensor on a GPU goes with factors there, of its dtype, and gives M there (docs/gpu.md).
     Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
+
+    >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])
+    >>> asp.mttkrp(T, [None, np.ones((3, 1)), np.ones((2, 1))], mode=0)
+    array([[2.],
+           [3.]])
     """
     factors = _as_list(factors)
     if tensors.is_on_gpu(T) or any(map(tensors.is_on_gpu, factors)):

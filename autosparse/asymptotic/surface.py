@@ -47,6 +47,13 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
     EinsumError (a ValueError) where `format` is unknown, holds another number of dimensions, or is sparse beside `out`.
     With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor, and dense operands and the
     values of sparse ones have gradients.
+
+    >>> A = sps.csr_array([[1.0, 2.0], [0.0, 3.0]])
+    >>> asp.einsum("ij,jk->ik", A, A).toarray()
+    array([[1., 8.],
+           [0., 9.]])
+    >>> float(asp.einsum("ij,ij->", A, A))
+    14.0
     """
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
@@ -172,7 +179,12 @@ def _finished(result: Any, out: Any) -> Any:
 
 
 def einsum_path(*arguments: Any, format: str | None = None) -> str:
-    """What `einsum` considers and chooses for these arguments, as text: the frontier by estimated cost, then loops."""
+    """What `einsum` considers and chooses for these arguments, as text: the frontier by estimated cost, then loops.
+
+    >>> A = sps.eye_array(3, format="csr")
+    >>> print(asp.einsum_path("ij,jk->ik", A, A))  # doctest: +ELLIPSIS
+    ij,jk->ik...
+    """
     request = Request.of(arguments, format)
     known, subscripts = request.settled, request.settled.subscripts
     if not known.is_sparse:

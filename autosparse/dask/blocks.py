@@ -139,14 +139,22 @@ class _Block:
 
 
 class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
-    """A `csr_array` that can be a chunk of a Dask array."""
+    """A `csr_array` that can be a chunk of a Dask array.
+
+    >>> np.matmul(asp.dask.csr_block([[0.0, 2.0]]), np.ones(2))
+    array([2.])
+    """
 
     __dict__ = _SCIPY_DICT
     _transposed = False
 
 
 class csc_block(_Block, csc_array):  # type: ignore[misc]  # noqa: N801
-    """A `csc_array` that can be a chunk of a Dask array."""
+    """A `csc_array` that can be a chunk of a Dask array.
+
+    >>> np.transpose(asp.dask.csc_block([[0.0, 2.0]])).format
+    'csr'
+    """
 
     __dict__ = _SCIPY_DICT
     _transposed = True
@@ -159,6 +167,9 @@ def block(m: Any) -> Any:  # Any: a block of a sparse matrix, and what is none a
     """The sparse matrix `m` as a chunk, over the same arrays where its format is csr or csc; all else is returned.
 
     For ``map_blocks``: a function that makes sparse matrices of another class ends with it.
+
+    >>> type(asp.dask.block(sps.eye_array(2, format="csr"))).__name__
+    'csr_block'
     """
     if isinstance(m, _Block) or not sps.issparse(m):
         return m

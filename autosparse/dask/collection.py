@@ -92,7 +92,7 @@ def balanced_chunks(indptr: NDArray[Any], n_blocks: int) -> tuple[int, ...]:
 
     `indptr` (m + 1,): row starts. A row is never cut, so that a block may hold up to one row more than its share.
 
-    >>> balanced_chunks(np.array([0, 8, 9, 10, 16]), 2)
+    >>> asp.dask.balanced_chunks(np.array([0, 8, 9, 10, 16]), 2)
     (1, 3)
     """
     n_rows = len(indptr) - 1
@@ -111,6 +111,12 @@ def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -
     `m`: what `autosparse.csr` takes. `chunks`: "balanced" cuts rows by stored entries into `n_blocks` (default: blocks
     of about 64 MiB), an integer is the number of rows of each, a sequence the rows of each block; a pair of such also
     cuts columns. InputError (ValueError) for chunks that do not add up to the shape.
+
+    >>> A = asp.dask.from_csr(sps.eye_array(10, format="csr"), n_blocks=2)
+    >>> A.chunks
+    ((5, 5), (10,))
+    >>> float((A @ np.ones(10)).sum().compute())
+    10.0
     """
     A = construct.csr(m)
     rows, columns = chunks if isinstance(chunks, tuple) and len(chunks) == 2 and _is_nested(chunks) else (chunks, -1)
@@ -134,6 +140,10 @@ def from_blocks(
 
     `make` runs where the block is computed and returns what `autosparse.csr` takes, of shape
     ``(chunks[0][i], chunks[1][j])`` and of `dtype`; InputError (ValueError) when it computes for another shape.
+
+    >>> A = asp.dask.from_blocks(lambda i, j: sps.eye_array(3, format="csr") * (i + 1), ([3, 3], [3]), dtype=float)
+    >>> (A @ np.ones(3)).compute()
+    array([1., 1., 1., 2., 2., 2.])
     """
     by_row, by_column = (tuple(int(extent) for extent in axis) for axis in chunks)
     label = f"{name}-{tokenize(make, by_row, by_column, str(np.dtype(dtype)))}"

@@ -71,6 +71,10 @@ def read(
     the largest of them plus one. `n_blocks`: default: blocks of about 64 MiB. Entries that repeat are summed up.
     Raises InputFileError (ValueError) for a file that is none of these, FileNotFoundError, and MissingExtraError
     (ImportError) where parquet needs pyarrow.
+
+    >>> sps.save_npz("eye.npz", sps.eye_array(4, format="csr"))
+    >>> asp.dask.read("eye.npz", n_blocks=2).chunks
+    ((2, 2), (4,))
     """
     path = Path(path)
     if not path.exists():

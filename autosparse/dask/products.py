@@ -18,6 +18,10 @@ def sddmm(A: da.Array, X: Any, Y: Any) -> da.Array:
 
     A: Dask array (m, n) of blocks; X (m, k), Y (k, n): NumPy or Dask arrays. They are cut along m and n as A is, and
     not along k. ShapeError (ValueError) for shapes that do not fit, InputTypeError (TypeError) for another A.
+
+    >>> A = asp.dask.from_csr(sps.eye_array(4, format="csr"), n_blocks=2)
+    >>> float(asp.dask.sddmm(A, np.ones((4, 3)), np.ones((3, 4))).sum().compute())
+    12.0
     """
     if not isinstance(A, da.Array):
         raise InputTypeError.refused(
@@ -42,6 +46,10 @@ def einsum(*arguments: Any, format: str | None = None) -> da.Array:
     Every index that is summed over must lie in one block of each Dask operand, so that each block of the result follows
     from one block of each operand: EinsumError (ValueError) otherwise, which names the index and ``rechunk``.
     `format`: of the blocks of the result, as for `autosparse.einsum`.
+
+    >>> A = asp.dask.from_csr(sps.eye_array(4, format="csr"), n_blocks=2)
+    >>> asp.dask.einsum("ij,jk->ik", A, np.ones((4, 2))).compute().shape
+    (4, 2)
     """
     text, given = interleaved(arguments)
     subscripts = read(text, [tuple(one.shape) for one in given])

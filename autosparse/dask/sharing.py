@@ -38,6 +38,9 @@ def share_plans(client: Client, *, known: bool = True) -> None:
     """Let the workers of `client` tell each other what they find by tuning, those that join later too.
 
     `known`: this process's own plans go to them as well. Twice does no harm.
+
+    >>> with distributed.Client(processes=False, dashboard_address=None) as client:
+    ...     asp.dask.share_plans(client)  # before the work begins
     """
     client.register_plugin(SchedulerSide(), name=NAME)
     client.register_plugin(WorkerSide(), name=NAME)
@@ -49,6 +52,11 @@ def fetch_plans(client: Client) -> int:
     """Merge what the cluster has found so far into this process's cache; how many records were kept.
 
     Then `autosparse.wisdom_export` writes them to a file. CacheError where `share_plans` was not called.
+
+    >>> with distributed.Client(processes=False, dashboard_address=None) as client:
+    ...     asp.dask.share_plans(client)
+    ...     asp.dask.fetch_plans(client)  # nothing was tuned
+    0
     """
     found = client.run_on_scheduler(_known)
     if found is None:

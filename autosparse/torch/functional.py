@@ -27,6 +27,10 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
     """A ∘ (X @ Y): the entries (i, j) of A times ⟨X[i, :], Y[:, j]⟩; X (n, K), Y (K, m) → a `Csr` like A.
 
     The product X @ Y is computed at A's entries only. Y may be a transposed view: ``sddmm(A, Q, K.T)``.
+
+    >>> A = torch.eye(2).to_sparse_csr()
+    >>> asp.torch.sddmm(A, torch.ones(2, 3), torch.ones(3, 2)) @ torch.ones(2)
+    tensor([3., 3.])
     """
     A = csr(A)
     dtype = common(SDDMM.name, A.rows.fit(A.values), X, Y)
@@ -42,7 +46,12 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
 
 @run_as_is
 def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
-    """exp(s[p]) / Σ exp(s[q]) over the entries q of p's row; scores (nnz,) or (nnz, H), in the order of A's values."""
+    """exp(s[p]) / Σ exp(s[q]) over the entries q of p's row; scores (nnz,) or (nnz, H), in the order of A's values.
+
+    >>> A = torch.ones(2, 2).to_sparse_csr()
+    >>> asp.torch.edge_softmax(A, torch.zeros(4))
+    tensor([0.5000, 0.5000, 0.5000, 0.5000])
+    """
     A = csr(A)
     rows = upright(A, "edge_softmax")
     dtype = common("edge_softmax", scores, known=REAL)
@@ -64,6 +73,11 @@ def attention(
     """Row i: softmax over its entries (i, j) of scale ⟨Q[i], K[j]⟩, times V[j]; sddmm, softmax and spmm in one pass.
 
     Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F), or without H. `scale` defaults to 1/√D. A's values are not used.
+
+    >>> A, V = torch.eye(2).to_sparse_csr(), torch.tensor([[1.0], [2.0]])
+    >>> asp.torch.attention(A, torch.ones(2, 4), torch.ones(2, 4), V)  # each row sees itself alone
+    tensor([[1.],
+            [2.]])
     """
     A = csr(A)
     rows = upright(A, "attention")
@@ -86,6 +100,11 @@ def gat(
     """Row i: softmax over its entries (i, j) of leaky_relu(target[i] + source[j]), times V[j] (Veličković et al. 2018).
 
     target (n, H), source (m, H), V (m, H, F) → (n, H, F), or without H. A's values are not used.
+
+    >>> A, V = torch.ones(2, 2).to_sparse_csr(), torch.tensor([[1.0], [2.0]])
+    >>> asp.torch.gat(A, torch.zeros(2), torch.zeros(2), V)  # equal scores: the mean
+    tensor([[1.5000],
+            [1.5000]])
     """
     A = csr(A)
     rows = upright(A, "gat")

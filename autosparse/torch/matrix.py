@@ -35,6 +35,10 @@ class Csr:
 
     Values are read at every product and may require gradients; `with_values` puts others into the same structure.
     The transpose shares everything. Made by `autosparse.torch.csr`; pickles and copies like the tensors in it.
+
+    >>> A = asp.torch.csr(torch.eye(2).to_sparse_csr())
+    >>> A.with_values(torch.tensor([2.0, 3.0])) @ torch.ones(2)
+    tensor([2., 3.])
     """
 
     __slots__ = ("_transposed", "rows", "values")
@@ -166,6 +170,10 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
 
     `reduce`: "sum" (A @ X), "mean" (over a row's entries), "max", "min"; rows without entries give 0. Raises
     ShapeError, OptionError; DtypeError for "max" and "min" of complex numbers.
+
+    >>> A = torch.tensor([[1.0, 1.0], [0.0, 4.0]]).to_sparse_csr()
+    >>> asp.torch.spmm(A, torch.tensor([2.0, 4.0]), reduce="mean")
+    tensor([ 3., 16.])
     """
     A = csr(A)
     if reduce not in REDUCTIONS:
@@ -223,6 +231,10 @@ def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | N
     are kept. Beside a matrix, `values` (nnz,) take the place of its own, and `shape` must be its own. Raises
     InputError for what is no matrix, InputTypeError for other objects, StructureError for indices outside the shape,
     ShapeError for values of another length.
+
+    >>> A = asp.torch.csr(torch.tensor([[0, 1, 1], [1, 0, 1]]), shape=(2, 2))  # edges (0, 1), (1, 0), (1, 1)
+    >>> A @ torch.ones(2)
+    tensor([1., 2.])
     """
     if type(obj) is not torch.Tensor and hasattr(obj, "as_tensor"):  # torch_geometric.EdgeIndex
         obj = obj.as_tensor()

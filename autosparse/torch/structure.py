@@ -304,6 +304,12 @@ def forget_structures() -> None:
     """Forget every structure: after index arrays were written in a way that torch does not count (NumPy, ``.data``).
 
     A `Csr` made before keeps its own; make it anew.
+
+    >>> A = torch.eye(2).to_sparse_csr()
+    >>> A.col_indices().numpy()[:] = [1, 0]
+    >>> asp.torch.forget_structures()
+    >>> asp.torch.spmm(A, torch.tensor([1.0, 2.0]))
+    tensor([2., 1.])
     """
     with _lock:
         _structures.clear()

@@ -61,6 +61,12 @@ def install(*, sparse_gradients: bool = False) -> None:
 
     `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
     a dense n × m one; every dense product of the process then costs 4 µs more. Calls nest: each needs an `uninstall`.
+
+    >>> asp.torch.install()
+    >>> torch.eye(2).to_sparse_csr() @ torch.ones(2, 1)  # existing code, unchanged
+    tensor([[1.],
+            [1.]])
+    >>> asp.torch.uninstall()
     """
     if not hasattr(torch.library, "get_kernel"):
         raise MissingExtraError.needed("torch>=2.9", extra="torch", purpose="autosparse.torch.install")
@@ -69,7 +75,12 @@ def install(*, sparse_gradients: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Undo the last `install`; nothing happens where there is none."""
+    """Undo the last `install`; nothing happens where there is none.
+
+    >>> asp.torch.uninstall()
+    >>> asp.torch.installed()
+    False
+    """
     with _lock:
         if _libraries:
             library, _ = _libraries.pop()
@@ -78,13 +89,22 @@ def uninstall() -> None:
 
 
 def installed() -> bool:
-    """Whether PyTorch's sparse products go through autosparse."""
+    """Whether PyTorch's sparse products go through autosparse.
+
+    >>> asp.torch.installed()
+    False
+    """
     return any(library is not None for library, _ in _libraries)
 
 
 @contextmanager
 def override(*, sparse_gradients: bool = False) -> Iterator[None]:
-    """`install` for the length of a ``with`` block (entering costs about a millisecond: a switch, not a wrapper)."""
+    """`install` for the length of a ``with`` block (entering costs about a millisecond: a switch, not a wrapper).
+
+    >>> with asp.torch.override():
+    ...     asp.torch.installed()
+    True
+    """
     install(sparse_gradients=sparse_gradients)
     try:
         yield

@@ -1,0 +1,79 @@
+"""Examples in the docstrings of public objects: they run, and the number of objects without one only falls."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse as asp
+from autosparse.config import reload_options, set_options
+
+MOST_WITHOUT = 3
+"""Public names whose docstring has no example. Write one and lower this; never raise it."""
+NEEDS = {"torch": "torch", "dask": "distributed"}
+"""Sub-package -> what its examples import beside NumPy (np), SciPy (sps) and us (asp)."""
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def exported(package: str) -> Iterator[str]:
+    """Names that a sub-package imports as themselves; read and not imported, because its own needs may be missing."""
+    text = (Path(asp.__file__).parent / package / "__init__.py").read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            yield from (f"{package}.{one.name}" for one in node.names if one.asname == one.name)
+
+
+def public_names() -> list[str]:
+    from autosparse import _HOME_OF
+
+    methods = {name for name in dir(asp.csr_array) if not name.startswith("_")} - set(dir(sps.csr_array))
+    return sorted([*_HOME_OF, *(f"csr_array.{name}" for name in methods), *exported("torch"), *exported("dask")])
+
+
+def public_object(name: str) -> Any:
+    head, _, tail = name.rpartition(".")
+    if head in NEEDS:
+        pytest.importorskip(NEEDS[head], reason=f"{NEEDS[head]} is not installed")
+    return inspect.getattr_static(getattr(asp, head), tail) if head else getattr(asp, tail)
+
+
+def example(name: str) -> str | None:
+    text = public_object(name).__doc__ or ""
+    return text if ">>>" in text else None
+
+
+@pytest.fixture
+def space(tmp_path, monkeypatch):
+    """What an example may name; options, warnings, the folder and the cache are as before afterwards."""
+    monkeypatch.chdir(tmp_path)
+    with warnings.catch_warnings():
+        set_options(cache_dir=tmp_path / "cache")
+        yield {"asp": asp, "np": np, "sps": sps, "warnings": warnings}
+    reload_options()
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_example_of_a_public_object_runs(name, space):
+    if (text := example(name)) is None:
+        return
+    if (package := name.rpartition(".")[0]) in NEEDS:
+        space[NEEDS[package]] = pytest.importorskip(NEEDS[package])
+    test = doctest.DocTestParser().get_doctest(inspect.cleandoc(text), space, name, None, None)
+    said: list[str] = []
+    result = doctest.DocTestRunner(optionflags=FLAGS, verbose=False).run(test, out=said.append, clear_globs=False)
+    assert result.failed == 0, "".join(said)
+    assert result.attempted > 0
+
+
+def test_few_public_objects_are_without_an_example():
+    without = [name for name in public_names() if example(name) is None]
+    assert len(without) <= MOST_WITHOUT, without
