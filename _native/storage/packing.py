@@ -160,7 +160,7 @@ def pack_generic(
 ) -> tuple[dict[str, Array], dict[str, Array], Array]:
     """pos, crd and values of any format, by sorting: for formats without a packer of their own, and their reference."""
     nnz = pattern.nnz
-    rows = np.repeat(np.arange(pattern.n_rows, dtype=pattern.indptr.dtype), pattern.row_lengths)
+    rows = pattern.rows_of_entries(pattern.indptr.dtype)
     columns = np.ascontiguousarray(pattern.indices[:nnz])
     entries = {"i": columns, "k": rows} if transposed else {"i": rows, "k": columns}
     listed: dict[str, Array] = {}

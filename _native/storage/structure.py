@@ -91,7 +91,7 @@ def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
     reason = reason or reason_unfit(pattern, fmt, transposed=False)
     if reason:
         raise PackError.unfit(fmt, reason)
-    rows = np.repeat(np.arange(pattern.n_rows, dtype=pattern.indptr.dtype), pattern.row_lengths)
+    rows = pattern.rows_of_entries(pattern.indptr.dtype)
     entries = {"i": rows, "k": np.ascontiguousarray(pattern.indices[: pattern.nnz])}
     listed: dict[str, Array] = {}
     if fmt.rows:

@@ -13,11 +13,11 @@ from autosparse import log
 from autosparse.cli import show, timing
 from autosparse.cli.operands import (
     Pair,
+    add_columns,
     add_common,
     add_runs,
     at_least,
     chosen_options,
-    columns,
     files,
     folder_to_write,
     writable,
@@ -35,13 +35,7 @@ BAR_TEXT = 40
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `bench`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file, or a folder of them")
-    parser.add_argument(
-        "--columns",
-        type=columns,
-        default=[1, 32, 256],
-        metavar="N,N",
-        help="numbers of columns of B, separated by commas (default: 1,32,256)",
-    )
+    add_columns(parser, default="1,32,256")
     parser.add_argument(
         "--min-nnz", type=at_least(0), default=0, metavar="N", help="skip matrices with fewer stored entries"
     )

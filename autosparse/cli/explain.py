@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from autosparse.cli.operands import Pair, add_common, chosen_options, columns, writable
+from autosparse.cli.operands import Pair, add_columns, add_common, chosen_options, writable
 from autosparse.cli.show import CommandError
 from autosparse.ops import MATMUL
 
@@ -13,13 +13,7 @@ from autosparse.ops import MATMUL
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `explain`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
-    parser.add_argument(
-        "--columns",
-        type=columns,
-        default=[1],
-        metavar="N,N",
-        help="numbers of columns of B, separated by commas (default: 1, a vector)",
-    )
+    add_columns(parser, default="1", note=", a vector")
     parser.add_argument("--transposed", action="store_true", help="explain A.T @ B instead of A @ B")
     parser.add_argument(
         "--html",

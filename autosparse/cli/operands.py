@@ -90,6 +90,17 @@ def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, bu
     )
 
 
+def add_columns(parser: argparse.ArgumentParser, *, default: str, note: str = "") -> None:
+    """The argument of commands that multiply by B: its widths."""
+    parser.add_argument(
+        "--columns",
+        type=columns,
+        default=columns(default),
+        metavar="N,N",
+        help=f"numbers of columns of B, separated by commas (default: {default}{note})",
+    )
+
+
 def add_runs(parser: argparse.ArgumentParser) -> None:
     """The argument of commands that tune: how many products there will be, which nobody assumes for the user."""
     parser.add_argument(

@@ -7,20 +7,14 @@ from pathlib import Path
 
 from autosparse import log
 from autosparse.cli import show
-from autosparse.cli.operands import Pair, add_common, add_runs, chosen_options, columns
+from autosparse.cli.operands import Pair, add_columns, add_common, add_runs, chosen_options
 from autosparse.ops import MATMUL
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of `tune`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
-    parser.add_argument(
-        "--columns",
-        type=columns,
-        default=[1],
-        metavar="N,N",
-        help="numbers of columns of B, separated by commas (default: 1, a vector)",
-    )
+    add_columns(parser, default="1", note=", a vector")
     add_runs(parser)
     parser.add_argument("--transposed", action="store_true", help="tune A.T @ B instead of A @ B")
     parser.add_argument(

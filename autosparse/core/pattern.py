@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from autosparse.forking import computed_once
 
@@ -80,6 +80,10 @@ class Pattern:
     def row_lengths(self) -> NDArray[np.int64]:
         """Stored entries of each row, (n_rows,)."""
         return np.diff(self.indptr).astype(np.int64, copy=False)
+
+    def rows_of_entries(self, dtype: DTypeLike = np.int64) -> NDArray[Any]:
+        """The row of each stored entry, (nnz,)."""
+        return np.repeat(np.arange(self.n_rows, dtype=dtype), self.row_lengths)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Pattern):

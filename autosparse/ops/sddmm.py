@@ -64,7 +64,7 @@ def with_few_rows(pattern: Pattern, X: AnyArray, Y: AnyArray) -> tuple[Pattern, 
 
 def dots(pattern: Pattern, X: AnyArray, Y: AnyArray) -> AnyArray:
     """`sample` by NumPy, in any dtype: pairs of rows are gathered, some at a time."""
-    rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
+    rows = pattern.rows_of_entries()
     columns = pattern.indices[: pattern.nnz]
     values: AnyArray = np.empty(pattern.nnz, dtype=np.result_type(X, Y))
     step = max(1, BLOCK_BYTES // max(1, X.shape[1] * X.itemsize))

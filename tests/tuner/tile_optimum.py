@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 from autosparse.tuner.hybrid.costs import CSR, Operator, PrimitiveCosts
-from autosparse.tuner.hybrid.tiles import WINDOW_ROWS, Tiles, blocks, row_of_entries
+from autosparse.tuner.hybrid.tiles import WINDOW_ROWS, Tiles, blocks
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
@@ -77,7 +77,7 @@ def _solve(pattern: Pattern, operators: Sequence[Operator], costs: PrimitiveCost
         for tile, group in enumerate(tiles.group_of.tolist()):
             for row in range(group * tiles.height, min((group + 1) * tiles.height, n_rows)):
                 sums.at_least(0.0, [(touch_at + at * n_rows + row, 1.0), (int(offsets[at]) + tile, -1.0)])
-    for entry, row in enumerate(row_of_entries(pattern).tolist()):
+    for entry, row in enumerate(pattern.rows_of_entries().tolist()):
         sums.at_least(0.0, [(touch_at + len(operators) * n_rows + row, 1.0), (entry_at + entry, -1.0)])
     for row in range(n_rows):
         touching = [(touch_at + at * n_rows + row, 1.0) for at in range(n_operators)]

@@ -37,7 +37,7 @@ def matrix_vector(pattern: Pattern) -> Floats:
     facts = pattern_facts(pattern)
     columns = pattern.indices[: pattern.nnz]
     per_row, per_column = pattern.row_lengths, np.bincount(columns, minlength=pattern.n_cols)
-    rows = np.repeat(np.arange(pattern.n_rows, dtype=np.int64), per_row)
+    rows = pattern.rows_of_entries()
     found = [
         *sizes(pattern.n_rows, pattern.n_cols, pattern.nnz),
         *spread(per_row, pattern.nnz),

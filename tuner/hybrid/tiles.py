@@ -41,14 +41,9 @@ class Tiles:
         return int(self.group_of.size)
 
 
-def row_of_entries(pattern: Pattern) -> Array:
-    """The row of each entry."""
-    return np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
-
-
 def blocks(pattern: Pattern, operator: Operator) -> Tiles:
     """Aligned blocks that hold an entry: divide rows, divide columns."""
-    rows, columns = row_of_entries(pattern), pattern.indices[: pattern.nnz].astype(np.int64)
+    rows, columns = pattern.rows_of_entries(), pattern.indices[: pattern.nnz].astype(np.int64)
     n_across = -(-pattern.n_cols // operator.c)
     numbers, tile_of = np.unique(rows // operator.r * n_across + columns // operator.c, return_inverse=True)
     return Tiles(operator, tile_of, numbers // n_across, operator.r)

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Final
 
+from autosparse.tuner.space import own
 from autosparse.tuner.space.families import MAX_NARROW, tiles
 
 from autosparse.core.formats import Format
@@ -16,8 +17,8 @@ INDICES: Final = "iklmnop"
 """Index of the rows, then of the other modes in their order; tensors of more modes keep the default kernel."""
 MOST_ORDERS: Final = 6
 """Orders of the other modes that are looked at: all of a tensor of order 4; of more modes those near the default's."""
-UNROLL: Final = (1, 2, 4)
-FETCHED: Final = (0, 4, 8, 16)
+UNROLL: Final = own.AXES["fibers"].unroll
+FETCHED: Final = own.AXES["fibers"].prefetch
 
 
 def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:

@@ -100,7 +100,7 @@ AXES: Final[Mapping[ProductKind, Axes]] = {
     "sampled": Axes((1, 2, 4, 8), (0, 2, 4, 8, 16)),
     "fibers": Axes((1, 2, 4), (0, 4, 8, 16)),
 }
-"""What an algorithm computes -> axes, as the search of each operation has them."""
+"""What an algorithm computes -> axes; the search of each operation has the same ones."""
 
 
 class OwnSpace(TemplateSpace):

@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.space import own
 from autosparse.tuner.space.families import MAX_NARROW, READY_AHEAD, Family, member, tiles
 from autosparse.tuner.space.own import SDDMM_FAMILIES
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SuperSchedule
 
-JAMMED: Final = (1, 2, 4, 8)
+JAMMED: Final = own.AXES["sampled"].unroll
 """Entries of a row whose dot products are computed together: they share the row of X and the sums across vectors."""
-FETCHED: Final = (0, 2, 4, 8, 16)
+FETCHED: Final = own.AXES["sampled"].prefetch
 """Entries ahead whose row of Y is fetched."""
 CSR_LEVELS: Final = "i1:U,k1:C"
 BY_ROWS: Final = (CSR_LEVELS, "i1:C,k1:C")
