@@ -16,8 +16,8 @@ from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.tuner.search.outcome import plan_of
-from autosparse.tuner.search.race import LAST_TIE, LastRace, Race, RaceRule, last_race
-from autosparse.tuner.search.search import Search
+from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
+from autosparse.tuner.search.search import CLOSE, Search
 from autosparse.tuner.search.trial import Pause, Sample, Steps, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -25,6 +25,10 @@ from autosparse.tuning.trials.lab import KernelLab
 
 FINAL_SHARE: Final = 0.15
 """Of the budget of a search that the user asked for: the last race."""
+MOST_CLOSE: Final = 2
+"""Single formats that lost to the champion by little and run in the last race."""
+RUNS_A_ROUND: Final = 4
+"""Of an entrant of the last race: two ways, each product after one that brings its operands back."""
 WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
@@ -36,14 +40,28 @@ WATCH_MAJORITY: Final = 0.75
 def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
     """What is left of a measured plan after a race on memory as users have it; the search's champion is who won.
 
-    A composite has the best single format for a rival: it must beat it by more than a tie, and the rival serves where
-    the composite does not win.
+    The best single formats beside the champion run as well, as many as there is time for: who wins a race on one result
+    need not win here. A composite must beat them by more than a tie; the best of them serves where it does not win.
     """
     champion, default_s = search.champion, search.default_s
     if champion.schedule is None or id(champion) not in search.measured_s or default_s is None:
         return found
     start_s = clock()
-    champions = _champions(search)
+    champions = _champions(search, limit_s)
+    winner = _winner(lab, search, champions, limit_s=limit_s, clock=clock)
+    for other in _close(search, [one for one in _singles(search) if one not in champions])[:MOST_CLOSE]:
+        if winner is not None or clock() - start_s > limit_s:
+            break
+        other.pack()  # there was no room for it before
+        winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
+    search.champion = winner or search.default
+    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
+
+
+def _winner(
+    lab: KernelLab, search: Search, champions: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
+) -> Trial | None:
+    """Which of these serves, by a race with the default kernel; None: none. The others are dropped."""
     ways = [[lab.served(one, is_fresh=fresh) for one in (search.default, *champions)] for fresh in (True, False)]
     runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(champions)]
     try:
@@ -52,52 +70,65 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
         races = []
     races = races or [LastRace(()) for _ in champions]
     for one, race in zip(champions, races, strict=True):
-        search.measured_s[id(one)] = race.ratio * default_s
-    at = winner_of(races)
-    search.champion = search.default if at is None else champions[at]
+        search.measured_s[id(one)] = race.ratio * (search.default_s or 0.0)
+    at = winner_of(races, is_composite=any(isinstance(one.schedule, Composite) for one in champions))
     for one in champions:
-        if one is not search.champion:
+        if at is None or one is not champions[at]:
             one.drop()
-    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
+    return None if at is None else champions[at]
 
 
-def winner_of(races: Sequence[LastRace]) -> int | None:
-    """Which champion serves: the first where it won and beats those after it that won; None: the default kernel."""
-    for at, race in enumerate(races):
-        if race.is_won and all(race.beats(other) for other in races[at + 1 :] if other.is_won):
-            return at
-    return None
+def winner_of(races: Sequence[LastRace], *, is_composite: bool) -> int | None:
+    """Which champion serves; None: the default kernel. `is_composite`: the first one is, and must beat all that won."""
+    won = [at for at, race in enumerate(races) if race.is_won]
+    if is_composite and won[:1] == [0]:
+        if all(races[0].beats(races[at]) for at in won[1:]):
+            return 0
+        won = won[1:]
+    return min(won, key=lambda at: races[at].ratio, default=None)
 
 
-def _champions(search: Search) -> list[Trial]:
-    """The champion, and behind a composite the best single format that is faster than the default kernel.
+def _champions(search: Search, limit_s: float) -> list[Trial]:
+    """The champion; behind a composite the best single format that beats the default kernel; then close losers.
 
-    Where there is no room for both packed copies, their races of the search decide which of them it is.
+    Where there is no room for both packed copies, the races of the search decide which of them it is.
     """
-    champion, rival = search.champion, _best_single(search)
+    champion = search.champion
+    singles = [one for one in _singles(search) if one is not champion]
+    is_composite = isinstance(champion.schedule, Composite)
     if not champion.ready:  # it had made room for a challenger when the budget ended
         champion.pack()
-    if rival is None or not isinstance(champion.schedule, Composite):
-        return [champion]
-    rival.pack()
-    if rival.ready:
-        return [champion, rival]
-    if search.measured_s[id(champion)] <= LAST_TIE * search.measured_s[id(rival)]:
-        return [champion]
+    title_s = search.measured_s[id(champion)]
+    n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
+    n_rivals, champions = min(MOST_CLOSE, len(_close(search, singles)), n_affordable), [champion]
+    for rival in singles[: max(int(is_composite), n_rivals)]:
+        rival.pack()
+        if rival.ready:
+            champions.append(rival)
+    if not is_composite or not singles or len(champions) > 1:
+        return champions
+    if title_s <= LAST_TIE * search.measured_s[id(singles[0])]:
+        return champions
     champion.drop()
-    rival.pack()
-    return [rival if rival.ready else champion]
+    singles[0].pack()
+    return [singles[0] if singles[0].ready else champion]
 
 
-def _best_single(search: Search) -> Trial | None:
-    """The fastest of the single formats that raced and were faster than the default kernel."""
+def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
+    """Those of `singles` that are close to the best single format and the champion."""
+    title_s = min((search.measured_s[id(one)] for one in (search.champion, *singles)), default=0.0)
+    return [one for one in singles if search.measured_s[id(one)] <= CLOSE * title_s]
+
+
+def _singles(search: Search) -> list[Trial]:
+    """Single formats that raced and were faster than the default kernel, fastest first."""
     times_s = {
         id(one): search.measured_s[id(one)]
         for one in search.trials
         if isinstance(one.schedule, SuperSchedule) and one.failed is None and id(one) in search.measured_s
     }
     able = [one for one in search.trials if times_s.get(id(one), math.inf) < (search.default_s or 0.0)]
-    return min(able, key=lambda one: times_s[id(one)], default=None)
+    return sorted(able, key=lambda one: times_s[id(one)])
 
 
 def watch(lab: KernelLab, champion: KernelTrial, *, excess_s: float) -> Steps:

@@ -232,19 +232,30 @@ def first_schedules(problem: Problem, kind: str, selection: Selection, at: int) 
     )
 
 
+def ordered(operation: str) -> tuple[SuperSchedule, ...]:
+    """The runtime's loops over rows sorted by length and by first column; none where the operation knows no such loops.
+
+    They need no compiler: every search that a user asks for races them, and composites must beat them.
+    """
+    orders = () if OPS[operation].is_sampled or not OPS[operation].parts else ("degree", "first")
+    return tuple(runtime(operation, order) for order in orders)
+
+
 def _view(lab: KernelLab) -> Pattern:
     """op(A) by rows."""
     return _native.View.of(lab.problem.matrix, transposed=lab.problem.transposed).pattern
 
 
 def _part_lab(lab: KernelLab, operand: Operand) -> KernelLab:
-    """A lab for a part, whose packed copies are let go with it. The caller keeps `operand` alive."""
+    """A lab for a part, on the dense operands of `lab`; its packed copies go with it. The caller keeps `operand`."""
     problem = dataclasses.replace(lab.problem, pattern=operand.pattern, transposed=False)
-    return KernelLab(
+    part = KernelLab(
         problem=problem, operand=weakref.ref(operand), options=lab.options, store=lab.store,
         experience=lab.experience, packed_copies=PackedCopyCache(), structure_version=operand.structure_version,
         patience_s=lab.patience_s,
     )  # fmt: skip
+    lab.lend_calls(part)
+    return part
 
 
 def divider_of(

@@ -26,7 +26,7 @@ from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.search.trial import Step, Trial, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
-from autosparse.tuning.hybrid import divider_of
+from autosparse.tuning.hybrid import divider_of, ordered
 from autosparse.tuning.learned import proposer_of, seen_by
 from autosparse.tuning.memory.misses import why_searched
 from autosparse.tuning.memory.plan_lookup import (
@@ -41,6 +41,8 @@ from autosparse.tuning.statistics import statistics_model
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
+LEAST_ORDERED: Final = 10_000
+"""Entries from which rows are worth an order: those of fewer, and what they read, stay in the first cache."""
 FULL_LEAVES: Final = 0.97
 """Of the time that measuring the first candidates leaves, what a full search leaves: top-10 quality of the models."""
 
@@ -222,7 +224,15 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
         first_price_s=lab.experience.prices.price_s("pack", lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         build_all=None if live else lab.build,
+        always=() if live else _always(lab),
     )
+
+
+def _always(lab: KernelLab) -> list[SuperSchedule]:
+    """What races in every search that was asked for, but of matrices so small that an order of rows changes nothing."""
+    problem, operation = lab.problem, lab.problem.operation
+    found = ordered(operation) if problem.pattern.nnz >= LEAST_ORDERED and not problem.storage else ()
+    return [one for one in found if lab.supports(operation, one) is None]
 
 
 def observe(lab: KernelLab, work: Work, seconds: float) -> None:

@@ -110,13 +110,10 @@ def lab_for(A: Any, case: HybridCase) -> Any:
 
 
 def ordered_rows(operation: str) -> list[str]:
-    """The runtime's loops over rows sorted by length, and by their first column: single formats beside any found."""
-    from autosparse.tuner.hybrid.schedules import runtime
+    """The runtime's loops over rows in orders: single formats that every search races."""
+    from autosparse.tuning.hybrid import ordered
 
-    from autosparse.ops import OPS
-
-    orders = ("",) if OPS[operation].is_sampled else ("degree", "first")
-    return [text_of(runtime(operation, order)) for order in orders]
+    return [text_of(one) for one in ordered(operation)]
 
 
 def fixed_composites(case: HybridCase) -> list[str]:

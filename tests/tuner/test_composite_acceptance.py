@@ -37,7 +37,10 @@ class GivenComposites:
         return not self.is_late
 
 
-def searched(in_search: dict[Any, float], *, room: int = 2) -> tuple[Any, Any, FakeClock]:
+def searched(
+    in_search: dict[Any, float], *, room: int = 2, found: tuple[Schedule, ...] = (SINGLE, COMPOSITE),
+    always: tuple[Any, ...] = (),
+) -> tuple[Any, Any, FakeClock]:  # fmt: skip
     """(search, its plan, clock) after a search whose times relative to the default kernel's are these; others: 2."""
     clock = FakeClock()
     factory = FakeFactory(clock, lambda schedule: DEFAULT_S * (1.0 if schedule is None else in_search.get(schedule, 2)))
@@ -50,7 +53,7 @@ def searched(in_search: dict[Any, float], *, room: int = 2) -> tuple[Any, Any, F
 
     factory.change = change
     search = make_search(factory, make_problem(), effort=Effort.MEASURE)
-    search.divide = GivenComposites((SINGLE, COMPOSITE))
+    search.divide, search.always = GivenComposites(found), always
     return search, tune(search, runner=factory.run_of, budget_s=1e6, clock=clock), clock
 
 
@@ -96,6 +99,43 @@ def test_without_room_for_both_the_races_of_the_search_decide(composite, chosen)
     times = {COMPOSITE: composite, SINGLE: 0.8}
     search, found, clock = searched(times, room=1)
     assert confirmed(served_by(clock, times, times), search, found, limit_s=1.0, clock=clock).schedule == chosen
+
+
+OTHER = runtime("matmul", "first")
+
+
+@pytest.mark.parametrize(
+    ("other", "limit_s", "chosen"), [(0.7, 10.0, OTHER), (0.9, 10.0, SINGLE), (0.7, 0.1, SINGLE), (1.1, 10.0, SINGLE)]
+)
+def test_a_close_loser_may_win_where_products_are_run(other, limit_s, chosen):
+    """... where there is time for it: the race of the search knows one result only."""
+    search, found, clock = searched({SINGLE: 0.8, OTHER: 0.82}, found=(), always=(SINGLE, OTHER))
+    assert found.schedule == SINGLE
+    times = {SINGLE: 0.8, OTHER: other}
+    plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
+    assert plan.schedule == chosen
+    assert all(one.packed == (one is search.champion) for one in search.trials)
+
+
+@pytest.mark.parametrize(("other", "chosen"), [(0.8, OTHER), (0.98, None)])
+def test_who_had_no_room_beside_a_loser_has_its_chance(other, chosen):
+    search, found, clock = searched({SINGLE: 0.8, OTHER: 0.82}, room=1, found=(), always=(SINGLE, OTHER))
+    assert found.schedule == SINGLE
+    times = {SINGLE: 1.1, OTHER: other}
+    plan = confirmed(served_by(clock, times, times), search, found, limit_s=10.0, clock=clock)
+    assert plan.schedule == chosen
+    assert all(one.packed == (one is search.champion) for one in search.trials)
+
+
+def test_what_always_races_takes_no_candidates_place():
+    """Formats that need no compiler race first, whatever the model expects, and as many others as without them."""
+    numbers = []
+    for found, always in (((), ()), ((COMPOSITE,), (SINGLE, OTHER))):
+        search, _, _ = searched({}, found=found, always=always)
+        tried = [one.schedule for one in search.trials]
+        assert tried[: len(always) + len(found)] == [*always, *found]
+        numbers.append(len(tried) - len(always) - len(found))
+    assert numbers[0] == numbers[1] > 5
 
 
 def test_entrants_of_a_round_meet_the_same_memory():

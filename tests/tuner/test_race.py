@@ -61,6 +61,15 @@ def test_losers_leave_early() -> None:
     assert race.winner() == 2
 
 
+@pytest.mark.parametrize(("cut_short", "last", "winner"), [(3, 0.9, 1), (3, 1.01, 0), (0, 0.9, 0), (4, 0.9, 0)])
+def test_a_race_that_a_budget_ends_counts_where_every_round_was_won(cut_short: int, last: float, winner: int) -> None:
+    race = Race(2, RaceRule(cut_short=cut_short))
+    for mine_s in (0.9, 0.9, last):
+        for _ in range(2):
+            race.add(mine_s if race.next_entrant() else 1.0)
+    assert race.winner() == winner
+
+
 def test_disqualified_entrant_is_not_asked_again() -> None:
     race = Race(3)
     race.add(1.0)

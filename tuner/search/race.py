@@ -29,6 +29,7 @@ class RaceRule:
     cut: float = 1.5  # ... those slower than this times the best
     final_cut: float = 1.05  # the cut tightens to this as rounds go by
     majority: float = 0.75  # share of the rounds a winner must win
+    cut_short: int = 0  # rounds of a race that a budget ends, from which one that won them all counts; 0: it never does
 
     def cut_after(self, n_rounds: int) -> float:
         """Ratio to the best beyond which an entrant leaves after `n_rounds` (successive halving's ladder)."""
@@ -105,16 +106,19 @@ class Race:
         pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
         return statistics.median(mine / holder for mine, holder in pairs) if pairs else 1.0
 
-    def _wins(self, entrant: int, *, n_margins: float = 1.0, majority: float | None = None) -> bool:
+    def _wins(
+        self, entrant: int, *, n_margins: float = 1.0, majority: float | None = None, least_rounds: int = 0
+    ) -> bool:  # fmt: skip
         limit = 1.0 - self.rule.margin * n_margins
         pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
         n_won = sum(mine < holder for mine, holder in pairs)
-        enough = len(pairs) >= min(self.rule.min_rounds, self.rule.max_rounds)
+        enough = len(pairs) >= min(least_rounds or self.rule.min_rounds, self.rule.max_rounds)
         return enough and self.ratio(entrant) <= limit and n_won >= (majority or self.rule.majority) * len(pairs)
 
     def winner(self) -> int:
         """The fastest entrant that beats the holder by the margin, else 0."""
-        winners = [one for one in self.alive if self._wins(one)]
+        clear = {"majority": 1.0, "least_rounds": self.rule.cut_short} if self.rule.cut_short else {}
+        winners = [one for one in self.alive if self._wins(one) or (clear and self._wins(one, **clear))]
         return min(winners, key=self.ratio, default=0)
 
     def typical_s(self, entrant: int) -> float | None:
@@ -125,6 +129,8 @@ class Race:
 
 LAST_ROUNDS: Final = (5, 11)
 """Fewest and most of the last race."""
+LEAST_ROUNDS: Final = 3
+"""... where the fewest would take more than twice the time that there is."""
 LAST_WORST: Final = 1.0
 """Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
 LAST_MEAN: Final = 0.96
@@ -160,19 +166,20 @@ def last_race(
 ) -> list[LastRace]:
     """Race (default kernel, champions...) in each of the ways, interleaved; what each champion came to, in order.
 
-    `limit_s` cuts rounds, but for the fewest.
+    `limit_s` cuts rounds to the fewest, twice as long to LEAST_ROUNDS.
     """
     ratios: list[list[list[float]]] = [[[] for _ in way[1:]] for way in ways]
     start_s, (fewest, most) = clock(), LAST_ROUNDS
     for turn in range(most):
         for way, found in zip(ways, ratios, strict=True):
-            taken_s = [0.0] * len(way)
+            each_s = [0.0] * len(way)
             for at in range(len(way))[:: 1 if turn % 2 == 0 else -1]:
                 way[at]()  # users run one kernel only: it finds in the caches what it left there
-                taken_s[at] = timed_s(way[at], clock=clock)
-            for own, mine_s in zip(found, taken_s[1:], strict=True):
-                own.append(mine_s / max(taken_s[0], 1e-9))
-        if turn + 1 >= fewest and clock() - start_s > limit_s:
+                each_s[at] = timed_s(way[at], clock=clock)
+            for own, mine_s in zip(found, each_s[1:], strict=True):
+                own.append(mine_s / max(each_s[0], 1e-9))
+        taken_s, n_rounds = clock() - start_s, turn + 1
+        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
             break
     return [LastRace(tuple(map(statistics.median, own))) for own in zip(*ratios, strict=True)]
 

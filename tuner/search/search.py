@@ -60,6 +60,7 @@ class Search:
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
     is_built: Callable[[Schedule], bool] | None = None  # whether a kernel needs no compiler
     doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
+    always: Sequence[SuperSchedule] = ()  # whatever models say: these race first, and need no compiler
     divide: Divider | None = None  # searches the parts of composites, which then race like other candidates
     first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
     default: Trial = field(init=False)
@@ -90,7 +91,9 @@ class Search:
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
-            yield from self._run_composites()  # first: the heats take whatever a budget leaves
+            for one in self.always:
+                yield from self._run_alone(one)
+            yield from self._run_composites()  # before the heats, which take whatever a budget leaves
             for heat in self._heats():
                 yield from self._run_heat(heat)
             if self.style.asks_late:
@@ -110,10 +113,13 @@ class Search:
         for at, one in enumerate(found):
             if at > 1 and not divide.has_time():
                 return
-            if not self.tried(one):
-                trial = self._enter(one)
-                self._unbuilt = [trial]
-                yield from self._run_heat([trial])
+            yield from self._run_alone(one)
+
+    def _run_alone(self, schedule: Schedule) -> Steps:
+        if not self.tried(schedule):
+            trial = self._enter(schedule)
+            self._unbuilt = [trial]
+            yield from self._run_heat([trial])
 
     def _work(
         self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
@@ -195,9 +201,10 @@ class Search:
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
-        waiting = iter(hopeful[: MOST_TRIED * n_taken])
+        waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MOST_TRIED * n_taken)
+        at = len(self.trials)
         # Again for those that had to pass: formats that did not hold the operand, kernels that were not made.
-        while fresh := list(itertools.islice(waiting, n_taken - sum(one.failed is None for one in self.trials))):
+        while fresh := list(itertools.islice(waiting, n_taken - sum(one.failed is None for one in self.trials[at:]))):
             yield from self._groups(iter(fresh))
         corrected = self._corrected()
         yield from self._groups(iter(corrected))
@@ -219,11 +226,10 @@ class Search:
         """The learned model's favourites after what was measured has shown where it errs."""
         if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
             return []
-        timed = [(one.schedule, one) for one in self.trials if id(one) in self.measured_s]
         ratios = {
-            schedule: self.measured_s[id(one)] / self.default_s
-            for schedule, one in timed
-            if isinstance(schedule, SuperSchedule)
+            one.schedule: self.measured_s[id(one)] / self.default_s
+            for one in self.trials
+            if id(one) in self.measured_s and isinstance(one.schedule, SuperSchedule)
         }
         unfit = {one.schedule.format for one in self.trials if one.schedule is not None and one.failed}
         named = [one for one in self.propose.more(list(ratios)) if one.schedule.format not in unfit]
@@ -381,7 +387,7 @@ class Search:
         if at == 0 and self.champion in entrants[1:] and race.ratio(1) < 1.0:
             at = 1  # a title won by the margin is lost only to a faster one: of many heats one is always unlucky
         winner = entrants[at]
-        if winner is self.champion or race.n_rounds < race.rule.min_rounds:
+        if winner is self.champion or (at == 0 and race.n_rounds < race.rule.min_rounds):
             return
         if self.champion not in entrants and not self._beats_champion(winner):
             return

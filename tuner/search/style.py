@@ -31,7 +31,8 @@ class SearchStyle:
     rule: RaceRule = field(default_factory=RaceRule)
 
 
-BLOCKING: Final = SearchStyle()
+BLOCKING: Final = SearchStyle(rule=RaceRule(cut_short=3))
+"""Who wins runs in a last race besides (`autosparse.tuning.confirmation`)."""
 LIVE: Final = SearchStyle(
     n_candidates=5,
     hopeless=1.1,

@@ -31,7 +31,7 @@ Storage = Format | Composite
 """What a packed copy is stored in: one format, or parts."""
 LEAST, MOST = 0.5, 1.5  # absolute values of the entries of dense operands that results are compared on
 PERIOD: Final = 4099
-"""Entries after which such an operand repeats: a prime, so that no two rows that a kernel may confuse are alike."""
+"""Entries after which a dense operand repeats: a prime, so that no two rows that a kernel may confuse are alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,6 @@ def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows
     """Compressed rows of a matrix as kernels read them."""
     assert isinstance(operand, Operand)
     return operand.rows or operand.validate()
-
-
-def random(problem: Problem, *extents: int) -> list[AnyArray]:
-    """Dense operands (extent, columns), drawn from a fixed seed."""
-    rng = np.random.default_rng(0)
-    return [rng.standard_normal((n, problem.n_dense_cols)).astype(problem.dtype) for n in extents]
 
 
 def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:

@@ -28,7 +28,7 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import Experience
 from autosparse.tuning.trials import comparison
-from autosparse.tuning.trials.handling import Handling, handling_of
+from autosparse.tuning.trials.handling import Handling, handling_of, rows_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
@@ -219,6 +219,14 @@ class KernelLab:
         """Dense operands, once: every candidate meets the same memory."""
         if not self._calls:
             self._calls = self.handling.synthetic(self.problem, operand)
+
+    def lend_calls(self, part: KernelLab) -> None:
+        """Let the lab of some of op(A)'s entries time on the same dense operands: for each it has no more rows."""
+        whole, operand = self.operand(), part.operand()
+        if whole is not None and operand is not None:
+            self._make_calls(whole)
+            stored = {"transposed": False} if self.problem.transposed else {}
+            part._calls = tuple(dataclasses.replace(one, rows=rows_of(operand), **stored) for one in self._calls)  # type: ignore[type-var]
 
     def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object] | None:
         """How `trial` computes a call as products do; None when it does not."""

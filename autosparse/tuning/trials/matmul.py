@@ -48,7 +48,7 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     """B on a cache line, and where NumPy's large arrays begin: kernels differ in how much they mind."""
     n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
     n_vecs, address = problem.n_dense_cols, runtime_api.address_of
-    room = np.random.default_rng(0).standard_normal(n_cols * n_vecs + 2 * LINE_BYTES).astype(problem.dtype)
+    room = dense(problem, 0, n_cols * n_vecs + 2 * LINE_BYTES)
     C = np.empty((n_rows, n_vecs), problem.dtype)
     rows, line = rows_of(operand), address(room) + -address(room) % LINE_BYTES
     return tuple(

@@ -14,7 +14,7 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, random, result
+from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result
 
 
 def _one(fmt: Storage) -> Format:
@@ -25,8 +25,8 @@ def _one(fmt: Storage) -> Format:
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     assert isinstance(operand, Unfolding)
-    factors = random(problem, *(n for mode, n in enumerate(problem.tensor.shape) if mode != problem.mode))
     n_vecs, address = problem.n_dense_cols, runtime_api.address_of
+    factors = [dense(problem, at, n, n_vecs) for at, n in enumerate(problem.tensor.shape) if at != problem.mode]
     M = np.empty((problem.result_rows, n_vecs), problem.dtype)
     lds, dtype = [n_vecs] * len(factors), np.dtype(problem.dtype)
     return (TensorCall(operand, list(map(address, factors)), lds, address(M), n_vecs, n_vecs, dtype, (factors, M)),)

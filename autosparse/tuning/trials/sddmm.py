@@ -23,7 +23,6 @@ from autosparse.tuning.trials.handling import (
     Storage,
     Trustworthy,
     dense,
-    random,
     result,
     rows_of,
 )
@@ -42,7 +41,7 @@ def _pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    X, Y = random(problem, *problem.matrix.shape)
+    X, Y = (dense(problem, at, n, problem.n_dense_cols) for at, n in enumerate(problem.matrix.shape))
     values, n_vecs, address = np.empty(problem.pattern.nnz, problem.dtype), problem.n_dense_cols, runtime_api.address_of
     rows = rows_of(operand)
     return (SampledCall(rows, address(X), n_vecs, address(Y), n_vecs, address(values), n_vecs, (X, Y, values)),)
