@@ -102,6 +102,21 @@ def _add_run(parser: argparse._ArgumentGroup) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Collect until time or patterns end, or merge."""
     from autosparse.tuner.collect.operations import OPS
+
+    ops = _operations(arguments)
+    folder_to_read("--matrices", arguments.matrices)
+    folder_to_write("--out", arguments.out)
+    if arguments.merge is not None:
+        return _merge(arguments.out, arguments.merge, ops)
+    if arguments.scheduler is not None:
+        return _collect_on_cluster(arguments, [OPS[name] for name in ops])
+    with chosen_options(arguments):
+        return _collect(arguments, [OPS[name] for name in ops])
+
+
+def _operations(arguments: argparse.Namespace) -> list[str]:
+    """Names of the operations; CommandError for unknown ones, and where no family has patterns for one of them."""
+    from autosparse.tuner.collect.operations import OPS
     from autosparse.tuner.generators.base import FAMILIES
 
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
@@ -119,14 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
         fitting = [name for name, row in FAMILIES.items() if row.n_dims == needed]
         what = f"patterns of {', '.join(families)} have {n_dims.pop()} dimensions, {without[0]} needs {needed}"
         raise CommandError(what, cure=f"other operations, or some of {', '.join(fitting)} too")
-    folder_to_read("--matrices", arguments.matrices)
-    folder_to_write("--out", arguments.out)
-    if arguments.merge is not None:
-        return _merge(arguments.out, arguments.merge, ops)
-    if arguments.scheduler is not None:
-        return _collect_on_cluster(arguments, [OPS[name] for name in ops])
-    with chosen_options(arguments):
-        return _collect(arguments, [OPS[name] for name in ops])
+    return ops
 
 
 def _families(arguments: argparse.Namespace) -> list[str]:
