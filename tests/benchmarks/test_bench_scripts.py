@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run_script(name: str, *arguments: object) -> str:
     command = [sys.executable, str(SCRIPTS / name), *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

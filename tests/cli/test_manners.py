@@ -106,7 +106,8 @@ def test_interrupt_from_the_keyboard(folder, tmp_path):
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
     if "found in" not in out:  # else it had ended by itself: a busy machine
-        assert process.returncode == 130, err
+        # While Python executes text, as dataclasses do, `python -m` dies of it in the end: 130 in a shell, too.
+        assert process.returncode in (130, -signal.SIGINT), err
         assert "what was found until now is kept" in err
         assert "Traceback" not in err
 

@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.tuning.conftest import long_way, own_cache, untuned_with_early_entries  # noqa: F401
+from tests.tuning.conftest import long_way, own_cache, paid, untuned_with_early_entries  # noqa: F401

@@ -24,7 +24,7 @@ from autosparse.dispatch import executor
 from autosparse.errors import OptionError
 from autosparse.tuning import amortization, planner
 from autosparse.tuning.setup import target_of
-from tests.tuning.forcing import FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of
+from tests.tuning.forcing import ENOUGH_S, FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
@@ -113,24 +113,21 @@ def test_products_equal_scipys_while_tuning_goes_on(
             close(A @ B, wanted)
 
 
-def test_tuning_goes_on_until_it_is_done_and_is_remembered() -> None:
+def test_tuning_goes_on_until_it_is_done_and_is_remembered(paid: None) -> None:
     plain = make(2000, 4000)
     A, B = asp.csr(plain, copy=True), dense(plain, 16)
     wanted = plain @ B
     with asp.options(overhead=1.0, runs=10**8, budget_s=1000):
-        for _ in range(3000):
+        state = state_of(A, 16)
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session._is_settled):
             close(A @ B, wanted)
-            state = state_of(A, 16)
-            if state.live_tuner is not None and state.live_tuner.session._is_settled:
-                break
         assert state.live_tuner.failure is None
         plan = executor.current_plan(A._cell, columns=16)
         assert plan.effort == "measure"
         assert [one for one in plan.candidates if one.measured_s is not None]
         other = asp.csr(plain, copy=True)
-        for _ in range(50):
+        for _ in until(lambda: executor.current_plan(other._cell, columns=16).remembered):
             close(other @ B, wanted)
-        assert executor.current_plan(other._cell, columns=16).remembered
 
 
 @pytest.mark.parametrize("columns", [1, 16])
@@ -297,7 +294,7 @@ def check_estimate() -> None:
     )
     plain = sps.csr_array(blocks.astype(np.float32))
     A = asp.csr(plain, copy=True)
-    plan = A.tune(columns=32, effort="estimate")
+    plan = A.tune(columns=32, effort="estimate", budget_s=ENOUGH_S)
     isa = target_of(get_options()).isa
     assert plan.is_default == (isa not in seen.STATISTICS.isas)
     assert (f"the model was not trained on {isa}" in plan.why) == plan.is_default

@@ -12,11 +12,13 @@ from autosparse.dispatch.state import state_for
 from autosparse.tuning import planner
 from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
 from tests.torch.world import torch
+from tests.tuning.conftest import tuned_is_slower  # noqa: F401
 
 import autosparse.torch as at  # isort: skip
 from autosparse.torch.operand import held  # isort: skip
 
 
+@pytest.mark.usefixtures("tuned_is_slower")
 @pytest.mark.parametrize("transposed", [False, True])
 def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
     rng = np.random.default_rng(0)

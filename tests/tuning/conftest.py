@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from autosparse import cache
 from autosparse.dispatch import executor, state
 from autosparse.notices import forget_warnings
 from autosparse.operands import csr
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Serving
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +25,29 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         cache.open_store().forget(["plan", "history", "failure"])
         forget_warnings()
         yield
+
+
+@pytest.fixture
+def paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products have paid for the next step of tuning, however fast they are and whatever it costs."""
+    from autosparse.tuning import live
+
+    monkeypatch.setattr(live.LiveTuner, "_affordable", lambda *_: True)
+    monkeypatch.setattr(state, "FIRST_STEP_S", 0.0)
+    monkeypatch.setattr(state, "FIRST_IMPORT_S", 0.0)
+
+
+@pytest.fixture
+def tuned_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tuning is told that products by tuned kernels take ten times as long as others, however busy the machine is."""
+    from autosparse.tuning import live
+
+    look = live.LiveTuner.look
+
+    def told(self: live.LiveTuner, n_vecs: int, served_by: Serving | None, took_ns: int) -> None:
+        look(self, n_vecs, served_by, 100_000 if served_by is None else 1_000_000)
+
+    monkeypatch.setattr(live.LiveTuner, "look", told)
 
 
 @pytest.fixture

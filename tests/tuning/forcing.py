@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sps
@@ -15,6 +18,23 @@ from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.tuning import planner
 from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+
+ENOUGH_S: Final = 1e4
+"""A budget that ends no search which ends by itself, on a machine of any speed."""
+PATIENCE_S: Final = 600.0
+
+
+def until(is_done: Callable[[], bool]) -> Iterator[int]:
+    """Turns until `is_done()`; AssertionError after PATIENCE_S.
+
+    Not so many: how many products are over before a compiler is differs between machines.
+    """
+    end_s = time.monotonic() + PATIENCE_S
+    for turn in itertools.count():
+        if is_done():
+            return
+        assert time.monotonic() < end_s, f"not so after {turn} turns"
+        yield turn
 
 
 def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:

@@ -56,7 +56,7 @@ MACHINES: dict[str, dict[str, Any]] = {
 def eager() -> Iterator[None]:
     """Tuning is thought of at once, nothing is remembered beyond the test, and nothing warns."""
     with (
-        asp.options(cache=False, runs=10**7, overhead=1.0, effort="estimate", budget_s=1e6),
+        asp.options(cache=False, runs=10**10, overhead=1.0, effort="estimate", budget_s=1e6),
         warnings.catch_warnings(),
     ):
         warnings.simplefilter("error")

@@ -21,7 +21,7 @@ from autosparse.tuning import planner
 from autosparse.tuning.setup import lab_of
 from autosparse.tuning.trials import comparison, specs
 from tests.tuning.compilers import WRONG_MTTKRP, WRONG_PRODUCTS, WRONG_SAMPLES, liar, n_compilations
-from tests.tuning.forcing import FORMATS, close, dense, force, make, schedule_of, state_of
+from tests.tuning.forcing import ENOUGH_S, FORMATS, close, dense, force, make, schedule_of, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
@@ -77,20 +77,18 @@ def test_a_kernel_that_writes_nothing_wins_no_race(
             close(M @ B, wanted @ B)
 
 
-def test_a_kernel_that_writes_nothing_computes_no_product_while_tuning_goes_on(tmp_path: Path) -> None:
+def test_a_kernel_that_writes_nothing_computes_no_product_while_tuning_goes_on(tmp_path: Path, paid: None) -> None:
     plain = make(400, 400)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     wanted = plain @ B
     compiler = liar(tmp_path, WRONG_PRODUCTS["nothing"])
     with asp.options(compiler=compiler, overhead=1.0, runs=10**8, budget_s=1000), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
-        for _ in range(3000):
+        state = state_of(A, 8)
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session._is_settled):
             close(A @ B, wanted)
-            live_tuner = state_of(A, 8).live_tuner
-            if live_tuner is not None and live_tuner.session._is_settled:
-                break
         assert n_compilations(tmp_path) > 0
-        assert live_tuner.failure is None
+        assert state.live_tuner.failure is None
 
 
 @pytest.mark.parametrize("lie", WRONG_SAMPLES)
@@ -101,7 +99,7 @@ def test_a_wrong_kernel_samples_no_product(tmp_path: Path, lie: str) -> None:
     X, Y = rng.standard_normal((200, 16)), rng.standard_normal((16, 300))
     with asp.options(compiler=liar(tmp_path, WRONG_SAMPLES[lie])), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
-        plan = A.tune("sddmm", columns=16, effort="measure", budget_s=1)
+        plan = A.tune("sddmm", columns=16, effort="measure", budget_s=ENOUGH_S)
         assert is_made_by_us(lab_for(A._cell, 16, operation="sddmm"), plan)
         got = asp.sddmm(A, X, Y)
     np.testing.assert_allclose(got.toarray(), (plain.multiply(X @ Y)).toarray(), rtol=1e-12, atol=1e-12)
@@ -116,7 +114,7 @@ def test_a_wrong_kernel_computes_no_product_of_torch_tensors(tmp_path: Path) -> 
     B = dense(plain, 16)
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["nothing"])), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
-        plan = A.tune(columns=16, effort="measure", budget_s=1)
+        plan = A.tune(columns=16, effort="measure", budget_s=ENOUGH_S)
         assert n_compilations(tmp_path) > 0
         assert is_made_by_us(lab_for(asp.csr(plain)._cell, 16), plan)
         close((A @ torch.from_numpy(B)).numpy(), plain @ B)
@@ -132,7 +130,7 @@ def test_a_wrong_kernel_computes_no_mttkrp(tmp_path: Path, lie: str) -> None:
     with asp.options(compiler=liar(tmp_path, WRONG_MTTKRP[lie])), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         untuned = asp.mttkrp(T, factors, mode=0)
-        plan = T.tune("mttkrp", columns=8, mode=0, effort="measure", budget_s=1)
+        plan = T.tune("mttkrp", columns=8, mode=0, effort="measure", budget_s=ENOUGH_S)
         got = asp.mttkrp(T, factors, mode=0)
     assert plan.schedule is None, lie
     np.testing.assert_allclose(got, untuned, rtol=1e-12, atol=1e-12)

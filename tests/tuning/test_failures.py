@@ -17,7 +17,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import cache
 from autosparse.notices import FallbackWarning
-from tests.tuning.forcing import close, dense, make, state_of
+from tests.tuning.forcing import ENOUGH_S, close, dense, make, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
@@ -42,7 +42,7 @@ def test_failing_compiler_costs_one_warning_and_no_product(broken_compiler: Path
     with asp.options(compiler=str(broken_compiler)):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            plan = A.tune(columns=8, budget_s=5)
+            plan = A.tune(columns=8, budget_s=ENOUGH_S)
             close(A @ B, plain @ B)
         assert plan.is_default
         assert [one.category for one in caught] == [FallbackWarning]
@@ -50,7 +50,7 @@ def test_failing_compiler_costs_one_warning_and_no_product(broken_compiler: Path
         n_calls = n_compilations(broken_compiler)
         assert n_calls > 0
         cache.open_store().forget(["plan"])
-        asp.csr(make(300, 300, seed=9), copy=True).tune(columns=8, budget_s=5)
+        asp.csr(make(300, 300, seed=9), copy=True).tune(columns=8, budget_s=ENOUGH_S)
         assert n_compilations(broken_compiler) == n_calls  # the failures were remembered
 
 
@@ -115,15 +115,13 @@ def test_eight_threads_at_once_get_the_right_answer() -> None:
     assert wrong == []
 
 
-def test_background_tuning_ends_and_products_stay_right() -> None:
+def test_background_tuning_ends_and_products_stay_right(paid: None) -> None:
     plain = make(1500, 1500)
     A, B = asp.csr(plain, copy=True), dense(plain, 16)
     wanted = plain @ B
     with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
-        for _ in range(20000):
+        state = state_of(A, 16)
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session._is_settled):
             close(A @ B, wanted)
-            state = state_of(A, 16)
-            if state.live_tuner is not None and state.live_tuner.session._is_settled:
-                break
         assert state.live_tuner.failure is None
         assert state.live_tuner.session.search is not None

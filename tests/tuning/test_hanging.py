@@ -8,6 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 from autosparse._native import runtime_api
@@ -16,7 +17,7 @@ import autosparse as asp
 from autosparse.tuning import live as driver_module
 from autosparse.tuning.trials import lab as bench_module
 from tests.tuning.compilers import executable
-from tests.tuning.forcing import close, dense, make, state_of
+from tests.tuning.forcing import close, dense, make, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 UNASKED = {"overhead": 1.0, "runs": 10**8, "budget_s": 1000.0}
@@ -44,7 +45,12 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def lab_of(state: Any) -> Any:
+    """What tuning knows of the problem; None before it began."""
+    return state.live_tuner and state.live_tuner.session.lab
+
+
+def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paid: None) -> None:
     """Each product that asks for nothing waits WAIT_S at most: they come back while the compiler still runs."""
     assert driver_module.WAIT_S <= 0.5
     monkeypatch.setattr(driver_module, "WAIT_S", 0.01)
@@ -56,47 +62,41 @@ def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pyte
     n_beside = 0
     with asp.options(compiler=hanging(tmp_path), **UNASKED), warnings.catch_warnings():
         warnings.simplefilter("ignore", asp.FallbackWarning)
-        for _ in range(200_000):
+        state = state_of(A, 8)
+        for _ in until(lambda: bool(lab_of(state) and lab_of(state).failures) and not state.live_tuner._in_background):
             close(A @ B, wanted)
             n_beside += bool(running(tmp_path))
-            live_tuner = state_of(A, 8).live_tuner
-            lab = live_tuner and live_tuner.session.lab
-            if lab and lab.failures and not live_tuner._in_background:
-                break
             time.sleep(1e-3)
     assert n_beside > 1, "no product came back while the compiler ran"
-    assert live_tuner.failure is None
-    assert "more than 0.5 s" in lab.failures[0]
+    assert state.live_tuner.failure is None
+    assert "more than 0.5 s" in lab_of(state).failures[0]
 
 
-def test_a_limit_in_proportion_to_the_price(tmp_path: Path) -> None:
+def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
     """Nobody asked: some prices. Asked for: what may be spent, too."""
     plain = make(400, 400)
     A = asp.csr(plain, copy=True)
     with asp.options(**UNASKED):
-        for _ in range(3000):
+        state = state_of(A, 8)
+        for _ in until(lambda: lab_of(state) is not None):
             A @ dense(plain, 8)
-            live_tuner = state_of(A, 8).live_tuner
-            if live_tuner is not None and live_tuner.session.lab is not None:
-                break
-    lab = live_tuner.session.lab
+    lab = lab_of(state)
     expected = max(bench_module.LEAST_LIMIT_S, bench_module.COMPILE_PRICES * lab.experience.prices.price_s("compile"))
     assert lab.compile_limit_s() == expected
     lab.patience_s = 1e3
     assert lab.compile_limit_s() == 1e3
 
 
-def test_a_child_does_not_wait_for_who_was_ending_a_step() -> None:
+def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
     """The lock inside the event was held by another thread when the process forked: 1 in 7,000 children hung."""
     plain = make(400, 400)
     A = asp.csr(plain, copy=True)
     with asp.options(compiler="no-such-compiler", **UNASKED), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for _ in range(3000):
+        state = state_of(A, 8)
+        for _ in until(lambda: state.live_tuner is not None):
             A @ dense(plain, 8)
-            live_tuner = state_of(A, 8).live_tuner
-            if live_tuner is not None:
-                break
+    live_tuner = state.live_tuner
     with live_tuner._aside._cond:
         live_tuner.forget_threads()
         assert live_tuner._aside._cond.acquire(blocking=False)

@@ -21,7 +21,7 @@ from autosparse.dispatch.state import state_for
 from autosparse.tuning.hybrid import HybridDivider, divider_of
 from autosparse.tuning.setup import lab_of
 from autosparse.tuning.trials.part_times import part_times
-from tests.tuning.forcing import force
+from tests.tuning.forcing import ENOUGH_S, force
 
 READY = SuperSchedule(implementation=RUNTIME)
 COMPOSITE = Composite(parts=(Part(Rows(20), READY), Part(REST, READY)))
@@ -79,12 +79,12 @@ def test_plans_keep_composites():
 
 
 def test_search_tries_composites_when_asked(matrix):
-    with asp.options(hybrid=True, effort="full", budget_s=4.0):
+    with asp.options(hybrid=True, effort="measure", budget_s=60.0):
         plan = matrix.tune("matmul", columns=16)
     tried = [one.schedule for one in plan.candidates if isinstance(one.schedule, Composite)]
     assert tried
     assert all(one.select == REST for one in (composite.parts[-1] for composite in tried))
-    with asp.options(hybrid=False, effort="full", budget_s=1.0):
+    with asp.options(hybrid=False, effort="measure", budget_s=60.0):
         plan = matrix.tune("matmul", columns=16)
     assert not any(isinstance(one.schedule, Composite) for one in plan.candidates)
 
@@ -107,7 +107,7 @@ def test_the_command_line_asks_for_composites(asked, matrix, tmp_path, monkeypat
     sp.save_npz(path, sp.csr_array(matrix))
     monkeypatch.setattr(HybridDivider, "__call__", lambda self: [COMPOSITE])
     caplog.set_level("DEBUG", logger="autosparse")
-    command = ["tune", str(path), "--columns", "16", "--effort", "measure", "--budget-s", "1"]
+    command = ["tune", str(path), "--columns", "16", "--effort", "measure", "--budget-s", f"{ENOUGH_S}"]
     assert main([*command, *(["--hybrid"] if asked else [])]) == 0
     packed = [str(record.facts.get("format")) for record in caplog.records if record.event == "pack"]
     assert (str(COMPOSITE) in packed) == asked

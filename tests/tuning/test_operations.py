@@ -20,6 +20,7 @@ from autosparse.dispatch.state import state_for
 from autosparse.errors import OptionError
 from autosparse.tuning import planner
 from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from tests.tuning.forcing import ENOUGH_S
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
 
@@ -129,7 +130,7 @@ def test_tensors_of_any_order_can_be_tuned(order: int) -> None:
     rows = np.prod([factors[n][coords[n]].astype("float64") for n in range(order) if n != 1], axis=0)
     np.add.at(expected, coords[1], rows * np.asarray(T.values, "float64")[:, None])
     for effort in ("estimate", "measure"):
-        plan = T.tune(columns=8, mode=1, effort=effort, budget_s=20)
+        plan = T.tune(columns=8, mode=1, effort=effort, budget_s=ENOUGH_S)
         assert plan.schedule is None or order <= 7
         np.testing.assert_allclose(asp.mttkrp(T, factors, 1), expected, rtol=1e-4, atol=1e-4)
 
@@ -137,7 +138,7 @@ def test_tensors_of_any_order_can_be_tuned(order: int) -> None:
 def test_tuning_is_remembered_by_operation_and_mode() -> None:
     plain = matrix()
     for effort in ("measure", "estimate"):
-        plan = asp.csr(plain, copy=True).tune("sddmm", columns=16, effort=effort, budget_s=20)
+        plan = asp.csr(plain, copy=True).tune("sddmm", columns=16, effort=effort, budget_s=ENOUGH_S)
         assert plan.remembered == (effort == "estimate")
         assert plan.schedule is None or plan.schedule.operation == "sddmm"
     assert not asp.csr(plain, copy=True).tune("matmul", columns=16, effort="estimate").remembered

@@ -16,7 +16,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.notices import FallbackWarning
-from tests.tuning.forcing import make
+from tests.tuning.forcing import ENOUGH_S, make
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -72,7 +72,7 @@ def test_without_a_compiler_the_plan_says_so(tmp_path: Path) -> None:
     A = asp.csr(make(300, 300), copy=True)
     with asp.options(compiler="no-such-compiler", cache_dir=tmp_path), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        plan = A.tune(columns=8, budget_s=5)
+        plan = A.tune(columns=8, budget_s=ENOUGH_S)
         text = str(A.explain(8))
     assert [one.category for one in caught] == [FallbackWarning]
     message = str(caught[0].message)

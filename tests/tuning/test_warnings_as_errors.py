@@ -14,7 +14,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse.notices import CacheWarning, FallbackWarning, warn_once
 from tests.tuning.compilers import executable
-from tests.tuning.forcing import close, dense, make
+from tests.tuning.forcing import ENOUGH_S, close, dense, make, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
@@ -30,7 +30,7 @@ def test_a_warning_that_would_be_raised_is_logged(category: type[Warning], caplo
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_neither_product_nor_plan_is_lost_to_a_warning(
-    tmp_path: Path, asked: bool, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, asked: bool, caplog: pytest.LogCaptureFixture, paid: None
 ) -> None:
     """A compiler that fails, and a cache that nobody can write: both are warned of."""
     no_folder = tmp_path / "file"
@@ -42,11 +42,9 @@ def test_neither_product_nor_plan_is_lost_to_a_warning(
     with asp.options(**options), warnings.catch_warnings():
         warnings.simplefilter("error")
         if asked:
-            assert A.tune(columns=8, budget_s=2).candidates
-        for _ in range(500):
+            assert A.tune(columns=8, budget_s=ENOUGH_S).candidates
+        for _ in until(lambda: {"FallbackWarning", "CacheWarning"} <= {text.split(":")[0] for text in caplog.messages}):
             close(A @ B, plain @ B)
-            if {"FallbackWarning", "CacheWarning"} <= {text.split(":")[0] for text in caplog.messages}:
-                break
     logged = [text.split(":")[0] for text in caplog.messages]
     assert logged.count("FallbackWarning") == logged.count("CacheWarning") == 1
 

@@ -13,7 +13,7 @@ from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import confirmation, planner
 from autosparse.tuning.memory import plan_lookup
-from tests.tuning.forcing import force, make, state_of
+from tests.tuning.forcing import force, make, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -57,6 +57,7 @@ def make_slow(*, columns: int = 8):
     return A
 
 
+@pytest.mark.usefixtures("tuned_is_slower")
 @pytest.mark.parametrize("width", [8, 6], ids=["its width", "another width of the bucket"])
 @pytest.mark.parametrize("out", [False, True], ids=["fresh", "out="])
 def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
@@ -66,6 +67,7 @@ def test_a_slow_plan_is_given_up(*, out: bool, width: int) -> None:
         assert "stopped being faster" in state_of(A, width).live_tuner.current_plan().why
 
 
+@pytest.mark.usefixtures("tuned_is_slower")
 def test_a_slow_composite_is_given_up() -> None:
     slow = space.schedule("matmul", *BLOCKS, tile=8)
     with autosparse.options(extra_memory=200.0):
@@ -74,6 +76,7 @@ def test_a_slow_composite_is_given_up() -> None:
         assert slow_products(A) < 200
 
 
+@pytest.mark.usefixtures("tuned_is_slower")
 def test_a_slow_plan_is_given_up_past_python() -> None:
     with autosparse.options(extra_memory=200.0):
         A = make_slow()
@@ -89,6 +92,7 @@ def test_a_slow_plan_is_given_up_past_python() -> None:
         assert state.n_calls > n_before
 
 
+@pytest.mark.usefixtures("tuned_is_slower", "paid")
 def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
     with autosparse.options(extra_memory=200.0, cache_dir=tmp_path, runs=1_000_000, overhead=1.0):
         A = make_slow()
@@ -96,15 +100,13 @@ def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
         plan_lookup.remember(lab, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
         other = autosparse.csr(make(800, 800), copy=True)
         B = np.ones((other.shape[1], 8), other.dtype)
-        for _ in range(60):
+        for _ in until(lambda: state_of(other, 8).serving is not None):  # the plan was adopted
             other @ B
-            if state_of(other, 8).serving is not None:
-                break
-        assert state_of(other, 8).serving is not None, "the plan was adopted"
         slow_products(other, columns=8)
         assert plan_lookup.recall(lab).is_default
 
 
+@pytest.mark.usefixtures("tuned_is_slower")
 def test_a_slow_plan_of_another_operation_is_given_up() -> None:
     A = autosparse.csr(make(800, 800), copy=True)
     with autosparse.options(extra_memory=200.0):
