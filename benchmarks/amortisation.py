@@ -2,7 +2,8 @@
 
     python benchmarks/amortisation.py --matrices DIR --ops spmv,spmm32 --json out.jsonl
 
-Each cell is a fresh process with an empty cache. The tuned stream (effort=measure: search, compilation, conversion and
+Each cell is a fresh process with an empty cache; with --loaded the modules of tuning are there already, as they are for
+every matrix of a process but the first. The tuned stream (effort=measure: search, compilation, conversion and
 all) and the default stream (effort=off) run side by side in blocks. A cell that would last longer than --seconds stops
 there, and the rest is taken at the pace of the last block; such cells are marked and counted in the table.
 """
@@ -46,6 +47,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--effort", choices=("estimate", "measure", "full"), default="measure")
     add("--hint", action="store_true", help="tell autosparse N by options(runs=N)")
+    add("--loaded", action="store_true", help="import the modules of tuning first")
     add("--repeats", type=int, default=4, help=f"fresh processes per cell with N <= {N_REPEATED}")
     add("--seconds", type=float, default=20.0, help="most seconds of one cell, both streams together")
     add("--json", type=Path, help="JSON lines: appended to; cells that are there are not measured again")
@@ -70,13 +72,19 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     set_options(threads=cell["threads"], effort=cell["effort"], runs=cell["n_calls"] if cell["hint"] else None)
     tuned, default = autosparse.csr(m.copy()), autosparse.csr(m.copy())
 
+    if cell["loaded"]:
+        import autosparse._native.kernels.implementations
+
+        import autosparse.tuning.setup
     with options(effort="off"):  # load the library and wake the threads on another object
         autosparse.csr(m.copy()) @ B
     lazily = Stream(lambda: tuned @ B)
     plainly = Stream(lambda: default @ B, lambda: options(effort="off"))
     n_calls, lead = cell["n_calls"], bool(cell["repeat"] % 2)
     totals = side_by_side(lazily, plainly, n_calls=n_calls, most_s=cell["most_s"], second_leads=lead)
-    return {**asdict(totals), "ratio": totals.ratio(n_calls)}
+    states = tuned._cell.dispatcher.states.values() if tuned._cell.dispatcher is not None else ()
+    n_by_default = sum(state.n_calls - state.n_tuned for state in states)
+    return {**asdict(totals), "ratio": totals.ratio(n_calls), "n_by_default": n_by_default}
 
 
 def fresh_process(cell: dict[str, Any]) -> dict[str, Any]:
@@ -100,8 +108,9 @@ def cells(args: argparse.Namespace, files: Sequence[MatrixFile]) -> Iterator[dic
         for operation in args.ops.split(","):
             for n_calls in map(int, args.calls.split(",")):
                 facts = {"matrix": file.name, "operation": Operation.parse(operation).name, "n_calls": n_calls}
-                key = "|".join(map(str, (*facts.values(), *shared.values())))
-                yield {"key": key, "path": str(file.path), "most_s": args.seconds, **facts, **shared}
+                key = "|".join(map(str, (*facts.values(), *shared.values(), *(["loaded"] if args.loaded else []))))
+                how = {"path": str(file.path), "most_s": args.seconds, "loaded": args.loaded}
+                yield {"key": key, **how, **facts, **shared}
 
 
 def measure(cell: dict[str, Any], repeats: int) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""Backends: ways from a KernelSpec to machine code, emitted and compiled."""
+"""Backends: ways from a KernelSpec to machine code, emitted and compiled.
+
+What emits is imported when something is to be emitted: kernels that are there need none of it.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,6 @@ from typing import Final, Protocol
 
 from autosparse._native.c import build as c_build
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
-from autosparse._native.c.emit import emit
-from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.identity import code_digest
 from autosparse._native.kernels.kernel import Kernel
@@ -79,6 +80,8 @@ class CBackend:
         """Emit and compile into the folder; the source stays beside the object for whoever wants to read it."""
 
         def into(folder: Path) -> None:
+            from autosparse._native.c.emit import emit
+
             source = folder / SOURCE_NAME
             source.write_text(_edited_source(spec) or emit(spec), encoding="utf-8")
             compilations.compile(Compiler.find(compiler), spec.isa, source, folder / OBJECT_NAME)
@@ -87,6 +90,8 @@ class CBackend:
 
     def load(self, spec: KernelSpec, folder: Path) -> Kernel:
         """Map the object."""
+        from autosparse._native.ir.lower import lower
+
         program = lower(spec)
         path = folder / OBJECT_NAME
         return Kernel.load(spec, path, needs_sorted=program.needs_sorted, is_private=program.private)
@@ -124,6 +129,9 @@ def _dump(spec: KernelSpec) -> None:
     folder = config.get_options().dump_dir
     if folder is None or _edited_source(spec) is not None:
         return
+    from autosparse._native.c.emit import emit
+    from autosparse._native.ir.lower import lower
+
     try:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{spec.key()}.ir").write_text(f"{lower(spec)}\n", encoding="utf-8")

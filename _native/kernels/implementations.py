@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
@@ -21,23 +21,28 @@ from autosparse._native.c.build import Compilations
 from autosparse._native.ir import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend, NotBuiltError
-from autosparse._native.kernels.composite import CompositeKernel, CompositeSpec, composite_unsupported
 from autosparse._native.kernels.identity import backend_name
 from autosparse._native.kernels.kernel import Kernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
 from autosparse._native.kernels.shipped import shipped_kernel
-from autosparse._native.triton.kernel import DeviceKernel, Triton
-from autosparse._native.triton.spec import DeviceSpec
 
 from autosparse import forking
 from autosparse.core.composite import Composite, Schedule
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.errors import AutosparseError, BuildError
-from autosparse.gpu.schedule import DeviceSchedule
 
-Spec = KernelSpec | CompositeSpec
-AnyKernel = Kernel | CompositeKernel
+if TYPE_CHECKING:
+    from autosparse._native.kernels.composite import CompositeKernel, CompositeSpec
+    from autosparse._native.triton.kernel import DeviceKernel, Triton
+    from autosparse._native.triton.spec import DeviceSpec
+
+    from autosparse.gpu.schedule import DeviceSchedule
+
+    Spec = KernelSpec | CompositeSpec
+    AnyKernel = Kernel | CompositeKernel
+
 COMPOSITE: Final = "parts"
+TRITON: Final = "triton"
 NO_RUNTIME: Final = "the compiled runtime is missing: reinstall autosparse with a C compiler"
 
 
@@ -171,12 +176,16 @@ class Composites:
 
     def supports(self, operation: str, schedule: Composite) -> str | None:
         """See `Implementation`."""
+        from autosparse._native.kernels.composite import composite_unsupported
+
         return composite_unsupported(operation, schedule)
 
     def compile(
         self, spec: CompositeSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
     ) -> CompositeKernel:
         """See `Implementation`; parts are compiled one after the other."""
+        from autosparse._native.kernels.composite import CompositeKernel
+
         kernels: list[Any] = [  # Any: of each row its own kind
             implementation_of(one.schedule, compiler).compile(
                 one, store=store, compiler=compiler, compilations=compilations
@@ -187,6 +196,8 @@ class Composites:
 
     def loaded(self, spec: CompositeSpec, compiler: str | None) -> CompositeKernel | None:
         """See `Implementation`."""
+        from autosparse._native.kernels.composite import CompositeKernel
+
         kernels: list[Any] = [implementation_of(one.schedule, compiler).loaded(one, compiler) for one in spec.parts]
         return None if None in kernels else CompositeKernel(spec.schedule, tuple(kernels))
 
@@ -194,6 +205,36 @@ class Composites:
         """See `Implementation`."""
         parts = ((implementation_of(one.schedule, compiler), one) for one in spec.parts)
         return all(made_by.is_built(one, store=store, compiler=compiler) for made_by, one in parts)
+
+
+class Devices:
+    """Kernels for a GPU, by `_native.triton`: imported when the first one is wanted."""
+
+    name: Final = TRITON
+
+    def supports(self, operation: str, schedule: DeviceSchedule) -> str | None:
+        """See `Implementation`."""
+        return _triton().supports(operation, schedule)
+
+    def compile(
+        self, spec: DeviceSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
+    ) -> DeviceKernel:
+        """See `Implementation`."""
+        return _triton().compile(spec, store=store, compiler=compiler, compilations=compilations)
+
+    def loaded(self, spec: DeviceSpec, compiler: str | None) -> DeviceKernel | None:
+        """See `Implementation`."""
+        return _triton().loaded(spec, compiler)
+
+    def is_built(self, spec: DeviceSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
+        """See `Implementation`."""
+        return _triton().is_built(spec, store=store, compiler=compiler)
+
+
+def _triton() -> Triton:
+    from autosparse._native.triton.kernel import Triton
+
+    return Triton()
 
 
 def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
@@ -205,31 +246,25 @@ IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     RUNTIME: Precompiled(),
     **{name: Generated(name) for name in BACKENDS},
     COMPOSITE: Composites(),
-    Triton.name: Triton(),
+    TRITON: Devices(),
 }
 """Name -> implementation: "runtime", one for each backend that compiles, "parts", and "triton" on a GPU."""
 
 
 def implementation_of(schedule: Schedule | DeviceSchedule | None, compiler: str | None) -> Implementation:
     """Who computes `schedule` (None: the default kernel) under the setting `compiler`."""
-    if isinstance(schedule, DeviceSchedule):
-        return IMPLEMENTATIONS[Triton.name]
-    if schedule is None or schedule.is_precompiled:
+    if schedule is None:
         return IMPLEMENTATIONS[RUNTIME]
-    if isinstance(schedule, Composite):
-        return IMPLEMENTATIONS[COMPOSITE]
-    return IMPLEMENTATIONS[backend_name(compiler)]
+    if isinstance(schedule, SuperSchedule):
+        return IMPLEMENTATIONS[RUNTIME if schedule.is_precompiled else backend_name(compiler)]
+    return IMPLEMENTATIONS[COMPOSITE if isinstance(schedule, Composite) else TRITON]
 
 
 def supports(operation: str, schedule: Schedule | DeviceSchedule) -> str | None:
     """Why there is no kernel of `schedule` for `operation`, or None when there is one."""
-    if isinstance(schedule, DeviceSchedule):
-        return IMPLEMENTATIONS[Triton.name].supports(operation, schedule)
-    if isinstance(schedule, Composite):
-        return composite_unsupported(operation, schedule)
-    if schedule.is_precompiled:
-        return reason_unsupported(operation, schedule)
-    return lower.supports(operation, schedule)
+    if isinstance(schedule, SuperSchedule):
+        return (reason_unsupported if schedule.is_precompiled else lower.supports)(operation, schedule)
+    return implementation_of(schedule, None).supports(operation, schedule)
 
 
 def compiler_id(compiler: str | None = None) -> str:
@@ -253,7 +288,7 @@ def build(
     compilations: Compilations | None = None,
 ) -> Any:  # Any: told apart above
     """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
-    if not runtime_api.available and not isinstance(spec, DeviceSpec):
+    if not runtime_api.available and isinstance(spec.schedule, SuperSchedule | Composite):
         raise BuildError(NO_RUNTIME, key=spec.key())
     made_by = implementation_of(spec.schedule, compiler)
     return made_by.compile(spec, store=store, compiler=compiler, compilations=compilations or Compilations())
@@ -313,7 +348,8 @@ def _in_threads(
 
     No ThreadPoolExecutor: it refuses at exit, and its module must not be imported while another thread forks.
     """
-    waiting, built = deque(enumerate(specs)), dict[int, AnyKernel | BuildError]()
+    built: dict[int, AnyKernel | BuildError] = {}
+    waiting = deque(enumerate(specs))
 
     def work() -> None:
         while waiting:

@@ -40,8 +40,6 @@ class DeviceKernel:
 class Triton:
     """Kernels for a GPU: emitted from a `DeviceSchedule`, kept by the cache as source."""
 
-    name: Final = "triton"
-
     def supports(self, operation: str, schedule: DeviceSchedule) -> str | None:
         """See `Implementation`."""
         if importlib.util.find_spec("triton") is None:

@@ -26,7 +26,6 @@ from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.search.trial import Step, Trial, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
-from autosparse.tuning.hybrid import divider_of, ordered
 from autosparse.tuning.learned import proposer_of, seen_by
 from autosparse.tuning.memory.misses import why_searched
 from autosparse.tuning.memory.plan_lookup import (
@@ -87,6 +86,8 @@ def plan(
         return Decision(refusal)
     if known is not None and satisfies(known, effort, budget_s):
         return adopt(lab, known)
+    from autosparse.tuning.hybrid import divider_of  # tuning that nobody asked for looks for no parts
+
     search = search_for(lab, effort=effort, start=known.schedule if known else None, live=False)
     start_s, not_remembered, search_s = clock(), why_searched(lab, known), budget_s * (1.0 - FINAL_SHARE)
     search.divide = divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
@@ -230,6 +231,8 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
 
 def _always(lab: KernelLab) -> list[SuperSchedule]:
     """What races in every search that was asked for, but of matrices so small that an order of rows changes nothing."""
+    from autosparse.tuning.hybrid import ordered
+
     problem, operation = lab.problem, lab.problem.operation
     found = ordered(operation) if problem.pattern.nnz >= LEAST_ORDERED and not problem.storage else ()
     return [one for one in found if lab.supports(operation, one) is None]

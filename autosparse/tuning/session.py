@@ -91,7 +91,8 @@ class TuningSession:
         """What building kernels needs: imported once per process, and only when something is to be built."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=partial(getattr, _native, "supports"))
+            load = partial(getattr, _native, "supports")
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, on_credit=True)
 
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
         self._is_settled = True

@@ -1,12 +1,10 @@
-"""The cost model from statistics of every operation."""
+"""The cost model from statistics of every operation; a process loads those of the operations that it tunes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from autosparse.tuner.analytic.matmul import CostModel, TrafficModel
-from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
-from autosparse.tuner.analytic.sddmm import SampledModel
 from autosparse.tuner.features.counts import NUMPY, Counter
 from autosparse.tuner.features.statistics import Locality, pattern_facts
 
@@ -24,12 +22,16 @@ def matrix_product(problem: Problem, counter: Counter) -> CostModel:
 
 def sampled_product(problem: Problem, counter: Counter) -> CostModel:
     """Of products of dense operands at the entries of a matrix."""
+    from autosparse.tuner.analytic.sddmm import SampledModel
+
     locality = Locality(problem.matrix, counter)
     return SampledModel(pattern_facts(problem.matrix, counter=counter), locality=locality)
 
 
 def tensor_product(problem: Problem, counter: Counter) -> CostModel:
     """Of products of a tensor with a factor for each of its other modes."""
+    from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
+
     return TensorModel(tensor_facts(problem.tensor, problem.mode))
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "hash": 1.5e-10,  # per byte of index arrays
     "recall": 2e-4,  # per look into the cache on disk
-    "import": 0.05,  # once per process: what tuning needs and products do not
+    "import": 0.025,  # once per process: what tuning needs and products do not
     "rank": 1e-3,  # per pattern: statistics by sampling, model
     "features": 3e-7,  # per entry that a learned featuriser looks at
     "model": 0.05,  # per learned model that is not loaded yet
