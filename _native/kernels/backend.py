@@ -29,9 +29,8 @@ class ArtefactStore(Protocol):
     def artefact(self, key: str, build: Callable[[Path], None]) -> Path:
         """The folder that `build` filled, now or earlier."""
 
-
-class NotBuiltError(BuildError):
-    """Raised by a probe of the cache instead of building."""
+    def find_artefact(self, key: str) -> Path | None:
+        """That folder, if it is there."""
 
 
 class Backend(Protocol):

@@ -12,7 +12,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, overload
 
 from autosparse._native import runtime_api
@@ -20,7 +19,7 @@ from autosparse._native.c import build as c_build
 from autosparse._native.c.build import Compilations
 from autosparse._native.ir import lower
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend, NotBuiltError
+from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend
 from autosparse._native.kernels.identity import backend_name
 from autosparse._native.kernels.kernel import Kernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
@@ -29,7 +28,7 @@ from autosparse._native.kernels.shipped import shipped_kernel
 from autosparse import forking
 from autosparse.core.composite import Composite, Schedule
 from autosparse.core.schedule import RUNTIME, SuperSchedule
-from autosparse.errors import AutosparseError, BuildError
+from autosparse.errors import BuildError
 
 if TYPE_CHECKING:
     from autosparse._native.kernels.composite import CompositeKernel, CompositeSpec
@@ -151,12 +150,7 @@ class Generated:
         if key in _loaded or key in _present or key in _missing:
             return key in _loaded or key in _present
 
-        def refuse(folder: Path) -> None:
-            raise NotBuiltError(f"{folder.name} is not built")
-
-        try:
-            store.artefact(key, refuse)
-        except AutosparseError:  # not built, or the cache is in trouble: a build would have to compile
+        if store.find_artefact(key) is None:  # not built, or the cache is in trouble: a build would have to compile
             _missing.add(key)
             return False
         _present.add(key)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse._native.kernels.backend import ArtefactStore, NotBuiltError
+from autosparse._native.kernels.backend import ArtefactStore
 from autosparse._native.triton.spec import DeviceSpec
 
-from autosparse.errors import AutosparseError
 from autosparse.gpu.schedule import DeviceSchedule
 
 if TYPE_CHECKING:
@@ -68,14 +67,4 @@ class Triton:
 
     def is_built(self, spec: DeviceSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
         """See `Implementation`: whether the source is there; Triton keeps machine code by itself."""
-        if self.loaded(spec, compiler) is not None:
-            return True
-
-        def refuse(folder: Any) -> None:
-            raise NotBuiltError(f"{folder.name} is not built")
-
-        try:
-            store.artefact(spec.key(), refuse)
-        except AutosparseError:
-            return False
-        return True
+        return self.loaded(spec, compiler) is not None or store.find_artefact(spec.key()) is not None

@@ -63,6 +63,7 @@ class LiveTuner:
     _history_key: str = ""
     _counted_ns: int = 0
     _product: Product | None = None  # that a sample may be taken from
+    _worked_s: float = 0.0  # in pieces of work since the last product
     _may_work: bool = False  # no work was done yet since the last product
     _installed_s: float = 0.0  # default_s of a plan that was found otherwise
     _n_refusals: int = 0
@@ -145,8 +146,11 @@ class LiveTuner:
         """After a product of `took_ns` that `served_by` computed (None: the default kernel): go on with tuning."""
         if self._in_background or not self._lock.acquire(blocking=False):
             return
+        start_s, self._worked_s = self.clock(), 0.0
         try:
             self._go_on((n_vecs, served_by, took_ns * 1e-9), may_work=True)
+            # What lies between steps counts as well: asking what is compiled, putting candidates in order.
+            self._spend(max(0.0, self.clock() - start_s - self._worked_s))
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         except BaseException:
@@ -273,6 +277,7 @@ class LiveTuner:
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a piece of work."""
+        self._worked_s += seconds
         self._spend(seconds)
         lab = self.session.lab if self.session is not None else None
         if lab is not None:
