@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
@@ -23,7 +23,7 @@ from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING, live_style
-from autosparse.tuner.search.trial import Step, Trial, Work
+from autosparse.tuner.search.trial import Divider, Step, Trial, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import proposer_of, seen_by
@@ -86,11 +86,9 @@ def plan(
         return Decision(refusal)
     if known is not None and satisfies(known, effort, budget_s):
         return adopt(lab, known)
-    from autosparse.tuning.hybrid import divider_of  # tuning that nobody asked for looks for no parts
-
     search = search_for(lab, effort=effort, start=known.schedule if known else None, live=False)
     start_s, not_remembered, search_s = clock(), why_searched(lab, known), budget_s * (1.0 - FINAL_SHARE)
-    search.divide = divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
+    search.divide = _divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
     try:
         learn = partial(observe, lab)
         found = tune(search, runner=lab.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
@@ -105,6 +103,13 @@ def plan(
         lab.release()
     conclude(lab, found)
     return _decision(found, search.champion)
+
+
+def _divider_of(lab: KernelLab, **terms: Any) -> Divider | None:
+    """See `hybrid.divider_of`: imported here, since tuning that nobody asked for looks for no parts."""
+    from autosparse.tuning.hybrid import divider_of
+
+    return divider_of(lab, **terms)
 
 
 def _decision(found: Plan, champion: Trial) -> Decision:
