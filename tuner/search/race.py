@@ -184,14 +184,6 @@ def last_race(
     return [LastRace(tuple(map(statistics.median, own))) for own in zip(*ratios, strict=True)]
 
 
-def spread(samples_s: Sequence[float]) -> float:
-    """Interquartile range over median: how busy the machine was (quiet: a few percent)."""
-    if len(samples_s) < 4:
-        return 0.0
-    low, middle, high = statistics.quantiles(samples_s, n=4)
-    return (high - low) / middle if middle > 0 else 0.0
-
-
 DISTURBED: Final = 3.0
 """A run that takes so many times the usual one was stopped in the middle: a thread waited for its core."""
 
