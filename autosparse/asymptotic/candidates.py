@@ -150,8 +150,32 @@ def enumerated(kernel: Kernel, *, is_thorough: bool = True) -> Candidates:
             (cost,) = model.costs(program, steps=steps)
             found.append(Candidate(program, steps, cost))
     best = set(undominated(model.sets, {candidate.cost for candidate in found}))
-    members = tuple(candidate for candidate in found if candidate.cost in best)
+    merges = [candidate for candidate in found if is_merge(candidate)]
+    shortest = set(undominated(model.sets, {candidate.cost for candidate in merges}))
+    members = tuple(
+        candidate
+        for candidate in found
+        if candidate.cost in best or (candidate.cost in shortest and is_merge(candidate))
+    )
     return Candidates(kernel, model.sets.plain, members, len(found))
+
+
+def is_merge(candidate: Candidate) -> bool:
+    """Whether one assignment in all loops intersects the last levels of two inputs.
+
+    The model counts the steps of both, kernels take about those of the shorter: such programs are kept though others
+    beat them (docs/adr/0060-einsum-intersections.md).
+    """
+    program = candidate.program
+    if not isinstance(program, Loop) or not isinstance(program.body, Assign):
+        return False
+    innermost = program.indices[-1]
+    readers = [access for access in candidate.steps if innermost in access.indices]
+    return (
+        len(readers) == 2
+        and len(candidate.steps) > 2
+        and all(candidate.steps[access][access.indices.index(innermost)] == "s" for access in readers)
+    )
 
 
 def _small_nests(kernel: Kernel) -> list[Statement]:

@@ -86,7 +86,8 @@ def large(extents: Mapping[str, int]) -> frozenset[str]:
 
 def _price(plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estimator: Estimator) -> float:
     """Tasks, and what the asymptotic model calls free: copies in other orders, searches, entries sorted afterwards."""
-    tasks = estimator.cost(candidate.cost)
+    counted = estimator.meetings(plan)
+    tasks = estimator.cost(candidate.cost) if counted is None else counted
     price = tasks
     for name, operand in patterns.items():
         order = plan.orders[name]

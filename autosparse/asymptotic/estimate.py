@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 
+from autosparse.asymptotic.cin.nodes import Assign, Loop, reads
 from autosparse.asymptotic.cost.queries import Atom
 from autosparse.asymptotic.cost.tasks import PlainQuery, bits
+from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Sparse, keys
 
-N_SAMPLES = 512
+N_SAMPLES: Final = 512
+FARTHEST: Final = 8.0
+"""Times the length of the other from which a row is searched instead of scanned, as kernels do (`lower.products`)."""
+SCANNED: Final = 0.5
+"""Price of a place that is looked at beside marks, in tasks."""
+MET: Final = 4.0
+"""Price of a pair of rows."""
 
 
 class Estimator:
@@ -22,6 +31,8 @@ class Estimator:
         self._operands = operands
         self._extents = extents
         self._sizes: dict[int, float] = {}
+        self._meetings: dict[tuple[str, ...], float] = {}
+        self._rows: dict[tuple[str, ...], AnyArray] = {}
         self._indexed: dict[tuple[str, tuple[int, ...]], tuple[AnyArray, AnyArray]] = {}
 
     def cost(self, tasks: int) -> float:
@@ -33,6 +44,39 @@ class Estimator:
         if number not in self._sizes:
             self._sizes[number] = self._measure(number)
         return self._sizes[number]
+
+    def meetings(self, plan: Plan) -> float | None:
+        """Price of a program whose innermost loop intersects rows of two matrices, counted exactly; None for others.
+
+        The kernel scans the row that changes beside marks of the one that stays, or searches the longer for the
+        shorter; so it does for each entry of a matrix that has the indices of the other loops.
+        """
+        found = _met(plan)
+        if found is None:
+            return None
+        outer, pair = found
+        matrices = self._operands
+        driver = next((name for name, one in matrices.items() if set(one.indices) == set(outer)), None)
+        if driver is None or len(outer) != 2 or any(len(matrices[name].indices) != 2 for name in pair):
+            return None
+        staying, changing = sorted(pair, key=lambda name: outer.index(plan.orders[name][0]))
+        key = (staying, changing, driver, plan.orders[staying])
+        if key not in self._meetings:
+            stays, changes = (self._lengths(name, plan.orders[name][0], driver) for name in (staying, changing))
+            searched = stays * np.log2(np.maximum(changes, 2.0) / np.maximum(stays, 1.0))
+            work = np.where(changes <= FARTHEST * stays, SCANNED * changes, searched)
+            self._meetings[key] = float(work.sum() + MET * work.size)
+        return self._meetings[key]
+
+    def _lengths(self, name: str, index: str, driver: str) -> AnyArray:
+        """Entries of a matrix at the `index` of each entry of the driver."""
+        key = (name, index, driver)
+        if key not in self._rows:
+            matrix, asking = self._operands[name], self._operands[driver]
+            mode = matrix.indices.index(index)
+            counts = np.bincount(matrix.coords[mode], minlength=matrix.shape[mode]).astype(np.float64)
+            self._rows[key] = counts[asking.coords[asking.indices.index(index)]]
+        return self._rows[key]
 
     def _measure(self, number: int) -> float:
         query = self._queries[number]
@@ -84,6 +128,25 @@ class Estimator:
             order = np.arange(operand.nnz) if is_sorted or not modes else np.argsort(key, kind="stable")
             found = self._indexed[tensor, modes] = key[order], order
         return found
+
+
+def _met(plan: Plan) -> tuple[list[str], list[str]] | None:
+    """Outer indices and the two matrices that the innermost loop of a product steps through together."""
+    node = plan.program
+    bound: list[str] = []
+    while not isinstance(node, Assign):
+        if isinstance(node, Loop):
+            bound += node.indices
+            node = node.body
+        elif plan.spaces[node.workspace].indices:
+            return None
+        else:
+            node = node.producer
+    readers = [access.tensor for access in reads(node.rhs) if bound[-1] in access.indices]
+    if len(readers) != 2 or any(name not in plan.sparse for name in readers):
+        return None
+    is_stepped = all(plan.protocol(name, bound[-1]) == "s" and plan.orders[name][-1] == bound[-1] for name in readers)
+    return (bound[:-1], readers) if is_stepped and len(bound) > 2 else None
 
 
 def _connected(atoms: Sequence[Atom], heads: set[int]) -> list[Atom]:

@@ -28,7 +28,8 @@ def _csr(entries: Any) -> Any:
 
 
 def _of_rows(indptr: AnyArray, indices: AnyArray, entries: Sparse) -> Any:
-    made = csr_array._of_rows(entries.shape, (indptr, indices, entries.values))
+    n_rows, n_cols = entries.shape
+    made = csr_array._of_rows((n_rows, n_cols), (indptr, indices, entries.values))
     made.has_canonical_format = True
     return made
 

@@ -27,6 +27,7 @@ from autosparse.asymptotic.path import is_short, shortened
 from autosparse.asymptotic.remembered import contract, contract_by_numba
 from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
 from autosparse.asymptotic.routes.existing import tuned_kernel
+from autosparse.asymptotic.routes.triangles import triangles
 from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
 from autosparse.errors import BuildError, EinsumError, InputTypeError, ShapeError
 from autosparse.notices import FallbackWarning, warn_once
@@ -127,7 +128,11 @@ def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) 
 
 def compute(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool) -> Result:
     """The result by entries, or as an ndarray."""
-    result = execute(prepare(operands, subscripts, dtype), subscripts, is_dense=is_dense)
+    prepared = prepare(operands, subscripts, dtype)
+    halved = triangles(prepared, subscripts)
+    if halved is not None:
+        return halved.total(execute(halved.operands, halved.subscripts, is_dense=True))
+    result = execute(prepared, subscripts, is_dense=is_dense)
     return broadcast(result, subscripts) if isinstance(result, Sparse) else result
 
 
@@ -190,12 +195,16 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     if not known.is_sparse:
         return f"{subscripts}: numpy.einsum, no operand is sparse"
     prepared = prepare(request.operands, subscripts, known.dtype)
+    halved = triangles(prepared, subscripts)
+    if halved is not None:
+        prepared, subscripts = halved.operands, halved.subscripts
     if not is_short(prepared, subscripts.output):
         return f"{subscripts}: pairs of operands along a path, each an einsum of its own"
     if not is_computable(prepared):
         return f"{subscripts}: joins of two operands at a time"
     choice = choose(prepared, subscripts, is_dense_output=known.format == "dense")
-    lines = [f"{subscripts}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
+    of = " of the strict lower part, six times" if halved is not None else ""
+    lines = [f"{subscripts}{of}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
     lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]
     return "\n".join([*lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
 

@@ -9,7 +9,9 @@ from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import Operand, Sparse, prepare
 from autosparse.asymptotic.path import is_short
 from autosparse.asymptotic.remembered import Remembered, peek
-from autosparse.asymptotic.surface import Request, Settled, loops
+from autosparse.asymptotic.routes.triangles import triangles
+from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.asymptotic.surface import Request, loops
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
 from autosparse.explain.units import seconds
@@ -31,23 +33,27 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
     if known.tuned_kernel is not None:
         return ProgramExplanation(title, (_section(title, facts, str(known.tuned_kernel.__doc__)),))
     prepared = prepare(request.operands, known.subscripts, known.dtype)
+    subscripts = known.subscripts
+    halved = triangles(prepared, subscripts)
+    if halved is not None:
+        prepared, subscripts = halved.operands, halved.subscripts
+        facts += [("symmetric", "one matrix, equal to its transpose: six times the sum over its strict lower part")]
     facts += [("operands", "; ".join(_operand(n, one) for n, one in enumerate(prepared)))]
-    if not is_short(prepared, known.subscripts.output):
+    if not is_short(prepared, subscripts.output):
         server = (
             "programs of fewer operands, after pairs were contracted along a path: there are too many for all at once"
         )
         return ProgramExplanation(title, (_section(title, facts, server),))
     if not is_computable(prepared):
         return ProgramExplanation(title, (_section(title, facts, "joins of two operands at a time in NumPy"),))
-    return _of_programs(title, facts, known, prepared)
+    return _of_programs(title, facts, subscripts, prepared, is_dense=known.format == "dense")
 
 
 def _of_programs(
-    title: str, facts: list[tuple[str, str]], settled: Settled, prepared: list[Operand]
+    title: str, facts: list[tuple[str, str]], subscripts: Subscripts, prepared: list[Operand], *, is_dense: bool
 ) -> ProgramExplanation:
-    is_dense = settled.format == "dense"
-    known = peek(prepared, settled.subscripts, is_dense_output=is_dense)
-    choice = choose(prepared, settled.subscripts, is_dense_output=is_dense)
+    known = peek(prepared, subscripts, is_dense_output=is_dense)
+    choice = choose(prepared, subscripts, is_dense_output=is_dense)
     plan = known.program.plan if isinstance(known, Remembered) else known or choice.plan
     facts += [
         ("considered", f"{choice.found.n_programs} programs, of which {len(choice.plans)} are beaten by none"),

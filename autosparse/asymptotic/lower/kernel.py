@@ -53,7 +53,7 @@ def compiled(plan: Plan, operands: dict[str, Operand], extents: dict[str, int]) 
     one = next(iter(operands.values()))
     value = one.values.dtype if isinstance(one, Sparse) else one.array.dtype
     entries = [operand.nnz for operand in operands.values() if isinstance(operand, Sparse)]
-    bits = 64 if max([1, *extents.values(), *entries]) >= 2**31 - 1 else 32
+    bits = 64 if max([1, *extents.values(), *entries]) >= 2**31 - 1024 else 32  # positions are stepped over by blocks
     library = load(emit(plan, dtype=value.name, index_bits=bits))
     return Program(plan, library, np.dtype(f"i{bits // 8}"), value)
 

@@ -56,7 +56,7 @@ def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> 
     values = operand.values
     if first != order:
         shape = (operand.shape[major], operand.shape[1 - major])
-        pattern, minor, values = _transposed((pattern, minor, values), shape)
+        pattern, minor, values = transposed((pattern, minor, values), shape)
     crd: AnyArray | None = None
     if not is_dense:
         crd = np.flatnonzero(np.diff(pattern)).astype(dtype)
@@ -65,7 +65,7 @@ def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> 
     return Levels((np.ascontiguousarray(pattern, dtype=dtype),), (crd, minor), np.ascontiguousarray(values))
 
 
-def _transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
+def transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
     """Compressed columns of compressed rows."""
     indptr, indices, data = rows
     if runtime_api.available and indptr.dtype == indices.dtype and data.itemsize in (4, 8, 16):
