@@ -65,4 +65,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-html_sidebars = {"index": [], "install": []}
+# A page without pages below it has no navigation of its own: the column is left to its tables.
+html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if "toctree" not in page.read_text(encoding="utf-8")} | {
+    "index": []
+}

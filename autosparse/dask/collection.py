@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
@@ -13,12 +12,15 @@ import scipy.sparse as sps
 from dask.base import tokenize
 from numpy.typing import DTypeLike, NDArray
 
+from autosparse._native.memory import empty_output
 from autosparse.arrays import construct
 from autosparse.dask.blocks import block, csr_block
 from autosparse.errors import InputError
 
 DEFAULT_BLOCK_BYTES = 64 << 20
 """Of a block where nobody says how many: a tenth of a second of reading, and small beside a worker's memory."""
+MOST_EDGES = 1024
+"""Parts of a dense operand times blocks of a sparse one, above which the parts are joined before they are sent."""
 
 
 class SparseArray(da.Array):
@@ -69,13 +71,30 @@ def _is_dense(other: Any) -> bool:
 
 
 def _product_of_rows(A: SparseArray, dense: Any) -> da.Array:
-    """A @ dense where no block of A is cut along columns: one task for each block, and no sum of parts."""
+    """A @ dense where no block of A is cut along columns: one task for each block, and no sum of parts.
+
+    Each task joins the parts of `dense`: a worker fetches those that it has not, at once with the others. Joined in a
+    task of its own, `dense` would go to one worker first, and as a whole from there to all.
+    """
     dense = dense if isinstance(dense, da.Array) else da.from_array(dense, chunks=-1)
-    dense = _cut_along(dense, -2, A.chunks[1])
+    if dense.numblocks[0] * A.numblocks[0] > MOST_EDGES:
+        dense = _cut_along(dense, -2, A.chunks[1])
     dtype = np.result_type(A.dtype, dense.dtype)
     of_dense, of_result = ("jk", "ik") if dense.ndim == 2 else ("j", "i")
     meta = np.empty((0,) * dense.ndim, dtype)
-    return da.blockwise(operator.matmul, of_result, A, "ij", dense, of_dense, concatenate=True, dtype=dtype, meta=meta)
+    # A's columns have an index of their own: blocks of one index are cut alike, and A's are not cut.
+    return da.blockwise(
+        _times, of_result, A, "iq", dense, of_dense, concatenate=None, align_arrays=False, dtype=dtype, meta=meta
+    )
+
+
+def _times(blocks: list[Any], parts: list[Any]) -> Any:
+    """The one block of a row times the parts of the dense operand, one below the other, joined in recycled memory."""
+    (A,) = blocks
+    if len(parts) == 1:
+        return A @ parts[0]
+    shape = (A.shape[1], *parts[0].shape[1:])
+    return A @ np.concatenate(parts, out=empty_output(shape, np.result_type(*parts)))
 
 
 def _cut_along(dense: Any, axis: int, chunks: tuple[int, ...]) -> Any:

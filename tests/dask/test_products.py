@@ -73,6 +73,18 @@ def test_dense_operands_are_cut_as_blocks_are_and_blocks_are_not(A, monkeypatch)
         A @ da.ones(7, chunks=2)
 
 
+@pytest.mark.parametrize("most", [1024, 1])
+@pytest.mark.parametrize("operand", [x, B], ids=["vector", "columns"])
+def test_parts_of_a_dense_operand_are_joined_where_they_are_used(operand, most, monkeypatch):
+    monkeypatch.setattr(asp.dask.collection, "MOST_EDGES", most)
+    A = asp.dask.from_csr(m, n_blocks=4)
+    parts = da.from_array(operand, chunks=33)
+    product = A @ parts
+    equal(product, m @ operand)
+    added = set(product.dask.layers) - set(A.dask.layers) - set(parts.dask.layers)
+    assert (len(added) == 1) is (most > 1), "one task for each block, unless parts times blocks are many"
+
+
 def test_sparse_products_stay_sparse(A):
     C = A @ asp.dask.from_csr(m2, chunks=50)
     assert isinstance(C._meta, asp.dask.csr_block)
