@@ -48,6 +48,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--effort", choices=("estimate", "measure", "full"), default="measure")
     add("--hint", action="store_true", help="tell autosparse N by options(runs=N)")
     add("--second", action="store_true", help="let the process tune another matrix first")
+    add("--compiler", help="what compiles kernels: those that were compiled at installation are left out")
     add("--repeats", type=int, default=4, help=f"fresh processes per cell with N <= {N_REPEATED}")
     add("--seconds", type=float, default=20.0, help="most seconds of one cell, both streams together")
     add("--json", type=Path, help="JSON lines: appended to; cells that are there are not measured again")
@@ -72,6 +73,8 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     set_options(threads=cell["threads"], effort=cell["effort"], runs=cell["n_calls"] if cell["hint"] else None)
     tuned, default = autosparse.csr(m.copy()), autosparse.csr(m.copy())
 
+    if cell["compiler"]:
+        set_options(compiler=cell["compiler"])
     if cell["second"]:
         tune_another(cell["dtype"])
     with options(effort="off"):  # load the library and wake the threads on another object
@@ -121,8 +124,18 @@ def cells(args: argparse.Namespace, files: Sequence[MatrixFile]) -> Iterator[dic
         for operation in args.ops.split(","):
             for n_calls in map(int, args.calls.split(",")):
                 facts = {"matrix": file.name, "operation": Operation.parse(operation).name, "n_calls": n_calls}
-                key = "|".join(map(str, (*facts.values(), *shared.values(), *(["second"] if args.second else []))))
-                how = {"path": str(file.path), "most_s": args.seconds, "second": args.second}
+                key = "|".join(
+                    map(
+                        str,
+                        (
+                            *facts.values(),
+                            *shared.values(),
+                            *(["second"] if args.second else []),
+                            *([args.compiler] if args.compiler else []),
+                        ),
+                    )
+                )
+                how = {"path": str(file.path), "most_s": args.seconds, "second": args.second, "compiler": args.compiler}
                 yield {"key": key, **how, **facts, **shared}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from autosparse.tuner.search.race import Race, RaceRule, spread, timed_s
+from autosparse.tuner.search.race import Race, RaceRule, timed_s
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -80,11 +80,6 @@ def test_disqualified_entrant_is_not_asked_again() -> None:
         race.add(1.0 if turn == 0 else 0.5)
     assert 1 not in turns
     assert race.winner() == 2
-
-
-def test_spread_tells_quiet_from_busy() -> None:
-    assert spread([1.0, 1.01, 0.99, 1.0, 1.02]) < 0.05
-    assert spread([1.0, 3.0, 0.9, 8.0, 1.1]) > 0.5
 
 
 def test_short_runs_are_repeated_and_averaged() -> None:
