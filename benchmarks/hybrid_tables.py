@@ -53,12 +53,12 @@ def costs_for(n_columns: int, columns: int) -> Any:
 
     from autosparse.config import get_options
     from autosparse.tuning.learned import calibrated_folder
-    from autosparse.tuning.memory.cost_table import known_costs
+    from autosparse.tuning.memory.cost_table import farness, known_costs
     from autosparse.tuning.setup import target_of
 
     target = target_of(get_options())
-    is_far = 4 * n_columns * columns > target.l2_bytes
-    return known_costs(calibrated_folder(get_options(), target)).of(columns, is_far=is_far) or DEFAULT_COSTS
+    far = farness(4 * n_columns * columns, target.l2_bytes)
+    return known_costs(calibrated_folder(get_options(), target)).of(columns, far=far) or DEFAULT_COSTS
 
 
 def row(name: str, A: Any, columns: int) -> list[str]:

@@ -38,7 +38,7 @@ from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import calibrated_folder
-from autosparse.tuning.memory.cost_table import known_costs
+from autosparse.tuning.memory.cost_table import farness, known_costs
 from autosparse.tuning.statistics import statistics_model
 from autosparse.tuning.trials.lab import KernelLab
 
@@ -281,6 +281,6 @@ def costs_of(lab: KernelLab) -> PrimitiveCosts:
     table = known_costs(calibrated_folder(lab.options, problem.target))
     n_inner = problem.pattern.shape[0 if problem.transposed else 1]
     n_bytes = n_inner * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
-    costs = table.of(problem.n_dense_cols, is_far=n_bytes > problem.target.l2_bytes) or DEFAULT_COSTS
+    costs = table.of(problem.n_dense_cols, far=farness(n_bytes, problem.target.l2_bytes)) or DEFAULT_COSTS
     # Parts of a sampled product have results of their own: none is added to.
     return dataclasses.replace(costs, further_row=0.0) if OPS[problem.operation].is_sampled else costs

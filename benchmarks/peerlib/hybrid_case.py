@@ -80,14 +80,15 @@ def is_composite(text: str) -> bool:
 
 
 def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -> dict[str, Any]:
-    """What a full search of `budget_s` seconds comes to with an empty cache."""
+    """What a full search of `budget_s` seconds comes to with a cache that holds nothing but calibrated costs."""
     import autosparse as asp
 
-    A = asp.csr(case.make())
+    A, costs = asp.csr(case.make()), calibrated_costs()
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
         asp.options(hybrid=hybrid, cache_dir=empty, threads=threads),
     ):
+        calibrated_costs(costs)
         start_s = time.perf_counter()
         plan = A.tune(case.operation, columns=case.columns, effort="full", budget_s=budget_s)
         seconds = time.perf_counter() - start_s
@@ -98,6 +99,19 @@ def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -
         "chosen": text_of(plan.schedule), "why": plan.why, "seconds": seconds, "n_measured": len(times_s),
         "times_s": {one: times_s[one] for one in kept}, "shape": list(A.shape), "nnz": int(A.nnz),
     }  # fmt: skip
+
+
+def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
+    """Costs of primitives that `calibrate` has left in the cache in use; `kept` is put there before."""
+    from autosparse.config import get_options
+    from autosparse.tuning.learned import calibrated_folder
+    from autosparse.tuning.memory.cost_table import keep_costs, known_costs
+    from autosparse.tuning.setup import target_of
+
+    folder = calibrated_folder(get_options(), target_of(get_options()))
+    if kept is not None and kept.costs and folder is not None:
+        keep_costs(kept, folder)
+    return known_costs(folder)
 
 
 def lab_for(A: Any, case: HybridCase) -> Any:

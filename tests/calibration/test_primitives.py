@@ -25,7 +25,7 @@ from autosparse.core.target import Target
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.hybrid import divider_of
 from autosparse.tuning.learned import calibrated_folder
-from autosparse.tuning.memory.cost_table import CLASSES, COSTS, CostClass, CostTable, keep_costs, known_costs
+from autosparse.tuning.memory.cost_table import CLASSES, COSTS, CostClass, CostTable, farness, keep_costs, known_costs
 from autosparse.tuning.setup import lab_of, target_of
 from tests.tuner.tile_optimum import optimal_cost
 
@@ -65,11 +65,24 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert known_costs(tmp_path) == table
     assert table.missing() == [one for one in CLASSES if one != NEAR]
     assert known_costs(tmp_path / "nowhere") == known_costs(None) == CostTable()
-    assert CostTable().of(32, is_far=False) is None
+    assert CostTable().of(32, far=0.0) is None
     wide = dataclasses.replace(MEASURED, first_row=99.0)
     both = table.with_class(CostClass(256, True), wide)
-    assert both.of(20, is_far=False) == MEASURED
-    assert both.of(40, is_far=True) == wide
+    assert both.of(20, far=0.0) == MEASURED
+    assert both.of(40, far=1.0) == both.of(40, far=0.6) == wide  # costs of two widths are never mixed
+
+
+def test_costs_of_a_B_between_the_caches_lie_between_those_of_the_classes():
+    far = dataclasses.replace(MEASURED, first_row=60.0, rates={**MEASURED.rates, "csr": Rate(0.0, 20.0, 2.0)})
+    table = CostTable({NEAR: MEASURED, CostClass(NEAR.n_dense_cols, True): far})
+    l2_bytes = 1 << 20
+    sizes = (1, l2_bytes, 4 * l2_bytes, 16 * l2_bytes, 1 << 40)
+    found = [table.of(32, far=farness(n_bytes, l2_bytes)) for n_bytes in sizes]
+    assert found[0] == found[1] == MEASURED
+    assert found[3] == found[4] == far
+    assert numbers_of(found[2]) == pytest.approx(
+        [(one + other) / 2 for one, other in zip(numbers_of(MEASURED), numbers_of(far), strict=True)]
+    )
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ VERSION: Final = 1
 FAMILIES: Final = ("csr", "block", "ell", "panel")
 WIDTHS: Final = (1, 32, 256)
 """Columns of the dense operand at which costs are measured."""
+FAR: Final = 16
+"""Second caches that B takes where it lies beyond."""
+MOST_FAR_BYTES: Final = 1 << 26
 MOST_NS: Final = 1e6
 """No tile, row or value costs a millisecond: a record that says so is damaged."""
 RATE_FIELDS: Final = ("tile", "read", "multiply")
@@ -49,13 +52,22 @@ class CostTable:
 
     costs: Mapping[CostClass, PrimitiveCosts] = field(default_factory=dict)
 
-    def of(self, n_dense_cols: int, *, is_far: bool) -> PrimitiveCosts | None:
-        """Costs of the measured class whose width is nearest by ratio; None where nothing was measured."""
+    def of(self, n_dense_cols: int, *, far: float) -> PrimitiveCosts | None:
+        """Costs in between those of two classes, `far` of the way from a near B to a far one (see `farness`).
 
-        def distance(one: CostClass) -> tuple[bool, float]:
-            return one.is_far != is_far, abs(math.log(one.n_dense_cols / n_dense_cols))
+        Of measured classes those whose width is nearest by ratio; None where nothing was measured.
+        """
+        if not self.costs:
+            return None
 
-        return self.costs[min(self.costs, key=distance)] if self.costs else None
+        def nearest(is_far: bool) -> CostClass:
+            distance = {one: abs(math.log(one.n_dense_cols / n_dense_cols)) for one in self.costs}
+            return min(self.costs, key=lambda one: (one.is_far != is_far, distance[one]))
+
+        near, beyond = nearest(False), nearest(True)
+        if far in {0.0, 1.0} or near.n_dense_cols != beyond.n_dense_cols:
+            return self.costs[beyond if far >= 0.5 else near]
+        return _between(self.costs[near], self.costs[beyond], far)
 
     def missing(self) -> list[CostClass]:
         """Classes that are not measured yet."""
@@ -87,6 +99,33 @@ class CostTable:
         if data["version"] != VERSION or data["unit"] != "ns":
             raise ValueError(f"a record of costs of version {data['version']!r} in {data['unit']!r}")
         return cls(dict(map(_class_of_data, data["classes"])))
+
+
+def far_bytes(l2_bytes: int) -> int:
+    """Bytes of B where classes have it beyond the second cache."""
+    return min(MOST_FAR_BYTES, FAR * l2_bytes)
+
+
+def farness(n_bytes: int, l2_bytes: int) -> float:
+    """0 where a B of so many bytes fits the second cache, 1 where it is as large as a far one; by logarithms between.
+
+    What lies a little beyond the second cache comes from the third, partly from the second still.
+    """
+    ratio = far_bytes(l2_bytes) / l2_bytes
+    return min(1.0, max(0.0, math.log(max(1, n_bytes) / l2_bytes) / math.log(ratio))) if ratio > 1.0 else 1.0
+
+
+def _between(near: PrimitiveCosts, beyond: PrimitiveCosts, far: float) -> PrimitiveCosts:
+    def mixed(a: float, b: float) -> float:
+        return (1.0 - far) * a + far * b
+
+    rates = {
+        family: Rate(*(mixed(getattr(rate, name), getattr(beyond.rates[family], name)) for name in RATE_FIELDS))
+        for family, rate in near.rates.items()
+    }
+    return PrimitiveCosts(
+        rates, mixed(near.first_row, beyond.first_row), mixed(near.further_row, beyond.further_row)
+    )  # fmt: skip
 
 
 def _class_of_data(data: Mapping[str, Any]) -> tuple[CostClass, PrimitiveCosts]:
