@@ -124,17 +124,8 @@ def cells(args: argparse.Namespace, files: Sequence[MatrixFile]) -> Iterator[dic
         for operation in args.ops.split(","):
             for n_calls in map(int, args.calls.split(",")):
                 facts = {"matrix": file.name, "operation": Operation.parse(operation).name, "n_calls": n_calls}
-                key = "|".join(
-                    map(
-                        str,
-                        (
-                            *facts.values(),
-                            *shared.values(),
-                            *(["second"] if args.second else []),
-                            *([args.compiler] if args.compiler else []),
-                        ),
-                    )
-                )
+                named = [*(["second"] if args.second else []), *([args.compiler] if args.compiler else [])]
+                key = "|".join(map(str, (*facts.values(), *shared.values(), *named)))
                 how = {"path": str(file.path), "most_s": args.seconds, "second": args.second, "compiler": args.compiler}
                 yield {"key": key, **how, **facts, **shared}
 

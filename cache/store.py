@@ -222,6 +222,15 @@ class Store:
                     return path
         return self._private.artefact(key, build)
 
+    def find_artefact(self, key: str) -> Path | None:
+        """The folder of the kernel `key` if it is there and can be believed; nothing is built, locked or waited for."""
+        if self._folder is not None:
+            with contextlib.suppress(RecordError):
+                found = artefacts.find(self._folder, key)
+                if found is not None:
+                    return found
+        return self._private.find(key)
+
     def _shared_artefact(self, folder: Folder, key: str, build: Build, wait_s: float) -> Path | None:
         """None: the folder is only read, or another process builds for too long."""
         with contextlib.suppress(RecordError):  # a broken one is looked at again under the lock

@@ -60,8 +60,10 @@ def test_none_needs_what_shipped_kernels_are_not_told():
 @needs_vectors
 def test_no_compiler_is_needed(tmp_path):
     class Empty:
-        def artefact(self, key, build):
+        def artefact(self, *_):
             raise AssertionError("a shipped kernel was looked for in the cache")
+
+        find_artefact = artefact
 
     spec = dataclasses.replace(SPECS[0], schedule=dataclasses.replace(SPECS[0].schedule, partition="dynamic", chunk=8))
     assert _native.is_built(spec, store=Empty())
