@@ -210,3 +210,14 @@ def test_kernel_evicted_between_two_lookups_is_built_again(open_again: Opener) -
     store.artefact("k", build)
     open_again().clear()
     assert (store.artefact("k", build) / "kernel.so").exists()
+
+
+@pytest.mark.parametrize("on_disk", [True, False])
+def test_find_artefact_builds_nothing(open_again: Opener, folder: Path, on_disk: bool) -> None:
+    store = open_again() if on_disk else Store(None)
+    assert store.find_artefact("k") is None
+    path = store.artefact("k", build)
+    assert store.find_artefact("k") == path
+    DAMAGES["one bit"](path / "kernel.so")
+    assert store.find_artefact("k") is None or not on_disk  # a private folder is this process's own
+    assert not list(folder.glob("*/staging/*"))
