@@ -176,7 +176,7 @@ def _in_blocks(selection: Blocks, pattern: Pattern, left: Array) -> Array:
 def _on_diagonals(selection: Diagonals, pattern: Pattern, left: Array) -> Array:
     """Diagonals are numbered by column - row, and have as many cells as lie inside the matrix."""
     n_rows, n_cols = pattern.shape
-    places = pattern.indices[: pattern.nnz].astype(np.int64) - pattern.rows_of_entries() + n_rows - 1
+    places: Array = pattern.indices[: pattern.nnz].astype(np.int64) - pattern.rows_of_entries() + n_rows - 1
     counts = np.bincount(places[left], minlength=n_rows + n_cols - 1)
     offset = np.arange(n_rows + n_cols - 1) - (n_rows - 1)
     cells = np.minimum(n_rows, n_cols - offset) - np.maximum(0, -offset)
