@@ -142,11 +142,13 @@ def _met(plan: Plan) -> tuple[list[str], list[str]] | None:
             return None
         else:
             node = node.producer
+    if len(bound) < 3:
+        return None
     readers = [access.tensor for access in reads(node.rhs) if bound[-1] in access.indices]
     if len(readers) != 2 or any(name not in plan.sparse for name in readers):
         return None
     is_stepped = all(plan.protocol(name, bound[-1]) == "s" and plan.orders[name][-1] == bound[-1] for name in readers)
-    return (bound[:-1], readers) if is_stepped and len(bound) > 2 else None
+    return (bound[:-1], readers) if is_stepped else None
 
 
 def _connected(atoms: Sequence[Atom], heads: set[int]) -> list[Atom]:

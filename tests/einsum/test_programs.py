@@ -334,6 +334,21 @@ def test_estimates_are_counts_on_average():
     assert estimator.size(number) == pytest.approx(products, rel=0.25)
 
 
+def test_intersections_are_priced_by_the_entries_that_lead_to_them():
+    """A long row is searched for short ones, not scanned for each; other programs have a price, too."""
+    star = np.zeros((300, 300))
+    star[0], star[:, 0] = 1.0, 1.0
+    prepared, subscripts = problem("ij,jk,ik->", [star] * 3)
+    prices = {str(one[2]): one[0] for one in choose(prepared, subscripts, is_dense_output=True).plans}
+    intersecting = prices["∀ijk R += T0[i:l,j:s] * T1[j:l,k:s] * T2[i:s,k:s]"]
+    assert intersecting < 20 * np.count_nonzero(star)
+    assert min(price for text, price in prices.items() if "where" in text) > 50_000
+    for expression in ("ij,i->", "ij,kl->ik", "i,i->"):
+        operands = [np.ones((4,) * len(letters)) for letters in expression.split("->", maxsplit=1)[0].split(",")]
+        prepared, subscripts = problem(expression, operands)
+        assert choose(prepared, subscripts, is_dense_output=True).plans
+
+
 def test_the_path_shows_the_frontier_and_the_loops():
     A = sps.csr_array(array(5, (30, 30)))
     shown = asp.einsum_path("ij,ik,kj->ij", A, A, A)
