@@ -33,6 +33,8 @@ MOST: Final = 256
 """Choices kept in a process."""
 MOST_BOUND: Final = 32
 """Of those, programs for which copies of patterns are kept, too."""
+VERSION: Final = 2
+"""Of candidates and kernels: what was the best of other ones is chosen and timed anew."""
 CALLS_BEFORE_TIMING: Final = 8
 """Calls with one pattern after which the best few programs of the model are timed (or at once, with as many `runs`)."""
 
@@ -141,7 +143,7 @@ def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
     """Names what the choice depends on: subscripts, extents, type, threads and the patterns."""
     threads = config.get_options().threads or runtime_api.max_threads()
     facts: list[object] = [subscripts.inputs, subscripts.output, tuple(sorted(subscripts.extents.items()))]
-    facts += [is_dense_output, threads]
+    facts += [is_dense_output, threads, VERSION]
     hashes: dict[tuple[int, int], object] = {}
     for operand in operands:
         if isinstance(operand, Sparse):

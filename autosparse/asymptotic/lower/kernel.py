@@ -15,6 +15,7 @@ import numpy as np
 from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
+from autosparse._native.memory import empty_output
 from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.levels import Levels, levels
 from autosparse.asymptotic.lower.plan import Plan
@@ -237,10 +238,10 @@ class Run:
         n = sum(outs[n_modes + 1 :: n_modes + 3])
         indices = "".join(plan.output.indices)
         is_sorted = plan.output_kind != "entries" and plan.output_order == indices
-        values = np.empty(n, self._program.value)
+        values = empty_output((n,), self._program.value)
         has_rows = is_sorted and n_modes == 2
         counts = np.zeros(self._shape[0] + 1, np.int64) if has_rows else None
-        coords = np.empty((n_modes - has_rows, n), index)
+        coords = empty_output((n_modes - has_rows, n), index)
         rows = [0] * has_rows + [runtime_api.address_of(row) for row in coords]
         self._program.library.asp_collect(
             outs, ctypes.c_int64(self._n_parts), (ctypes.c_void_p * n_modes)(*rows),
