@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import time
 from typing import Any
@@ -98,6 +99,21 @@ def test_who_is_asked_for_composites(matrix):
     assert wanted("measure", hybrid=True)
     assert not wanted("full", hybrid=False)
     assert not wanted("full")  # too small to gain unasked
+
+
+@pytest.mark.parametrize(
+    ("l2_bytes", "n_each", "is_divided"), [(1 << 10, 18, True), (1 << 10, 40, False), (1 << 30, 18, False)]
+)
+def test_rows_are_divided_where_parts_read_copied_panels_of_B(l2_bytes: int, n_each: int, is_divided: bool) -> None:
+    """... and one format does not: of more reads of B it copies as well, and a near B nobody does."""
+    rng = np.random.default_rng(0)
+    dense = rng.random((400, 400)) < n_each / 400
+    dense[::50, ::3] = True
+    made = lab(asp.csr(sp.csr_array(dense.astype(np.float32)), copy=True))
+    made.problem = dataclasses.replace(made.problem, target=dataclasses.replace(made.problem.target, l2_bytes=l2_bytes))
+    with asp.options(hybrid=True):
+        divider = HybridDivider(made, 1.0)
+    assert any("dense" in one.kinds for one in divider.divisions()) is is_divided
 
 
 @pytest.mark.parametrize("asked", [True, False])

@@ -90,7 +90,7 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
     n_rows_from = n_rows_of[::-1].cumsum()[::-1]
     n_entries_from = (n_rows_of * np.arange(n_rows_of.size))[::-1].cumsum()[::-1]
     mean = pattern.nnz / pattern.n_rows
-    cuts = sorted({*CUTS, int(4 * mean) + 1, int(16 * mean) + 1, max(1, int(DENSE * pattern.n_cols))})
+    cuts = sorted({*CUTS, *(int(n * mean) + 1 for n in (4, 16)), *(int(d * pattern.n_cols) + 1 for d in (DENSE, 0.25))})
     dense, long, known = [], [], set()
     for cut in cuts:
         n_long = int(n_rows_from[cut]) if cut < n_rows_of.size else 0
