@@ -60,6 +60,21 @@ def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, 
             np.testing.assert_array_equal(*results)
 
 
+@needs_runtime
+@covering(name=PATTERNS, isa=isas(), dtype=["float32", "float64"], index_dtype=INDEX_DTYPES)
+def test_a_long_x_gives_the_same_bits(name: str, isa: str, dtype: str, index_dtype: str) -> None:
+    """Beside a large x, entries that come later are fetched ahead, and nothing else differs."""
+    A, csr = spoken(PATTERNS[name], dtype, index_dtype)
+    longer = np.zeros(max(A.shape[1], (2 << 20) // np.dtype(dtype).itemsize), dtype)
+    longer[: A.shape[1]] = values(np.random.default_rng(2), A.shape[1], dtype)
+    results = []
+    for x in (longer[: A.shape[1]], longer):
+        with forced(isa):
+            out = np.empty(A.shape[0], dtype)
+            results.append(runtime_api.matmul(csr, (A.shape[0], x.size), x, out, threads=1))
+    np.testing.assert_array_equal(*results)
+
+
 @in_turn("made", "ways", first=GATHERING, second=itertools.product(ISAS, TYPES), label=cases.label)
 def test_generated_kernels_compute_the_same_bits(made: SuperSchedule, ways: tuple[str, tuple[str, str]]) -> None:
     isa, (dtype, index_dtype) = ways

@@ -57,10 +57,13 @@ ASP_INLINE V NAME(totals)(const V *part)
 #endif
 }
 
-static R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *data, const R *x)
+ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *data, const R *x,
+                               int fetch)
 {
     V a = v_zero(), b = a;
     for (; k + 2 * VL <= stop; k += 2 * VL) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
         a = v_fma(v_load(data + k), GATHER(indices + k), a);
         b = v_fma(v_load(data + k + VL), GATHER(indices + k + VL), b);
     }
@@ -68,6 +71,8 @@ static R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *data,
         a = v_fma(v_load(data + k), GATHER(indices + k), a);
         k += VL;
     }
+    FETCH_AHEAD(indices + k);
+    FETCH_AHEAD(data + k);
     R rest = 0;
     for (; k < stop; k++) rest += data[k] * x[indices[k]];
     return NAME(total)(ADD(a, b)) + rest;
@@ -81,12 +86,16 @@ ASP_INLINE V NAME(any_row)(const R *products, int64_t k, int64_t stop)
     return ADD(sum, v_loadm(products + k, v_mask(stop - k)));
 }
 
-ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *data, const R *x, R *y, int add)
+ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *data, const R *x, R *y, int add, int fetch)
 {
     R buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
     const int64_t start = indptr[0], stop = indptr[16];
     int64_t k = start;
-    for (; k + VL <= stop; k += VL) v_store(buffer + (k - start), MULTIPLY(v_load(data + k), GATHER(indices + k)));
+    for (; k + VL <= stop; k += VL) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
+        v_store(buffer + (k - start), MULTIPLY(v_load(data + k), GATHER(indices + k)));
+    }
     for (; k < stop; k++) buffer[k - start] = data[k] * x[indices[k]];
     for (int first = 0; first < 16; first += VL) {
         V part[VL];

@@ -40,17 +40,24 @@ ASP_INLINE __m512 NAME(fold_pairs)(__m512 a, __m512 b)
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15), sums);
 }
 
-static float NAME(one_row)(int64_t k, int64_t stop, const I *indices, const float *data, const float *x)
+ASP_INLINE float NAME(one_row)(int64_t k, int64_t stop, const I *indices, const float *data, const float *x,
+                               int fetch)
 {
     __m256 a = _mm256_setzero_ps(), b = a;
     for (; k + 16 <= stop; k += 16) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
         a = _mm256_fmadd_ps(_mm256_loadu_ps(data + k), X8(k), a);
         b = _mm256_fmadd_ps(_mm256_loadu_ps(data + k + 8), X8(k + 8), b);
     }
     if (k + 8 <= stop) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
         a = _mm256_add_ps(a, PRODUCT8(k));
         k += 8;
     }
+    FETCH_AHEAD(indices + k);
+    FETCH_AHEAD(data + k);
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     b = _mm256_add_ps(b, PRODUCT8_MASKED(rest, k));
     a = _mm256_add_ps(a, b);
@@ -61,10 +68,14 @@ static float NAME(one_row)(int64_t k, int64_t stop, const I *indices, const floa
 
 /* Products of nonzeros [start, stop) to buffer; up to 7 floats more are written. */
 ASP_INLINE void NAME(products)(float *buffer, int64_t start, int64_t stop, const I *indices, const float *data,
-                               const float *x)
+                               const float *x, int fetch)
 {
     int64_t k = start;
-    for (; k + 8 <= stop; k += 8, buffer += 8) _mm256_store_ps(buffer, PRODUCT8(k));
+    for (; k + 8 <= stop; k += 8, buffer += 8) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
+        _mm256_store_ps(buffer, PRODUCT8(k));
+    }
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     _mm256_store_ps(buffer, PRODUCT8_MASKED(rest, k));
 }
@@ -118,7 +129,7 @@ ASP_INLINE __m512 NAME(any_row)(const float *products, int64_t k, int64_t stop)
 #define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
 
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const float *data, const float *x, float *y,
-                                   int add)
+                                   int add, int fetch)
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i length = LENGTHS(indptr);
@@ -136,7 +147,7 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const floa
     } else {
         float buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
         const int64_t start = indptr[0];
-        NAME(products)(buffer, indptr[0], indptr[16], indices, data, x);
+        NAME(products)(buffer, indptr[0], indptr[16], indices, data, x, fetch);
         if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(4)))
             sums = NAME(fold_quarters)(SPREAD(2, 0), SPREAD(2, 4), SPREAD(2, 8), SPREAD(2, 12));
         else if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(8)))

@@ -32,17 +32,25 @@ ASP_INLINE __m512d NAME(fold_quarters)(__m512d a, __m512d b)
     return _mm512_permutexvar_pd(_mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7), sums);
 }
 
-static double NAME(one_row)(int64_t k, int64_t stop, const I *indices, const double *data, const double *x)
+ASP_INLINE double NAME(one_row)(int64_t k, int64_t stop, const I *indices, const double *data, const double *x,
+                               int fetch)
 {
     __m512d a = _mm512_setzero_pd(), b = a;
     for (; k + 16 <= stop; k += 16) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
+        FETCH_AHEAD(data + k + 8);
         a = _mm512_fmadd_pd(_mm512_loadu_pd(data + k), X8(k), a);
         b = _mm512_fmadd_pd(_mm512_loadu_pd(data + k + 8), X8(k + 8), b);
     }
     if (k + 8 <= stop) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
         a = _mm512_add_pd(a, PRODUCT8(k));
         k += 8;
     }
+    FETCH_AHEAD(indices + k);
+    FETCH_AHEAD(data + k);
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     b = _mm512_add_pd(b, PRODUCT8_MASKED(rest, k));
     return _mm512_reduce_add_pd(_mm512_add_pd(a, b));
@@ -50,10 +58,14 @@ static double NAME(one_row)(int64_t k, int64_t stop, const I *indices, const dou
 
 /* Products of nonzeros [start, stop) to buffer; up to 7 doubles more are written. */
 ASP_INLINE void NAME(products)(double *buffer, int64_t start, int64_t stop, const I *indices, const double *data,
-                               const double *x)
+                               const double *x, int fetch)
 {
     int64_t k = start;
-    for (; k + 8 <= stop; k += 8, buffer += 8) _mm512_store_pd(buffer, PRODUCT8(k));
+    for (; k + 8 <= stop; k += 8, buffer += 8) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
+        _mm512_store_pd(buffer, PRODUCT8(k));
+    }
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     _mm512_store_pd(buffer, PRODUCT8_MASKED(rest, k));
 }
@@ -86,11 +98,14 @@ ASP_INLINE __m512d NAME(singles)(__mmask8 used, int64_t k, const I *indices, con
 #define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
 
 /* Sixteen rows of n nonzeros each, as stencils have them: their ends are predicted, and nothing passes through memory. */
-ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data, const double *x, double *y, int add)
+ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data, const double *x, double *y, int add,
+                               int fetch)
 {
     for (int row = 0; row < ROW_GROUP; row += 4, indices += 4 * n, data += 4 * n) {
         double a = 0, b = 0, c = 0, d = 0;
         for (int64_t k = 0; k < n; k++) {
+            FETCH_AHEAD(indices + 4 * k);
+            FETCH_AHEAD(data + 4 * k);
             a += data[k] * x[indices[k]];
             b += data[n + k] * x[indices[n + k]];
             c += data[2 * n + k] * x[indices[2 * n + k]];
@@ -104,7 +119,7 @@ ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data
 }
 
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const double *data, const double *x, double *y,
-                                   int add)
+                                   int add, int fetch)
 {
     const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     const __m512i length = LENGTHS(indptr);
@@ -123,10 +138,10 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const doub
 #endif
     const int64_t n_first = indptr[1] - start;
     if (n_first > 2 && _mm512_cmpeq_epi32_mask(length, _mm512_set1_epi32((int)n_first)) == 0xffff) {
-        NAME(equal_rows)(n_first, indices + start, data + start, x, y, add);
+        NAME(equal_rows)(n_first, indices + start, data + start, x, y, add, fetch);
         return;
     }
-    NAME(products)(buffer, indptr[0], indptr[16], indices, data, x);
+    NAME(products)(buffer, indptr[0], indptr[16], indices, data, x, fetch);
     if (!_mm512_cmpgt_epi32_mask(length, _mm512_set1_epi32(2))) {
         low = NAME(fold_quarters)(SPREAD(1, 0), SPREAD(1, 4));
         high = NAME(fold_quarters)(SPREAD(1, 8), SPREAD(1, 12));

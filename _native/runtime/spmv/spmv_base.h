@@ -1,4 +1,13 @@
 /* y[i] = A[i] x in plain C: four sums for long rows. */
+#ifndef FETCH_AHEAD
+/* Indices and values of nonzeros that come later. They lie in a row, which the processor should notice by itself, but loads
+ * of x from everywhere make it forget (docs/adr/0064-fetching-ahead.md). Where x is small they do not, and a fetch costs what
+ * it costs. Beyond the end of an array nothing happens: a fetch is a hint. */
+#define FETCH_AHEAD(p) \
+    if (fetch) __builtin_prefetch((const char *)(p) + 2048)
+#define FETCHES(args) ((args)->n_cols >= (FETCHED_X_BYTES) / (int64_t)sizeof(R))
+enum { FETCHED_X_BYTES = 2 << 20 };
+#endif
 static void NAME(SPMV_PLAIN)(const asp_args *args, int64_t begin, int64_t end)
 {
     const I *indptr = args->indptr, *indices = args->indices;

@@ -1,18 +1,14 @@
 /* y[i] = A[i] x: groups of short rows by sixteen_rows, other rows by one_row. */
-static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
+ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t end, int fetch)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *x = args->B;
     R *y = args->C;
     const int add = args->accumulate;
-    if (args->n_cols > INT32_MAX) {
-        NAME(spmv_plain)(args, begin, end);
-        return;
-    }
     for (int64_t i = begin; i < end;) {
         int64_t stop = asp_min(i / ROW_GROUP * ROW_GROUP + ROW_GROUP, end);
         if (stop - i == ROW_GROUP && indptr[stop] - indptr[i] <= GROUP_NONZEROS) {
-            NAME(sixteen_rows)(indptr + i, indices, data, x, y + i, add);
+            NAME(sixteen_rows)(indptr + i, indices, data, x, y + i, add, fetch);
             i = stop;
             continue;
         }
@@ -21,8 +17,15 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
                 asp_note_giant(args, i);
                 continue;
             }
-            const R sum = NAME(one_row)(indptr[i], indptr[i + 1], indices, data, x);
+            const R sum = NAME(one_row)(indptr[i], indptr[i + 1], indices, data, x, fetch);
             y[i] = add ? y[i] + sum : sum;
         }
     }
+}
+
+static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
+{
+    if (args->n_cols > INT32_MAX) NAME(spmv_plain)(args, begin, end);
+    else if (FETCHES(args)) NAME(spmv_groups)(args, begin, end, 1);
+    else NAME(spmv_groups)(args, begin, end, 0);
 }
