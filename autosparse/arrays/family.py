@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from autosparse._native import memory
 from autosparse.arrays import conversion, fields
 from autosparse.arrays.fields import NAMES, watched
-from autosparse.arrays.plain import CLASSES, FRESH_STATE, attributes
+from autosparse.arrays.plain import FRESH_STATE, attributes
 from autosparse.arrays.products import Products
 from autosparse.dispatch import executor
 from autosparse.operands import mutation_guard
@@ -183,8 +183,7 @@ class AutoSparseMatrix(_Family, Products):
         >>> type(A.base) is sps.csr_array, np.shares_memory(A.base.data, A.data)
         (True, True)
         """
-        plain = CLASSES[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
-        return plain((self.data, self.indices, self.indptr), shape=self._shape)
+        return self._plain_class((self.data, self.indices, self.indptr), shape=self._shape)
 
     def to_scipy(self) -> Any:
         """`base` as a method.
@@ -339,24 +338,28 @@ class _MatrixSemantics(AutoSparseMatrix):
 class csr_array(AutoSparseMatrix, sps.csr_array):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csr_array.__doc__
     __dict__ = _SCIPY_DICT
+    _plain_class = sps.csr_array
     _transposed = False
 
 
 class csc_array(AutoSparseMatrix, sps.csc_array):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csc_array.__doc__
     __dict__ = _SCIPY_DICT
+    _plain_class = sps.csc_array
     _transposed = True
 
 
 class csr_matrix(_MatrixSemantics, sps.csr_matrix):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csr_matrix.__doc__
     __dict__ = _SCIPY_DICT
+    _plain_class = sps.csr_matrix
     _transposed = False
 
 
 class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noqa: D101, N801
     __doc__ = sps.csc_matrix.__doc__
     __dict__ = _SCIPY_DICT
+    _plain_class = sps.csc_matrix
     _transposed = True
 
 

@@ -9,14 +9,6 @@ import scipy.sparse as sps
 
 from autosparse.arrays.fields import NAMES
 
-CLASSES: Final[Mapping[tuple[str, bool], type]] = {
-    ("csr", True): sps.csr_array,
-    ("csc", True): sps.csc_array,
-    ("csr", False): sps.csr_matrix,
-    ("csc", False): sps.csc_matrix,
-}
-"""By format and whether it is an array."""
-
 FRESH_STATE: Final = {
     name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*NAMES, "_shape"}
 }

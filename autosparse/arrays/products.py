@@ -33,6 +33,7 @@ class Products:
 
     _cell: Operand
     _shape: tuple[int, ...]
+    _plain_class: ClassVar[type]  # of SciPy's, under this one
     _transposed: ClassVar[bool]  # whether A is the transpose of the matrix in _cell
 
     def __matmul__(self, other: Any) -> Any:
@@ -115,6 +116,5 @@ class Products:
 
     def _plain(self) -> Any:
         """The matrix as an object of SciPy's class over the same arrays, for use within one call."""
-        indptr, indices, data = map(self._cell.peek, range(3))
-        kind = plain.CLASSES[self.format, isinstance(self, sps.sparray)]  # type: ignore[attr-defined]
-        return plain.over(kind, self._shape, {"indptr": indptr, "indices": indices, "data": data})
+        indptr, indices, data = self._cell._arrays
+        return plain.over(self._plain_class, self._shape, {"indptr": indptr, "indices": indices, "data": data})
