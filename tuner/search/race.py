@@ -117,8 +117,12 @@ class Race:
 
     def winner(self) -> int:
         """The fastest entrant that beats the holder by the margin, else 0."""
-        clear = {"majority": 1.0, "least_rounds": self.rule.cut_short} if self.rule.cut_short else {}
-        winners = [one for one in self.alive if self._wins(one) or (clear and self._wins(one, **clear))]
+        least = self.rule.cut_short
+        winners = [
+            one
+            for one in self.alive
+            if self._wins(one) or (least and self._wins(one, majority=1.0, least_rounds=least))
+        ]
         return min(winners, key=self.ratio, default=0)
 
     def typical_s(self, entrant: int) -> float | None:
