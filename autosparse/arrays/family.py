@@ -374,7 +374,7 @@ class _Coordinates(_Family):
     _plain_class: ClassVar[type]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        plain = object.__new__(self._plain_class)
+        plain: Any = object.__new__(self._plain_class)
         plain.__dict__.update(self.__dict__)
         return copy.copy, (plain,)
 
