@@ -22,6 +22,7 @@ from typing import Any, Final
 
 RESULTS: Final = Path(__file__).resolve().parent / "results" / "sealed"
 LEDGER: Final = RESULTS / "ledger.jsonl"
+UNKNOWN: Final = "unknown"
 
 
 def openings(ledger: Path = LEDGER) -> list[dict[str, Any]]:
@@ -33,6 +34,8 @@ def openings(ledger: Path = LEDGER) -> list[dict[str, Any]]:
 
 def objection(release: str, commit: str, known: Iterable[Mapping[str, Any]]) -> str | None:
     """Why the sealed groups must not be opened for `release` with the code of `commit`; None: they may."""
+    if commit.endswith("+") or commit == UNKNOWN:
+        return f"the code is of no commit ({commit}): commit it first, the ledger says which code was judged"
     others = [one for one in known if one["release"] == release and one["commit"] != commit]
     if others:
         return f"release {release} was opened at {others[0]['commit'][:12]} on {others[0]['date']}: once is the rule"
@@ -74,7 +77,7 @@ def main(given: Sequence[str] | None = None) -> int:
     import oracle
     from peerlib.machine import commit
 
-    at = commit() or "unknown"
+    at = commit(but=RESULTS) or UNKNOWN  # the ledger itself has a new line when an opening goes on
     if (reason := objection(args.release, at, openings())) is not None:
         print(reason, file=sys.stderr)
         return 1

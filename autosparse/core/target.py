@@ -8,9 +8,10 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 VECTOR_BYTES: Final = {"baseline": 16, "avx2": 32, "avx512": 64}
 """Width of one vector register per instruction set, bytes."""
@@ -38,6 +39,11 @@ class Target:
         """Whether the last cache takes what the cores' own ones throw out, results and all (AMD's)."""
         return "AMD" in self.cpu
 
+    @property
+    def processor(self) -> str:
+        """See `processor_of`."""
+        return processor_of(asdict(self))
+
     @functools.cache  # noqa: B019  # there are one or two targets in a process
     def key(self) -> str:
         """Stable identity: plans measured on one target are not believed on another."""
@@ -59,6 +65,13 @@ class Target:
             l2_bytes=_cache_bytes(2, 1 << 20),
             l3_bytes=_cache_bytes(3, 8 << 20),
         )
+
+
+def processor_of(facts: Mapping[str, Any]) -> str:
+    """The kind of processor of a target's fields: its maker and a core's caches, which virtual machines tell too."""
+    cpu = str(facts.get("cpu", ""))
+    maker = next((one for one in ("AMD", "Intel") if one in cpu), cpu)
+    return f"{maker}, {int(facts.get('l1_bytes', 0)) >> 10} KiB, {int(facts.get('l2_bytes', 0)) >> 10} KiB"
 
 
 def _cpu_info() -> dict[str, str]:

@@ -227,6 +227,7 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
         propose=proposer_of(lab, live=live),
         is_built=lab.is_built,
         doubt=lambda is_learned: seen_by(lab, is_learned=is_learned).doubt(lab.problem),
+        is_foreign=lambda: seen_by(lab, is_learned=True).is_foreign(lab.problem),
         first_price_s=lab.experience.prices.price_s("pack", lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         build_all=None if live else lab.build,

@@ -32,11 +32,15 @@ def _first_line(*command: str, cwd: Path | None = None) -> str | None:
     return done.stdout.split("\n", 1)[0]
 
 
-def commit() -> str | None:
-    """Commit of the checkout that the benchmarks lie in, with "+" when tracked files differ; None outside git."""
+def commit(*, but: Path | None = None) -> str | None:
+    """Commit of the checkout that the benchmarks lie in, with "+" when tracked files differ; None outside git.
+
+    Files of the folder `but` may differ.
+    """
     here = Path(__file__).resolve().parent
     head = _first_line("git", "rev-parse", "--short=12", "HEAD", cwd=here)
-    changed = _first_line("git", "status", "--porcelain", "--untracked-files=no", cwd=here)
+    rest = ["--", ":/", f":(exclude,top){but.relative_to(here.parent.parent)}"] if but is not None else []
+    changed = _first_line("git", "status", "--porcelain", "--untracked-files=no", *rest, cwd=here)
     return f"{head}+" if head and changed else head
 
 

@@ -96,6 +96,8 @@ def test_a_release_is_opened_once(tmp_path):
     assert sealed.objection("1.0", "abc", known) is None
     assert "once is the rule" in sealed.objection("1.0", "def", known)
     assert sealed.objection("1.1", "def", known) is None
+    for nowhere in ("def+", sealed.UNKNOWN):
+        assert "commit it first" in sealed.objection("1.1", nowhere, known)
     assert sealed.broken_rules(known) == []
     sealed.opened("1.0", "def", ledger)
     assert sealed.broken_rules(sealed.openings(ledger)) == ["release 1.0 was opened on 2 commits"]

@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 from autosparse.tuner import tune
 from autosparse.tuner.learned.seen import FEWEST, STATISTICS, Seen
+from autosparse.tuner.search.acceptance import believable_ratio
 
 from autosparse.config import Effort
 from autosparse.core.problem import Problem
@@ -51,6 +52,26 @@ def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: di
         assert plan.is_default == (what is not None and effort is Effort.ESTIMATE), "measuring goes on as ever"
         if plan.is_default:
             assert what in plan.why
+
+
+@pytest.mark.parametrize(("predicted", "is_taken"), [(0.85, False), (0.75, False), (0.55, True)])
+def test_an_unknown_kind_of_processor_is_held_to_twice_the_margin(predicted: float, is_taken: bool) -> None:
+    zen4 = {"isa": "avx512", "cpu": "AMD EPYC 9R14", "l1_bytes": 32 << 10, "l2_bytes": 1 << 20}
+    seen = Seen.of_measurements([{**TRAINED, "machine": zen4}] * FEWEST)
+    here, there = problem(), problem()
+    here = dataclasses.replace(here, target=dataclasses.replace(here.target, **zen4))
+    there = dataclasses.replace(there, target=dataclasses.replace(here.target, l1_bytes=48 << 10))
+    assert not seen.is_foreign(here)
+    assert seen.is_foreign(there)
+    assert seen.doubt(there) is None, "no reason to ask nobody"
+    assert Seen.of_model("spmm32", {"machines": [zen4], "seen": {**Seen().to_data()}}).is_foreign(here)
+    old = {name: said for name, said in Seen().to_data().items() if name != "processors"}
+    assert not Seen.of_model("spmm32", {"machines": [zen4], "seen": old}).is_foreign(here), "models of before"
+    taken = {}
+    for asked in (here, there):
+        ratio = believable_ratio(asked, is_learned=True, is_foreign=seen.is_foreign(asked))
+        taken[seen.is_foreign(asked)] = predicted <= ratio
+    assert taken == {False: predicted <= 0.8, True: is_taken}
 
 
 def test_what_was_seen_is_kept_with_a_model() -> None:

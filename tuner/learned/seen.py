@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final
 
 from autosparse.core.problem import Problem, columns_bucket
+from autosparse.core.target import processor_of
 
 FEWEST: Final = 30
 """Patterns that must have been measured in float64, say, before estimates in float64 are believed."""
@@ -18,12 +19,17 @@ COLLECTED: Final = "float32"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Dtypes, instruction sets, numbers of dense columns and of threads that a model was shown."""
+    """Dtypes, instruction sets, numbers of dense columns and of threads, and kinds of processors that a model saw."""
 
     dtypes: frozenset[str] = frozenset()
     isas: frozenset[str] = frozenset()
     columns: frozenset[int] = frozenset()
     threads: frozenset[int] = frozenset()
+    processors: frozenset[str] = frozenset()
+
+    def is_foreign(self, problem: Problem) -> bool:
+        """Whether the problem's machine is of no kind that was seen: no reason to doubt, but for a larger margin."""
+        return problem.target.processor not in self.processors
 
     def doubt(self, problem: Problem) -> str | None:
         """What of `problem` the model has not seen; None: nothing.
@@ -55,14 +61,13 @@ class Seen:
         A value that fewer than `fewest` patterns were measured with is not known yet.
         """
         rows = [
-            (one["dtype"], one["machine"]["isa"], int(one["n_dense_cols"]), int(one["threads"]))
+            (one["dtype"], (m := one["machine"])["isa"], int(one["n_dense_cols"]), int(one["threads"]), processor_of(m))
             for one in facts
             if {"dtype", "machine", "n_dense_cols", "threads"} <= one.keys() and "isa" in one["machine"]
         ]
-        columns = zip(*rows, strict=True) if rows else ((), (), (), ())
-        counted = (Counter(column) for column in columns)
-        dtypes, isas, widths, threads = (frozenset(value for value, n in one.items() if n >= fewest) for one in counted)
-        return cls(dtypes=dtypes, isas=isas, columns=widths, threads=threads)
+        columns = zip(*rows, strict=True) if rows else [()] * len(fields(cls))
+        known = (frozenset(value for value, n in Counter(one).items() if n >= fewest) for one in columns)
+        return cls(**dict(zip((one.name for one in fields(cls)), known, strict=True)))
 
     @classmethod
     def of_model(cls, op: str, about: Mapping[str, Any]) -> Seen:
@@ -71,15 +76,18 @@ class Seen:
         Nothing where they say nothing that can be read.
         """
         try:
+            machines = about.get("machines", ())
+            processors = frozenset(map(processor_of, machines))
             if (said := about.get("seen")) is not None:
+                said = {"processors": processors, **said}
                 return cls(**{one.name: frozenset(said[one.name]) for one in fields(cls)})
             digits = re.search(r"\d+$", op)
-            machines = about.get("machines", ())
             return cls(
                 dtypes=frozenset({COLLECTED}),
                 isas=frozenset(str(one["isa"]) for one in machines),
                 columns=frozenset({int(digits.group()) if digits else 1}),
                 threads=frozenset(int(one["n_cores"]) for one in machines),
+                processors=processors,
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls()

@@ -13,21 +13,24 @@ WIDE: Final = 128
 """Columns of B from which a product is a wide one."""
 
 
-def believable_ratio(problem: Problem, *, is_learned: bool) -> float:
+ABROAD: Final = 2.0
+"""Times the margin that a model is held to on a kind of processor that it has not seen (ADR 61)."""
+
+
+def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False) -> float:
     """Predicted time over the default kernel's from which a schedule is taken; 0: none is.
 
     The learned model was shown what it would choose: see the tables of ADR 25 and 28.
     """
     row = OPS[problem.operation]
     margin = of_width(row.learned_margins if is_learned else row.statistics_margins, problem.n_dense_cols)
-    return 0.0 if margin is None else 1.0 - float(margin)
+    return 0.0 if margin is None else max(0.0, 1.0 - float(margin) * (ABROAD if is_foreign else 1.0))
 
 
-def is_believed(problem: Problem, schedule: SuperSchedule, ratio: float, *, is_learned: bool) -> bool:
-    """Whether `schedule` is expected to save enough to be taken unmeasured; `is_learned`: on the learned model's word.
+def is_believed(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
+    """Whether `schedule` is taken unmeasured: `most` is the ratio believed; `is_learned`: on the learned model's word.
 
-    Of orders of rows only the cheap one, and the statistics know none: reverse Cuthill-McKee takes as long as some ten
-    products.
+    Of orders of rows only the cheap one, and the statistics know none: the other takes as long as ten products.
     """
     orders = ("", "first") if is_learned else ("",)
-    return schedule.format.rows in orders and ratio <= believable_ratio(problem, is_learned=is_learned)
+    return schedule.format.rows in orders and ratio <= most

@@ -43,11 +43,6 @@ class Queue:
         """Whether the learned model named it."""
         return id(schedule) in self._proposed
 
-    @property
-    def is_ranked(self) -> bool:
-        """Whether a model was asked."""
-        return bool(self._ratios)
-
     def ratio_of(self, schedule: Schedule | None) -> float | None:
         """Predicted time over the default kernel's (None as schedule: 1); None when the model was not asked."""
         return 1.0 if schedule is None else self._ratios.get(id(schedule))

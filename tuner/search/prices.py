@@ -27,9 +27,8 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
 }
 """Kind of step -> seconds per unit, before anything was observed on this machine."""
 STARTS_S: Final[Mapping[str, float]] = {"hash": 3e-4, "features": 4e-4, "pack": 1e-4, "compare": 1e-4, "refresh": 1e-5}
-"""Kind of step -> seconds that it takes for nothing at all. They count as so many units more, at the default rate:
-without them a tiny matrix, hashed first, would make each byte of a large one 10,000 times too dear, and a step that
-costs more than may ever be spent is never done, so that nobody finds out."""
+"""Kind of step -> seconds that it takes for nothing at all; they count as units, at the default rate. Without them a
+tiny matrix, hashed first, would make each byte of a large one too dear: what costs too much is never done again."""
 
 MEMORY: Final = 8
 """Number of observations that a rate remembers (weight of a new one never falls below 1/MEMORY)."""

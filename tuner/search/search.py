@@ -60,6 +60,7 @@ class Search:
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
     is_built: Callable[[Schedule], bool] | None = None  # whether a kernel needs no compiler
     doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
+    is_foreign: Callable[[], bool] = lambda: False  # whether the learned model has not seen such processors
     always: Sequence[SuperSchedule] = ()  # whatever models say: these race first, and need no compiler
     divide: Divider | None = None  # searches the parts of composites, which then race like other candidates
     first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
@@ -184,14 +185,15 @@ class Search:
 
     def _believable(self) -> float:
         """The predicted ratio from which a schedule is taken unmeasured."""
-        return believable_ratio(self.problem, is_learned=self.queue.n_proposed > 0)
+        is_learned = self.queue.n_proposed > 0
+        return believable_ratio(self.problem, is_learned=is_learned, is_foreign=is_learned and self.is_foreign())
 
     def _is_believed(self, schedule: SuperSchedule) -> bool:
         """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
         if is_learned and not self.queue.is_proposed(schedule):
             return False
-        return is_believed(self.problem, schedule, ratio, is_learned=is_learned)
+        return is_believed(schedule, ratio, most=self._believable(), is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then as the corrected model says, the champion's neighbours, close
