@@ -18,13 +18,10 @@ ABROAD: Final = 2.0
 
 
 def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False) -> float:
-    """Predicted time over the default kernel's from which a schedule is taken; 0: none is.
-
-    The learned model was shown what it would choose: see the tables of ADR 25 and 28.
-    """
+    """Predicted time over the default kernel's from which a schedule is taken; 0: none is (tables of ADR 25 and 28)."""
     row = OPS[problem.operation]
     margin = of_width(row.learned_margins if is_learned else row.statistics_margins, problem.n_dense_cols)
-    return 0.0 if margin is None else max(0.0, 1.0 - float(margin) * (ABROAD if is_foreign else 1.0))
+    return 0.0 if margin is None else max(0.0, 1.0 - float(margin) * (ABROAD if is_foreign and is_learned else 1.0))
 
 
 def is_believed(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:

@@ -185,15 +185,13 @@ class Search:
 
     def _believable(self) -> float:
         """The predicted ratio from which a schedule is taken unmeasured."""
-        is_learned = self.queue.n_proposed > 0
-        return believable_ratio(self.problem, is_learned=is_learned, is_foreign=is_learned and self.is_foreign())
+        return believable_ratio(self.problem, is_learned=self.queue.n_proposed > 0, is_foreign=self.is_foreign())
 
     def _is_believed(self, schedule: SuperSchedule) -> bool:
         """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
-        if is_learned and not self.queue.is_proposed(schedule):
-            return False
-        return is_believed(schedule, ratio, most=self._believable(), is_learned=is_learned)
+        is_named = not is_learned or self.queue.is_proposed(schedule)
+        return is_named and is_believed(schedule, ratio, most=self._believable(), is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then as the corrected model says, the champion's neighbours, close
