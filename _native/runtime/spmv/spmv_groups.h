@@ -23,9 +23,20 @@ ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t e
     }
 }
 
+/* Functions of their own, so that the loop without fetches keeps the registers that it has alone. */
+static ASP_NOINLINE void NAME(spmv_fetching)(const asp_args *args, int64_t begin, int64_t end)
+{
+    NAME(spmv_groups)(args, begin, end, 1);
+}
+
+static ASP_NOINLINE void NAME(spmv_near)(const asp_args *args, int64_t begin, int64_t end)
+{
+    NAME(spmv_groups)(args, begin, end, 0);
+}
+
 static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
     if (args->n_cols > INT32_MAX) NAME(spmv_plain)(args, begin, end);
-    else if (FETCHES(args)) NAME(spmv_groups)(args, begin, end, 1);
-    else NAME(spmv_groups)(args, begin, end, 0);
+    else if (FETCHES(args)) NAME(spmv_fetching)(args, begin, end);
+    else NAME(spmv_near)(args, begin, end);
 }
