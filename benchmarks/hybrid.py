@@ -42,7 +42,7 @@ from peerlib.hybrid_cases import GENERATED
 from peerlib.hybrid_table import report
 from peerlib.machine import machine_facts
 from peerlib.matrices import MatrixFile, find_matrices
-from peerlib.records import ResultFile
+from peerlib.records import ResultFile, given_arguments
 from peerlib.timing import Protocol
 
 N_SINGLES: Final = 3
@@ -153,7 +153,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
         if case.key in done or time.perf_counter() - start_s > args.at_most:
             continue
         if not has_begun:
-            results.append({"kind": "run", **machine_facts(), "threads": args.threads, "arguments": sys.argv[1:]})
+            results.append({"kind": "run", **machine_facts(), "threads": args.threads, "arguments": given_arguments()})
             has_begun = True
         if case.key not in found and args.step != "race":
             found[case.key] = search(case, args)

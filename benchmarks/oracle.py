@@ -36,7 +36,7 @@ from autosparse.tuner.collect.recipes import RealFile, is_held_out, is_sealed, r
 from autosparse.tuner.space import spaces
 from peerlib.environment import matrices_folder, start_again
 from peerlib.oracle_report import report
-from peerlib.records import ResultFile
+from peerlib.records import ResultFile, given_arguments
 
 from autosparse import cache
 from autosparse.calibration.collection import CollectingLab, build_ahead, lab_for
@@ -180,7 +180,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
 
     begun_s = time.perf_counter()
     steps = [step for step in ("search", "race") if args.step in (step, "all")]
-    results.append({"kind": "run", "arguments": sys.argv[1:], **machine_facts()})
+    results.append({"kind": "run", "arguments": given_arguments(), **machine_facts()})
     # Kernels may still be compiled ahead when the folder is removed.
     with tempfile.TemporaryDirectory(prefix="autosparse-oracle-cache-", ignore_cleanup_errors=True) as folder:
         set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=args.cache or folder)

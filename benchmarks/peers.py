@@ -28,7 +28,7 @@ from peerlib.case import Case, Operation, Prepared
 from peerlib.environment import matrices_folder, openmp_runtimes, start_again
 from peerlib.matrices import MatrixFile, find_matrices, find_tensors, load, load_tensor
 from peerlib.paper import paper_table
-from peerlib.records import ResultFile
+from peerlib.records import ResultFile, given_arguments
 from peerlib.registry import Peer, contenders
 from peerlib.roofline import Limits, limits_or_none, roofline_of
 from peerlib.summary import Distribution, Versus, best_peer, ratios
@@ -189,7 +189,12 @@ def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
     run_id = f"{time.strftime('%Y-%m-%dT%H:%M:%S')}-{args.seed}"
     with tempfile.TemporaryDirectory(prefix="autosparse-peers-cache-") as cache:
         set_options(threads=args.threads, effort=args.effort, cache_dir=cache)
-        facts = {"protocol": asdict(protocol), "cache_flushed": False, "arguments": sys.argv[1:], **machine_facts()}
+        facts = {
+            "protocol": asdict(protocol),
+            "cache_flushed": False,
+            "arguments": given_arguments(),
+            **machine_facts(),
+        }
         limits = limits_or_none(args.dtype, args.threads, largest_bytes=args.footprint)
         results.append({"kind": "run", "run": run_id, "limits": limits and asdict(limits), **facts})
         for file in itertools.chain(*files):

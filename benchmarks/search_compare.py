@@ -2,7 +2,7 @@
 
     python benchmarks/search_compare.py --models FOLDER --op spmv [--matrices FOLDER] [--trials 400] [--out FILE]
 
-FOLDER holds a model (`train`, `calibrate --out FOLDER`) and the graph of `programgraph.build` beside it,
+FOLDER holds a model (`train`, `calibrate --out FOLDER`) and the graph of `tuner.graph.build` beside it,
 OP.graph.safetensors. Every strategy asks the same model for the cost
 of one schedule after another (the graph in batches, as it is used) on the same patterns; costs are given as predicted
 ratios to the default kernel. HyperOpt (TPE) and OpenTuner take part where they are installed.
@@ -29,10 +29,10 @@ import numpy as np
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, real_files
 from autosparse.tuner.generators.base import FAMILIES, generate
+from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.learned.predict import LearnedModel, Scale
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
-from programgraph import ProgramGraph, best_first, exhaustive
 
 from autosparse import _native
 from autosparse.core.pattern import Pattern
@@ -261,7 +261,7 @@ def problem_of(op: str, pattern: Pattern) -> Problem:
 
 
 def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
-    """The model of `op` in `folder`, asked for the programs of the graph beside it (`programgraph.build`)."""
+    """The model of `op` in `folder`, asked for the programs of the graph beside it (`tuner.graph.build`)."""
     weights = LearnedWeights.read(folder / f"{op}.safetensors")
     graph = ProgramGraph.load(folder / f"{op}.graph.safetensors")
     if graph.model != weights.name:

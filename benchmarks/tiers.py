@@ -25,7 +25,7 @@ from typing import Any, Final
 from peerlib.case import Case, Operation, Prepared
 from peerlib.environment import matrices_folder, start_again
 from peerlib.matrices import MatrixFile, find_matrices, find_tensors, held_out, load, load_tensor
-from peerlib.records import ResultFile
+from peerlib.records import ResultFile, given_arguments
 from peerlib.registry import contenders
 from peerlib.summary import Distribution
 from peerlib.table import markdown
@@ -144,7 +144,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     with tempfile.TemporaryDirectory(prefix="autosparse-tiers-cache-") as kernels:
         # Unasked tuning would replace the default kernel while it is timed.
         set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=kernels, models=args.models)
-        results.append({"kind": "run", "protocol": asdict(protocol), "arguments": sys.argv[1:], **machine_facts()})
+        results.append({"kind": "run", "protocol": asdict(protocol), "arguments": given_arguments(), **machine_facts()})
         for key, case in waiting(args, operations, done):
             record = measure_case(case, list(filter(None, args.peers.split(","))), protocol)
             results.append({"kind": "case", "key": key, **record})

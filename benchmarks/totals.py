@@ -25,7 +25,7 @@ from typing import Any, Final
 from peerlib.case import Case, Operation, Prepared
 from peerlib.environment import matrices_folder, start_again
 from peerlib.matrices import MatrixFile, find_matrices, held_out, load
-from peerlib.records import ResultFile
+from peerlib.records import ResultFile, given_arguments
 from peerlib.registry import contenders
 from peerlib.timing import Protocol, take_turns
 
@@ -276,7 +276,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     done = {record["key"] for record in results.cases()}
     with tempfile.TemporaryDirectory(prefix="autosparse-totals-cache-") as empty:
         set_options(threads=args.threads, effort="measure", cache_dir=args.cache or empty, models=NO_MODELS)
-        results.append({"kind": "run", "protocol": asdict(protocol), "arguments": sys.argv[1:], **machine_facts()})
+        results.append({"kind": "run", "protocol": asdict(protocol), "arguments": given_arguments(), **machine_facts()})
         for file in chosen_files(args):
             keys = {op: "|".join((file.name, op.name, args.dtype, str(args.threads))) for op in operations}
             waiting = [op for op in operations if keys[op] not in done]

@@ -1,4 +1,6 @@
-"""Write `_native/runtime/shipped/shipped_*.c`: kernels of `_native/kernels/shipped.py`, a file per instruction set.
+"""Write `_native/runtime/shipped/shipped_*.c`: kernels of `_native/kernels/shipped.py`.
+
+A file for each instruction set, dtype and kind of format.
 
     python tools/shipped_kernels.py
 
@@ -7,11 +9,14 @@ What several kernels of a file declare alike is declared once; names that mean s
 
 from __future__ import annotations
 
+import itertools
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autosparse._native.c.emit import emit
+from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.shipped import ISAS, specs
 
 FOLDER = Path(__file__).resolve().parent.parent / "_native" / "runtime" / "shipped"
@@ -23,12 +28,10 @@ OWN = re.compile(r"\b(task_context|(?<!asp_task )task|asp_kernel|(?:gather|scatt
 
 HEAD = """/* Generated kernels for x86-64 with {what}, written by tools/shipped_kernels.py: do not edit. */
 #include "common.h"
+#include "shipped.h"
 
 #if ASP_X86
 #include <immintrin.h>
-
-#include "shipped.h"
-
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("{target}"))), apply_to = function)
 #else
@@ -47,19 +50,31 @@ TAIL = """
 """
 
 
-def source(isa: str) -> str:
-    """The file of one instruction set."""
+def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
+    """What a file holds, by the name of its table without `asp_shipped_`."""
+    for (dtype, layout), group in itertools.groupby(specs(isa), lambda spec: (spec.dtype, str(spec.schedule.format))):
+        kind = "sorted" if "sigma" in layout else "slices" if ":D" in layout else "blocks"
+        yield f"{isa}_{dtype.replace('float', 'f')}_{kind}", list(group)
+
+
+def sources() -> dict[str, str]:
+    """Every file by its name."""
+    return {f"shipped_{name}.c": source(isa, name, group) for isa in ISAS for name, group in tables(isa)}
+
+
+def source(isa: str, name: str, group: Iterable[KernelSpec]) -> str:
+    """One file: its kernels and the table of them."""
     known: dict[str, None] = {}
     numbers: dict[str, int] = {}  # by text: blocks gather nothing, whatever gathers take
     rows = []
-    for spec in specs(isa):
+    for spec in group:
         text = emit(spec)
         number = numbers.setdefault(text, len(numbers))
         for block in blocks(text):
             own = OWN.sub(rf"\1_{number}", block)
             known.setdefault(own.replace(f"int asp_kernel_{number}", f"static int asp_kernel_{number}"))
         rows.append(f'    {{"{spec.key()}", (void (*)(void))asp_kernel_{number}}},\n')
-    table = f"\nconst asp_shipped asp_shipped_{isa}[] = {{\n{''.join(rows)}    {{NULL, NULL}},\n}};\n"
+    table = f"\nconst asp_shipped asp_shipped_{name}[] = {{\n{''.join(rows)}    {{NULL, NULL}},\n}};\n"
     what = {"avx2": "AVX2 and FMA", "avx512": "AVX-512 (F, VL, DQ, BW)"}[isa]
     return HEAD.format(what=what, target=TARGETS[isa]) + "".join(known) + table + TAIL
 
@@ -84,10 +99,9 @@ def blocks(text: str) -> list[str]:
 
 def main() -> int:
     """Write the files."""
-    for isa in ISAS:
-        path = FOLDER / f"shipped_{isa}.c"
-        path.write_text(source(isa), encoding="utf-8")
-        sys.stdout.write(f"{path.name}: {len(path.read_text(encoding='utf-8').splitlines())} lines\n")
+    for name, text in sources().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{name}: {len(text.splitlines())} lines\n")
     return 0
 
 

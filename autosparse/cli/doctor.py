@@ -27,7 +27,7 @@ EXTRAS: Final = {
     "torch": ("torch",),
     "gpu": ("triton",),
     "numba": ("numba",),
-    "train": ("torch", "scikit-learn"),
+    "train": ("torch", "hnswlib", "scikit-learn"),
     "dask": ("dask",),
     "plot": ("matplotlib",),
 }

@@ -60,10 +60,11 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def openmp_runtimes() -> list[str]:
-    """Paths of the OpenMP runtimes mapped into this process; more than one means the peers disturb each other."""
+    """Names of the OpenMP runtimes mapped into this process; more than one means the peers disturb each other."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return []
     paths = {line.split(maxsplit=5)[-1] for line in lines if "/" in line}
-    return sorted(path for path in paths if Path(path).name.startswith(("libgomp", "libiomp", "libomp")))
+    names = sorted(Path(path).name for path in paths)
+    return [name for name in names if name.startswith(("libgomp", "libiomp", "libomp"))]

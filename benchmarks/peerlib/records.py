@@ -7,10 +7,16 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+
+def given_arguments(given: Sequence[str] | None = None) -> list[str]:
+    """The command line as results keep it: of a path its last name, for results are read on other machines."""
+    return [Path(one).name if Path(one).is_absolute() else one for one in (sys.argv[1:] if given is None else given)]
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from peerlib.records import ResultFile
+from peerlib.records import ResultFile, given_arguments
 from peerlib.summary import Distribution, best_peer, ratios
 from peerlib.table import aligned, seconds, worst
+
+from tests.conftest import REPOSITORY
 
 OURS = {False: "autosparse", True: "autosparse-out"}
 
@@ -60,3 +63,12 @@ def test_tables_line_up() -> None:
     lines = aligned([["a", "bb"], ["ccc", "d"]]).split("\n")
     assert lines == ["a    bb", "ccc   d"]
     assert worst([best_peer("x", {"p": 2.0}), best_peer("y", {"p": 0.5})], n=1) == "worst: y 0.500 (p)"
+
+
+def test_results_name_no_folder_of_a_machine(tmp_path: Path) -> None:
+    line = ["--matrices", str(tmp_path / "matrices"), "--only", "wiki-Vote", "--json", "-"]
+    assert given_arguments(line) == ["--matrices", "matrices", "--only", "wiki-Vote", "--json", "-"]
+    results = REPOSITORY / "benchmarks" / "results"
+    files = [path for path in results.rglob("*") if path.suffix in {".jsonl", ".md"}]
+    assert files
+    assert [path.name for path in files if re.search(r"/(home|root|tmp|work)/", path.read_text(encoding="utf-8"))] == []

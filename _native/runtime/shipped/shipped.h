@@ -7,6 +7,13 @@ typedef struct {
     void (*kernel)(void);
 } asp_shipped;
 
-extern const asp_shipped asp_shipped_avx2[], asp_shipped_avx512[];
+#define ASP_SHIPPED_TABLES(isa)                                                                       \
+    asp_shipped_##isa##_f32_slices, asp_shipped_##isa##_f32_sorted, asp_shipped_##isa##_f32_blocks,   \
+        asp_shipped_##isa##_f64_slices, asp_shipped_##isa##_f64_sorted, asp_shipped_##isa##_f64_blocks
+
+extern const asp_shipped asp_shipped_avx2_f32_slices[], asp_shipped_avx2_f32_sorted[], asp_shipped_avx2_f32_blocks[],
+    asp_shipped_avx2_f64_slices[], asp_shipped_avx2_f64_sorted[], asp_shipped_avx2_f64_blocks[],
+    asp_shipped_avx512_f32_slices[], asp_shipped_avx512_f32_sorted[], asp_shipped_avx512_f32_blocks[],
+    asp_shipped_avx512_f64_slices[], asp_shipped_avx512_f64_sorted[], asp_shipped_avx512_f64_blocks[];
 
 #endif

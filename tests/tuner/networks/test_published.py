@@ -14,7 +14,7 @@ from tests.tuner.networks.world import pattern, torch
 from autosparse.errors import MissingExtraError  # isort: skip
 from autosparse.tuner.networks.backends import open_backend  # isort: skip
 from autosparse.tuner.networks.embedder import flat_codes  # isort: skip
-from tests.tuner.networks.published import PUBLISHED, published_model, read_published  # isort: skip
+from autosparse.tuner.networks.published import PUBLISHED, published_model, read_published  # isort: skip
 
 FOLDER = Path(os.environ.get("AUTOSPARSE_WACO") or REPOSITORY.parent / "shared" / "waco")
 

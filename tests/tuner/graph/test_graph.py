@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from programgraph import ProgramGraph, best_first, exhaustive
-from programgraph.build import build_graph
+from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
+from autosparse.tuner.graph.build import build_graph
 
 from autosparse.errors import RecordError
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from programgraph.program_graph import ProgramGraph
-from programgraph.search import Found, best_first, exhaustive
+from autosparse.tuner.graph.program_graph import ProgramGraph
+from autosparse.tuner.graph.search import Found, best_first, exhaustive
 
 __all__ = ["Found", "ProgramGraph", "best_first", "exhaustive"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.graph.program_graph import ProgramGraph
 from numpy.typing import NDArray
 
-from programgraph.program_graph import ProgramGraph
+from autosparse.errors import MissingExtraError
 
 M: Final = 16
 """Neighbours that HNSW gives each node on upper layers; twice as many on the lowest one."""
@@ -18,12 +20,11 @@ N_ENTRIES: Final = 32
 def build_graph(
     codes: NDArray[np.int16], embeddings: NDArray[np.floating[Any]], *, model: str, seed: int = 0
 ) -> ProgramGraph:
-    """The graph of programs with these embeddings, (n, width).
+    """The graph of programs with these embeddings, (n, width); MissingExtraError without hnswlib.
 
     Searches begin at nodes of upper layers: HNSW chose them at random, so they lie everywhere.
     """
-    import hnswlib
-
+    hnswlib = _hnswlib()
     n, width = embeddings.shape
     points = np.ascontiguousarray(embeddings, np.float32)
     index = hnswlib.Index(space="l2", dim=width)
@@ -50,3 +51,10 @@ def _lowest_layer(state: dict[str, Any], n: int) -> tuple[NDArray[np.int32], NDA
     found = np.full((n, most), -1, np.int32)
     found[labels] = np.where(is_link, labels[np.where(is_link, links, 0)], -1)
     return found, labels
+
+
+def _hnswlib() -> Any:  # Any: the optional module
+    try:
+        return importlib.import_module("hnswlib")
+    except ModuleNotFoundError:
+        raise MissingExtraError.needed("hnswlib", extra="train", purpose="building a graph of programs") from None

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from autosparse.tuner.graph import ProgramGraph
 from autosparse.tuner.learned.embeddings import embed_programs
-from programgraph import ProgramGraph
 
 from tests.tuner.learned.test_learned import write_model_folder
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "search_compare.py"
+SCRIPT = Path(__file__).parents[3] / "benchmarks" / "search_compare.py"
 
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the benchmarks are not here")
