@@ -241,7 +241,7 @@ def _always(lab: KernelLab) -> list[SuperSchedule]:
 
     problem, operation = lab.problem, lab.problem.operation
     found = ordered(operation) if problem.pattern.nnz >= LEAST_ORDERED and not problem.storage else ()
-    return [one for one in found if lab.supports(operation, one) is None]
+    return [one for one in found if lab.supports(operation, one) is None and lab.loaded(one) is not None]
 
 
 def observe(lab: KernelLab, work: Work, seconds: float) -> None:

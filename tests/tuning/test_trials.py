@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import warnings
 import weakref
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.sparse as sps
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.features.coordinates import Coordinates
@@ -20,9 +22,11 @@ from autosparse.calibration.collection import lab_for
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.calls import MatmulCall
+from autosparse.tuning import planner
 from autosparse.tuning.trials import comparison, kernel_trial, specs
 from autosparse.tuning.trials import lab as labs
 from autosparse.tuning.trials.iterations import n_iterations
+from tests.tuning import test_comparison
 from tests.tuning.forcing import force, make, schedule_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -142,3 +146,17 @@ def test_iterations_are_counted_with_the_columns():
     assert n("i1", "j1", "k1", "j0") == 50 * 2 * 4
     assert n("k1", "i1", "j1", "j0") == 20 * 10 * 2 * 4
     assert n("j1", "j0", "i1", "k1") == 50 * 64
+
+
+@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
+def test_whatever_always_races_has_a_kernel(index_dtype) -> None:
+    """The runtime knows no orders of rows with coordinates of 64 bits: a search would warn, and there is no cure."""
+    plain = sps.random_array((3000, 3000), density=5e-3, format="csr", rng=np.random.default_rng(0))
+    plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
+    A = autosparse.csr(plain)
+    assert A.indices.dtype == index_dtype
+    always = planner._always(test_comparison.lab_for(A._cell, 32))
+    assert len(always) == (2 if index_dtype is np.int32 else 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        A.tune(columns=32, effort="measure", budget_s=0.5)
