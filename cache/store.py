@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import os
 import threading
 import time
 from collections import Counter
@@ -328,18 +327,6 @@ class Store:
         if self._folder is not None:
             with _asked_for("clear the cache", self._folder.root):
                 self._folder.clear()
-
-    def export(self, path: os.PathLike[str] | str, *, kinds: Sequence[str] = WISDOM_KINDS) -> int:
-        """Write all records of `kinds` to one file; how many. See `wisdom.write`."""
-        from autosparse.cache import wisdom
-
-        return wisdom.write(self, Path(path), kinds=kinds)
-
-    def import_(self, path: os.PathLike[str] | str) -> int:
-        """Merge an exported file into this cache; how many of its records were kept. See `wisdom.read`."""
-        from autosparse.cache import wisdom
-
-        return wisdom.read(self, Path(path))
 
     def stats(self) -> Stats:
         """State, contents (as of now, from the disk) and counters."""

@@ -13,8 +13,8 @@ from autosparse._native.triton.spec import DeviceSpec
 from autosparse.gpu.schedule import DeviceSchedule
 
 if TYPE_CHECKING:
+    from autosparse._native.triton.entries import Entries
     from autosparse._native.triton.launch import Launch
-    from autosparse._native.triton.packing import Entries
 
 NO_TRITON: Final = "Triton is not installed: pip install 'autosparse[gpu]'"
 

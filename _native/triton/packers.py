@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import torch
-from autosparse._native.triton.packing import NOWHERE, Entries, PackedPart, padded
+from autosparse._native.triton.entries import NOWHERE, Entries, PackedPart, padded
 
 from autosparse.gpu.schedule import Part
 

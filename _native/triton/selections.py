@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
-from autosparse._native.triton.packing import Entries
+from autosparse._native.triton.entries import Entries
 
 from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
 

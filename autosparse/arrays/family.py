@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from autosparse.config import Effort, EffortName
     from autosparse.core.plan import Plan
-    from autosparse.explain import Explanation
+    from autosparse.explain.explanation import Explanation
     from autosparse.log import Progress
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
@@ -243,7 +243,7 @@ class AutoSparseMatrix(_Family, Products):
         >>> print(asp.csr(sps.eye_array(3, format="csr")).explain())  # doctest: +ELLIPSIS
         matmul: A @ B, B a vector...
         """
-        from autosparse.explain import explain
+        from autosparse.explain.explanation import explain
 
         return explain(self._cell, B, transposed=self._transposed, operation=operation)
 

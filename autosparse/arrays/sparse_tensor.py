@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from autosparse.config import Effort, EffortName
     from autosparse.core.plan import Plan
-    from autosparse.explain import Explanation
+    from autosparse.explain.explanation import Explanation
     from autosparse.log import Progress
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
@@ -103,7 +103,7 @@ class AutoSparseTensor:
 
     def explain(self, columns: int = 1, *, mode: int = 0) -> Explanation:
         """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
-        from autosparse.explain import explain
+        from autosparse.explain.explanation import explain
 
         return explain(self._unfolding(_mode(self, mode)), columns, operation=MTTKRP.name)
 

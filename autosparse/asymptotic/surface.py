@@ -4,36 +4,23 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from autosparse.asymptotic import pairwise, results
+from autosparse.asymptotic import results
 from autosparse.asymptotic.choice import choose, is_computable
+from autosparse.asymptotic.contraction import compute
 from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import (
-    AnyArray,
-    Kind,
-    Operand,
-    Sparse,
-    as_array,
-    is_of_torch,
-    prepare,
-    shape_of,
-)
-from autosparse.asymptotic.path import is_short, shortened
-from autosparse.asymptotic.remembered import contract, contract_by_numba
+from autosparse.asymptotic.operands import AnyArray, Kind, Sparse, as_array, is_of_torch, prepare, shape_of
+from autosparse.asymptotic.path import is_short
 from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
 from autosparse.asymptotic.routes.existing import tuned_kernel
 from autosparse.asymptotic.routes.triangles import triangles
 from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
-from autosparse.errors import BuildError, EinsumError, InputTypeError, ShapeError
-from autosparse.notices import FallbackWarning, warn_once
-from autosparse.ops import EINSUM
-
-Result: TypeAlias = "Sparse | AnyArray"
+from autosparse.errors import EinsumError, InputTypeError, ShapeError
 
 
 def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = None) -> Any:
@@ -124,49 +111,6 @@ def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) 
     if format not in (None, "dense") or out is not None:
         raise EinsumError.refused("einsum of torch tensors gives a dense tensor", f"got format={format!r}, out={out!r}")
     return of_tensors(read(text, list(map(shape_of, operands))), operands)
-
-
-def compute(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool) -> Result:
-    """The result by entries, or as an ndarray."""
-    prepared = prepare(operands, subscripts, dtype)
-    halved = triangles(prepared, subscripts)
-    if halved is not None:
-        return halved.total(execute(halved.operands, halved.subscripts, is_dense=True))
-    result = execute(prepared, subscripts, is_dense=is_dense)
-    return broadcast(result, subscripts) if isinstance(result, Sparse) else result
-
-
-def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
-    """The contraction of prepared operands by a kernel; by joins where there is none, or no compiler."""
-    if not is_short(prepared, subscripts.output):
-        prepared = shortened(prepared, subscripts, execute)
-        subscripts = replace(subscripts, inputs=tuple(operand.indices for operand in prepared))
-    reached = {index for operand in prepared for index in operand.indices}
-    is_generated = is_computable(prepared) and is_short(prepared, subscripts.output)
-    if is_generated and reached >= set(subscripts.output):
-        try:
-            return contract(prepared, subscripts, is_dense_output=is_dense)
-        except BuildError as err:
-            message = f"einsum {subscripts}: NumPy joins the operands, because {err}"
-            warn_once(FallbackWarning, EINSUM.name, message)
-            compiled = contract_by_numba(prepared, subscripts, is_dense_output=is_dense)
-            if compiled is not None:
-                return compiled
-    return pairwise.contract(prepared, subscripts)
-
-
-def broadcast(entries: Sparse, subscripts: Subscripts) -> Sparse:
-    """Entries with all modes of the output: operands of extent 1 may have left some out, which are then constant."""
-    missing = [index for index in subscripts.output if index not in entries.indices]
-    if not missing:
-        return entries
-    array = dense(entries)
-    for mode, index in enumerate(subscripts.output):
-        if index in missing:
-            array = np.expand_dims(array, mode)
-    coords = np.stack(np.nonzero(np.broadcast_to(array, subscripts.shape))).astype(np.int64)
-    values = np.broadcast_to(array, subscripts.shape)[tuple(coords)]
-    return Sparse(subscripts.output, coords, values, subscripts.shape, sorted_by=subscripts.output)
 
 
 def _finished(result: Any, out: Any) -> Any:

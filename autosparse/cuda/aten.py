@@ -289,13 +289,6 @@ def gradient_mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return result
 
 
-def table() -> dict[str, Callable[..., Any]]:
-    """Operators of the dispatch key SparseCsrCUDA, those of reductions among them."""
-    from autosparse.cuda import reductions
-
-    return PRODUCTS | reductions.TABLE
-
-
 PRODUCTS: Final[dict[str, Callable[..., Any]]] = {
     "mm": mm,
     "mm.out": mm_out,

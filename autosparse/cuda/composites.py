@@ -10,7 +10,7 @@ import torch
 
 from autosparse import config
 from autosparse._native.triton import selections as device_rules
-from autosparse._native.triton.packing import Entries
+from autosparse._native.triton.entries import Entries
 from autosparse.core.composite import Selection
 from autosparse.core.pattern import Pattern as HostPattern
 from autosparse.cuda.structure import Pattern

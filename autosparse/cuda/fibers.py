@@ -12,9 +12,8 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from autosparse._native.triton import packing
+from autosparse._native.triton.entries import Entries, entries_of_csf
 from autosparse._native.triton.launch import Launch
-from autosparse._native.triton.packing import Entries
 from autosparse.cuda import products
 from autosparse.cuda.choice import Kind
 from autosparse.cuda.structure import Known, known_of, version_of
@@ -113,7 +112,7 @@ class Fibers:
 
     def entries(self, transposed: bool) -> Entries:
         """What is packed."""
-        return packing.entries_of_csf(*self.levels())
+        return entries_of_csf(*self.levels())
 
     def stable_hash(self) -> str:
         """32 hex digits of extents, mode and coordinates, which are copied to the host for it once."""

@@ -12,8 +12,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse import forking
-from autosparse._native.triton import packing
-from autosparse._native.triton.packing import Entries
+from autosparse._native.triton.entries import Entries, entries_of_csr, entries_of_transpose
 from autosparse.core.composite import Selection
 from autosparse.errors import StructureError
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
@@ -152,7 +151,7 @@ class Structure:
     def entries(self, transposed: bool) -> Entries:
         """What is packed of the matrix or of its transpose. StructureError."""
         self.check()
-        make = packing.entries_of_transpose if transposed else packing.entries_of_csr
+        make = entries_of_transpose if transposed else entries_of_csr
         return make(self.crow, self.col, self.n_cols)
 
     def stable_hash(self) -> str:

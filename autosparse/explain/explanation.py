@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.core.pattern import Pattern
 from autosparse.explain.page import as_html, write_whole
 from autosparse.explain.section import as_text
 from autosparse.explain.sections import sections, title
+from autosparse.ops import MATMUL
 
 if TYPE_CHECKING:
+    from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.report import Report
 
 NO_PICTURES: Final = "Pictures need matplotlib: pip install 'autosparse[plot]'"
@@ -55,3 +57,16 @@ class Explanation:
         target = Path(path)
         write_whole(target, as_html(title(self.report), sections(self.report), drawn, note))
         return target
+
+
+def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = MATMUL.name) -> Explanation:
+    """Explanation of ``M @ B``, or ``Mᵀ @ B`` when `transposed`; B: the dense operand or its number of columns.
+
+    Of sampled products and tensors, B is the number of columns of the dense operands.
+    Tunes nothing, and runs nothing but the parts of a hybrid plan that serves, each alone for a moment. B may be
+    whatever the product takes, so its type is left open. ShapeError (a ValueError) when B does not fit, OptionError
+    when a number of columns is not >= 1.
+    """
+    from autosparse.dispatch import executor
+
+    return Explanation(executor.report(operand, B, transposed=transposed, operation=operation))

@@ -22,7 +22,7 @@ from autosparse.torch.compiled import run_as_is
 from autosparse.torch.structure import INDEX_CODES, Rows
 
 if TYPE_CHECKING:
-    from autosparse.explain import Explanation
+    from autosparse.explain.explanation import Explanation
 
 Sparse: TypeAlias = "Csr | torch.Tensor"
 
@@ -124,7 +124,7 @@ class Csr:
 
     def explain(self, X: torch.Tensor | int = 1) -> Explanation:
         """What runs for ``A @ X`` and why; X: the dense operand or its number of columns."""
-        from autosparse.explain import explain
+        from autosparse.explain.explanation import explain
 
         if isinstance(X, torch.Tensor):
             if X.dim() not in (1, 2) or X.shape[0] != self.shape[1]:

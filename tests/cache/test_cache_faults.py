@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from autosparse.cache import locks
+from autosparse.cache import locks, wisdom
 from autosparse.cache.folder import Folder
+from autosparse.cache.records import WISDOM_KINDS
 from autosparse.cache.store import Store
 
 from autosparse.errors import BuildError, CacheError
@@ -106,7 +107,7 @@ def test_explicit_requests_do_raise(open_again: Opener, tmp_path: Path, monkeypa
     store = open_again()
     store.save("failure", "k", failure())
     with pytest.raises(CacheError, match="cannot export wisdom"):
-        store.export(tmp_path / "no" / "such" / "folder.json")
+        wisdom.write(store, tmp_path / "no" / "such" / "folder.json", kinds=WISDOM_KINDS)
 
     def fail(*_: object) -> None:
         raise OSError(errno.EROFS, os.strerror(errno.EROFS))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from autosparse.cache import History, open_store, wisdom, wisdom_export, wisdom_forget, wisdom_import
 from autosparse.cache.envelope import Envelope
-from autosparse.cache.records import KINDS, plan_from_record, plan_to_record
+from autosparse.cache.records import KINDS, WISDOM_KINDS, plan_from_record, plan_to_record
 from autosparse.cache.store import Store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -32,12 +32,12 @@ def test_what_is_exported_is_imported(tmp_path: Path, stored: dict[str, Plan]) -
     for key, plan in stored.items():
         here.save("plan", key, plan_to_record(plan))
     here.save("history", "h", History().observe(process="p", calls=2, spent_s=0.1).to_record())
-    assert here.export(tmp_path / "w.json") == len(stored) + 1
-    assert there.import_(tmp_path / "w.json") == len(stored) + 1
+    assert wisdom.write(here, tmp_path / "w.json", kinds=WISDOM_KINDS) == len(stored) + 1
+    assert wisdom.read(there, tmp_path / "w.json") == len(stored) + 1
     for key, plan in stored.items():
         assert plan_from_record(there.load("plan", key) or {}) == dataclasses.replace(plan, remembered=True)
     assert there.load("history", "h") == here.load("history", "h")
-    assert there.import_(tmp_path / "w.json") == 0  # once more changes nothing
+    assert wisdom.read(there, tmp_path / "w.json") == 0  # once more changes nothing
 
 
 @pytest.mark.parametrize("theirs", Effort)
@@ -49,9 +49,9 @@ def test_higher_effort_wins_then_the_newer(tmp_path: Path, ours: Effort, theirs:
     there = Store(None, clock=lambda: now["theirs"])
     here.save("plan", "k", plan_to_record(Plan(schedule=None, why="ours", effort=ours.value)))
     there.save("plan", "k", plan_to_record(Plan(schedule=None, why="theirs", effort=theirs.value)))
-    there.export(tmp_path / "w.json")
+    wisdom.write(there, tmp_path / "w.json", kinds=WISDOM_KINDS)
     theirs_wins = (theirs.rank, now["theirs"]) > (ours.rank, now["ours"])
-    assert here.import_(tmp_path / "w.json") == theirs_wins
+    assert wisdom.read(here, tmp_path / "w.json") == theirs_wins
     for store in (here, Store(tmp_path / "here")):
         record = store.load("plan", "k")
         assert record is not None
@@ -62,8 +62,8 @@ def test_imported_plan_is_seen_by_who_found_nothing_before(tmp_path: Path) -> No
     there, here = Store(None), Store(tmp_path / "here")
     assert here.load("plan", "k") is None
     there.save("plan", "k", plan_to_record(Plan(schedule=None, why="w")))
-    there.export(tmp_path / "w.json")
-    here.import_(tmp_path / "w.json")
+    wisdom.write(there, tmp_path / "w.json", kinds=WISDOM_KINDS)
+    wisdom.read(here, tmp_path / "w.json")
     assert here.load("plan", "k") is not None
     assert Store(tmp_path / "here").load("plan", "k") is not None
 
@@ -73,10 +73,10 @@ def test_wisdom_holds_neither_prices_nor_failures_nor_kernels(tmp_path: Path) ->
     store.save("machine", "m", {"compile": 1.0})
     store.save("failure", "f", failure())
     store.artefact("k", lambda path: (path / "k.so").write_bytes(b"code") and None)
-    assert store.export(tmp_path / "w.json") == 0
-    assert store.export(tmp_path / "w.json", kinds=["failure"]) == 1
+    assert wisdom.write(store, tmp_path / "w.json", kinds=WISDOM_KINDS) == 0
+    assert wisdom.write(store, tmp_path / "w.json", kinds=["failure"]) == 1
     with pytest.raises(OptionError, match="kinds"):
-        store.export(tmp_path / "w.json", kinds=["kernel"])
+        wisdom.write(store, tmp_path / "w.json", kinds=["kernel"])
 
 
 def test_broken_records_are_not_exported(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_broken_records_are_not_exported(tmp_path: Path) -> None:
     for key in ("a", "b"):
         store.save("plan", key, plan_to_record(Plan(schedule=None, why="w")))
     next(path for path in files_in(tmp_path / "here") if "plan-" in str(path)).write_text("{}")
-    assert Store(tmp_path / "here").export(tmp_path / "w.json") == 1
+    assert wisdom.write(Store(tmp_path / "here"), tmp_path / "w.json", kinds=WISDOM_KINDS) == 1
 
 
 def _sealed(kind: str, key: str, record: dict[str, object], schema: int | None = None) -> dict[str, object]:
@@ -118,7 +118,7 @@ BAD_ENTRIES = {
 def test_bad_entry_is_left_out_and_the_rest_kept(tmp_path: Path, bad: str) -> None:
     (tmp_path / "w.json").write_text(json.dumps({"autosparse_wisdom": 1, "entries": [BAD_ENTRIES[bad], GOOD]}))
     store = Store(tmp_path / "here")
-    assert store.import_(tmp_path / "w.json") == 1
+    assert wisdom.read(store, tmp_path / "w.json") == 1
     assert [(item.kind, item.key) for item in store.envelopes()] == [("plan", "good")]
 
 
@@ -127,7 +127,7 @@ def test_keys_cannot_leave_the_folder(tmp_path: Path, key: str) -> None:
     entry = _sealed("plan", key, plan_to_record(Plan(schedule=None, why="w")))
     (tmp_path / "w.json").write_text(json.dumps({"autosparse_wisdom": 1, "entries": [entry]}))
     store = Store(tmp_path / "deep" / "er" / "here")
-    assert store.import_(tmp_path / "w.json") == 1
+    assert wisdom.read(store, tmp_path / "w.json") == 1
     assert Store(tmp_path / "deep" / "er" / "here").load("plan", key) is not None
     assert {path.parts[len(tmp_path.parts)] for path in files_in(tmp_path)} == {"w.json", "deep"}
     assert all("evil" not in path.name for path in files_in(tmp_path))
@@ -139,8 +139,8 @@ def test_a_broken_record_of_ours_is_no_reason_to_refuse_a_good_one(tmp_path: Pat
     here.save("history", "h", {"n_calls": "many"})
     there.save("plan", "k", plan_to_record(Plan(schedule=None, why="w")))
     there.save("history", "h", {"n_calls": 3})
-    there.export(tmp_path / "w.json")
-    assert here.import_(tmp_path / "w.json") == 2
+    wisdom.write(there, tmp_path / "w.json", kinds=WISDOM_KINDS)
+    assert wisdom.read(here, tmp_path / "w.json") == 2
 
 
 @pytest.mark.parametrize("path", [3, None, b"w.json", [], 1.5])
@@ -165,7 +165,7 @@ BAD_FILES = {
 def test_bad_file_says_what_is_wrong(tmp_path: Path, bad: str) -> None:
     (tmp_path / "w.json").write_text(BAD_FILES[bad])
     with pytest.raises(CacheError, match=r"cannot import wisdom from .*w.json(.|\n)*Cure:"):
-        Store(None).import_(tmp_path / "w.json")
+        wisdom.read(Store(None), tmp_path / "w.json")
 
 
 def test_absent_folder_pipe_and_large_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,14 +174,14 @@ def test_absent_folder_pipe_and_large_file_are_refused(tmp_path: Path, monkeypat
     monkeypatch.setattr(wisdom, "MAX_WISDOM_BYTES", 1000)
     for name, reason in {"absent": "No such file", "pipe": "regular", ".": "regular", "large.json": "1,001"}.items():
         with pytest.raises(CacheError, match=reason):
-            Store(None).import_(tmp_path / name)
+            wisdom.read(Store(None), tmp_path / name)
 
 
 def test_too_many_entries_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wisdom, "MAX_WISDOM_ENTRIES", 1)
     (tmp_path / "w.json").write_text(json.dumps({"autosparse_wisdom": 1, "entries": [GOOD, GOOD]}))
     with pytest.raises(CacheError, match="at most 1"):
-        Store(None).import_(tmp_path / "w.json")
+        wisdom.read(Store(None), tmp_path / "w.json")
 
 
 def test_public_functions_use_the_store_in_force(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import autosparse as asp
 from autosparse.asymptotic import remembered
 from autosparse.asymptotic.candidates import candidates, enumerated, kernel_of, name_of
 from autosparse.asymptotic.choice import choose, is_computable
+from autosparse.asymptotic.contraction import execute as execute_prepared
 from autosparse.asymptotic.cost.queries import canonical
 from autosparse.asymptotic.cost.tasks import bits
 from autosparse.asymptotic.estimate import Estimator
@@ -27,7 +28,6 @@ from autosparse.asymptotic.path import is_short
 from autosparse.asymptotic.race import ranked
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import read
-from autosparse.asymptotic.surface import execute as execute_prepared
 from tests.einsum.test_semantics import array, as_dense, sparse
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from autosparse._native.triton import packing, source
+from autosparse._native.triton.entries import entries_of_csr
 from autosparse._native.triton.launch import Launch
 from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import Store
@@ -138,7 +139,7 @@ class World:
         self.A, rng = PATTERNS[case.pattern](), np.random.default_rng(2)
         crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (self.A.indptr, self.A.indices))
         spec = DeviceSpec(schedule=case.schedule, dtype=case.dtype)
-        entries = packing.entries_of_csr(crow, col, self.A.shape[1])
+        entries = entries_of_csr(crow, col, self.A.shape[1])
         self.launch = Launch(source.module_of(spec, Store(None)), packing.pack(spec, entries, nnz=self.A.nnz))
         self.values = self._made(rng, self.A.nnz)
         width = () if case.operation == "spmv" else (COLUMNS,)

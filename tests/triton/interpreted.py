@@ -121,7 +121,7 @@ def cases() -> Iterator[Case]:
 def operands(case: Case) -> tuple[Any, Any, Any]:
     """(entries, values, the matrix dense in float64); torch's tensors."""
     import torch
-    from autosparse._native.triton import packing
+    from autosparse._native.triton.entries import entries_of_csr, entries_of_transpose
 
     crow, col, shape = patterns.MATRICES[case.pattern]()
     index = getattr(torch, case.index_dtype)
@@ -129,7 +129,7 @@ def operands(case: Case) -> tuple[Any, Any, Any]:
     values = torch.randn(col.shape[0], dtype=torch.float64).to(getattr(torch, case.dtype))
     rows = torch.repeat_interleave(torch.arange(shape[0]), crow.long().diff())
     dense = torch.zeros(shape, dtype=torch.float64).index_put_((rows, col.long()), values.double(), accumulate=True)
-    make = packing.entries_of_transpose if case.transposed else packing.entries_of_csr
+    make = entries_of_transpose if case.transposed else entries_of_csr
     return make(crow, col, shape[1]), values, dense.T if case.transposed else dense
 
 
@@ -181,12 +181,12 @@ def check_sampled(case: Case, store: Any) -> None:
 def check_mttkrp(case: Case, store: Any) -> None:
     """out[i] = Σ A[i, k, l] B[k] ∘ D[l]."""
     import torch
-    from autosparse._native.triton import packing
+    from autosparse._native.triton.entries import entries_of_csf
 
     root_ends, fiber_cols, fiber_ends, leaf_cols, shape = patterns.TENSORS[case.pattern]()
     levels = [torch.as_tensor(one, dtype=torch.int32) for one in (root_ends, fiber_cols, fiber_ends, leaf_cols)]
     values = torch.randn(len(leaf_cols), dtype=torch.float64).to(getattr(torch, case.dtype))
-    launch = launch_of(case, packing.entries_of_csf(*levels), len(leaf_cols), store)
+    launch = launch_of(case, entries_of_csf(*levels), len(leaf_cols), store)
     B, D = (torch.randn(extent, case.columns, dtype=torch.float64).to(values.dtype) for extent in shape[1:])
     out = torch.full((shape[0], case.columns), float("nan"), dtype=values.dtype)
     launch.mttkrp(values, B, D, out)

@@ -10,6 +10,7 @@ pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reas
 torch = pytest.importorskip("torch")
 
 from autosparse._native.triton import packing, source  # noqa: E402
+from autosparse._native.triton.entries import entries_of_csr  # noqa: E402
 from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import facts, model, space  # noqa: E402
@@ -138,7 +139,7 @@ def test_triton_roofline_agrees_with_the_model(operation, family, dtype, device,
     schedule = schedules_of(operation, dtype)[family]
     spec = DeviceSpec(schedule=schedule, dtype=dtype)
     crow, col, n = random_pattern()
-    packed = packing.pack(spec, packing.entries_of_csr(crow, col, n), nnz=col.shape[0])
+    packed = packing.pack(spec, entries_of_csr(crow, col, n), nnz=col.shape[0])
     item = model.ITEM_BYTES[dtype]
     loop = roofline.main_loop(compiled(spec, target, store).ptx)
     measured = roofline.estimate(loop, packed, n_dense_cols=columns, item_bytes=item, target=target)

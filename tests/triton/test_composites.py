@@ -12,7 +12,8 @@ import scipy.sparse as sp
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 torch = pytest.importorskip("torch")
 
-from autosparse._native.triton import packing, selections, source  # noqa: E402
+from autosparse._native.triton import selections, source  # noqa: E402
+from autosparse._native.triton.entries import entries_of_csr, entries_of_transpose  # noqa: E402
 from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import composites, facts, model, space  # noqa: E402
@@ -36,7 +37,7 @@ SEGMENTS = Part(layout="segments", split=64)
 def test_rules_give_what_they_give_on_the_host(pattern: str, transposed: bool) -> None:
     A = PATTERNS[pattern]()
     crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (A.indptr, A.indices))
-    make = packing.entries_of_transpose if transposed else packing.entries_of_csr
+    make = entries_of_transpose if transposed else entries_of_csr
     for rules in RULES.values():
         left = make(crow, col, A.shape[1])
         for rule, subset in zip(

@@ -18,9 +18,9 @@ import torch
 from torch.autograd.function import once_differentiable
 
 from autosparse.arrays.sparse_tensor import tensor
+from autosparse.asymptotic.contraction import compute
 from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, keys
 from autosparse.asymptotic.subscripts import Subscripts
-from autosparse.asymptotic.surface import compute
 
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 

@@ -22,12 +22,13 @@ Table: TypeAlias = dict[str, Callable[..., Any]]
 
 
 def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
-    """A kernel of `autosparse.cuda.aten`, which is imported when the first tensor on a GPU comes."""
+    """A kernel of `autosparse.cuda`, which is imported when the first tensor on a GPU comes."""
 
     def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
-        from autosparse.cuda import aten as on_gpu
+        from autosparse.cuda import aten
+        from autosparse.cuda import reductions as reductions_on_gpu
 
-        table = on_gpu.GRADIENTS if gradient else on_gpu.table()
+        table = aten.GRADIENTS if gradient else aten.PRODUCTS | reductions_on_gpu.TABLE
         return table[operator](*given, **more)
 
     return kernel
