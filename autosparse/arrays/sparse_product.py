@@ -12,6 +12,7 @@ from autosparse._native.kernels import spgemm
 from autosparse._native.kernels.spgemm import Rows
 from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.native_rows import check_bounds, plain_codes
 
 
 def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours, and any sparse object of SciPy's
@@ -28,11 +29,43 @@ def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours,
     operands = _common_rows(first._cell, second._cell)
     if operands is None:
         return None
-    shape = (left._shape[0], right.shape[1])
-    rows = spgemm.multiply(*operands, n_cols=second._cell.n_minor, threads=get_options().threads or 0)
+    return _multiplied(left, operands, (left._shape[0], right.shape[1]), n_cols=second._cell.n_minor)
+
+
+def multiply_rows(cls: type, left: Any, right: Any) -> Any:
+    """``left @ right`` in `cls` as by `multiply`, of csr objects that fit, SciPy's or ours; no object of ours is made.
+
+    Index arrays of SciPy's are looked through in every call (StructureError), of ours where somebody may have them.
+    """
+    if not runtime_api.is_there():
+        return None
+    first = _plain_rows(left)
+    second = first if right is left else _plain_rows(right)
+    if first is None or second is None or any(a.dtype != b.dtype for a, b in zip(first, second, strict=True)):
+        return None
+    return _multiplied(cls, (first, second), (left.shape[0], right.shape[1]), n_cols=right.shape[1])
+
+
+def _plain_rows(A: Any) -> Rows | None:
+    """The arrays of a matrix by rows, if a kernel takes them as they are."""
+    if hasattr(A, "_cell"):
+        cell = A._cell
+        known = cell.rows or cell.validate()
+        return None if known.dtype is None else Rows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA))
+    rows = Rows(A.indptr, A.indices, A.data)
+    if plain_codes(*rows) is None:
+        return None
+    if rows.data.size < rows.indices.size or runtime_api.check_structure(A.shape, rows.indptr, rows.indices):
+        check_bounds(*rows, A.shape, checked=False)  # which says what is wrong
+    return rows
+
+
+def _multiplied(made: Any, operands: tuple[Rows, Rows], shape: tuple[int, int], *, n_cols: int) -> Any:
+    """The product in the class of `made`, or in that class."""
+    rows = spgemm.multiply(*operands, n_cols=n_cols, threads=get_options().threads or 0)
     if not rows.indices.size and not _meet(*operands):
-        return left.__class__(shape, dtype=rows.data.dtype)
-    return left._of_rows(shape, rows)
+        return (made if isinstance(made, type) else made.__class__)(shape, dtype=rows.data.dtype)
+    return made._of_rows(shape, rows)
 
 
 def _meet(first: Rows, second: Rows) -> bool:

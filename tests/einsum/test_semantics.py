@@ -191,3 +191,30 @@ def test_no_operand_is_a_mistake():
             ValueError, match="must specify the einstein sum subscripts string and at least one operand"
         ):
             asp.einsum(*arguments)
+
+
+@pytest.mark.parametrize("make", [sps.csr_array, sps.csr_matrix, asp.csr_array, asp.csr_matrix])
+def test_products_of_two_see_every_write_and_stay_in_bounds(make):
+    A, B = make(array(1, (5, 5))), sps.csr_array(array(2, (5, 5)))
+    for _ in range(3):
+        for other in (A, B):
+            found, wanted = asp.einsum("ij,jk->ik", A, other), sps.csr_array(A) @ sps.csr_array(other)
+            np.testing.assert_array_equal(found.toarray(), wanted.toarray())
+            assert isinstance(found, asp.csr_matrix if isinstance(A, sps.spmatrix) else asp.csr_array)
+        A.data *= 2.0
+        A.indices[:] = np.roll(A.indices, 1)
+    A.indices[0] = 5
+    for operands in ((A, A), (A, B), (B, A)):
+        with pytest.raises(ValueError, match="indices must be < 5"):
+            asp.einsum("ij,jk->ik", *operands)
+
+
+@pytest.mark.parametrize("index_types", [(np.int32, np.int64), (np.int64, np.int64)])
+def test_products_of_two_with_other_index_types_or_no_entries(index_types):
+    dense = [array(1, (4, 5)), array(2, (5, 3))]
+    A, B = map(sps.csr_array, dense)
+    for one, index_type in zip((A, B), index_types, strict=True):
+        one.indices, one.indptr = one.indices.astype(index_type), one.indptr.astype(index_type)
+    np.testing.assert_array_equal(as_dense(asp.einsum("ij,jk->ik", A, B)), dense[0] @ dense[1])
+    nothing = asp.einsum("ij,jk->ik", sps.csr_array((4, 5)), B)
+    assert (nothing.shape, nothing.nnz, nothing.dtype) == ((4, 3), 0, np.float64)

@@ -8,13 +8,21 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse.arrays import construct
+from autosparse.arrays import construct, sparse_product
 from autosparse.arrays.family import csr_array, csr_matrix
 from autosparse.arrays.sampled import sddmm
 from autosparse.arrays.sparse_tensor import mttkrp
 from autosparse.asymptotic.operands import Kind
 from autosparse.asymptotic.routes import chain
 from autosparse.asymptotic.subscripts import Subscripts
+
+BY_ROWS: Final[dict[type, type]] = {
+    csr_array: csr_array,
+    csr_matrix: csr_matrix,
+    sps.csr_array: csr_array,
+    sps.csr_matrix: csr_matrix,
+}
+"""Classes of matrices by rows, and of products with such a one on the left."""
 
 
 def _rows(A: Any) -> Any:
@@ -24,6 +32,10 @@ def _rows(A: Any) -> Any:
 
 def _product(A: Any, B: Any) -> Any:
     """The library's product, ``A @ B``."""
+    if type(A) in BY_ROWS and type(B) in BY_ROWS:
+        made = sparse_product.multiply_rows(BY_ROWS[type(A)], A, B)
+        if made is not None:
+            return made
     left = _rows(A)
     return left @ (left if B is A else _rows(B) if sps.issparse(B) else B)
 
