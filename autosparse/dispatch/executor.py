@@ -47,7 +47,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     with B or the operand.
     """
     rows = operand.rows or operand.validate()
-    n_vecs = ldb = 1 if B.ndim == 1 else B.shape[1]
+    n_vecs = ldb = ldc = 1 if B.ndim == 1 else B.shape[1]
     source = None
     if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
         B, ldb, source = _strided(B)
@@ -57,7 +57,6 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         enter = operand.fast_path
         if enter is not None and enter(B, out, get_options(), transposed):
             return out
-        ldc = n_vecs
     else:
         ldc = out.strides[0] // out.itemsize
     dispatcher = operand.dispatcher
@@ -66,8 +65,9 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         state = state_for(operand, rows, n_vecs, transposed)
         state.take_few(operand)
     trial = state.serving
+    sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
     start_ns = perf_counter_ns()
-    if trial is None or not trial.run(operand, _call(rows, B, out, transposed)):
+    if sampled_ns is None and (trial is None or not trial.run(operand, _call(rows, B, out, transposed))):
         trial = _without(trial, operand)
         code = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
@@ -77,7 +77,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
         )  # fmt: skip
         if code:
             raise MemoryError(f"the product needs more memory than there is (code {code})")
-    took_ns = perf_counter_ns() - start_ns
+    took_ns = perf_counter_ns() - start_ns if sampled_ns is None else sampled_ns
     state.count(took_ns, is_tuned=trial is not None)
     state.settle()
     if state.product_ns >= state.next_look_ns:
@@ -102,6 +102,15 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     out = np.empty((n, *B.shape[1:]), B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     return out if operand.multiply_few(B, out, transposed, flags) else None
+
+
+def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArray) -> int | None:
+    """See `fast_path.sampled_ns`; tuning has loaded that."""
+    if sys.is_finalizing():
+        return None
+    from autosparse.dispatch import fast_path
+
+    return fast_path.sampled_ns(operand, state, B, out)
 
 
 def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:

@@ -24,6 +24,8 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from autosparse.dispatch.protocols import Serving
     from autosparse.dispatch.state import DispatchState
 
@@ -31,6 +33,10 @@ Run = Callable[..., bool]
 """(B, out, options, transposed) -> whether out holds the product."""
 
 MAX_GUARDED: Final = 6
+MOST_ASIDE: Final = 8
+"""Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
+ASIDE_WAIT: Final = 8
+"""Products after one that such a way did not serve."""
 WAIT: Final = 2
 """Products after a fast path that served some; twice as many after one that did not."""
 
@@ -65,10 +71,13 @@ class FastPath:
 
     def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
-        record = self._record
-        if self.rows is not rows or self.trial is not trial or (record.n_dims, record.n_vecs) != (n_dims, n_vecs):
-            return False
-        return trial is None  # a generated kernel did not serve although the rest is the same: something was written
+        # A generated kernel did not serve although the rest is the same: something was written.
+        return trial is None and self.leads(rows, trial, n_dims, n_vecs)
+
+    def leads(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
+        """Whether it was made for such products, and is not retired."""
+        is_alike = (self._record.n_dims, self._record.n_vecs) == (n_dims, n_vecs)
+        return self.rows is rows and self.trial is trial and is_alike and not self.is_retired
 
     @property
     def n_running(self) -> int:
@@ -94,6 +103,16 @@ class FastPath:
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
+
+    def open(self) -> None:
+        """Stay open, whatever the accounts of a state say."""
+        self._record.limit_ns = 1 << 62
+
+    def took_ns(self, *product: object) -> int | None:
+        """Nanoseconds of a product that it has just computed, Python's left out; None where it did not serve."""
+        record = self._record
+        record.n_calls = record.product_ns = 0
+        return int(record.product_ns) if self.run(*product) else None
 
     def close(self) -> None:
         """Serve nothing until `settle` is called again."""
@@ -125,6 +144,40 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     made = state.fast_path = FastPath(state, operand, rows, n_dims, n_vecs)
     made.settle(state)
     operand.fast_path = made.run
+
+
+def beside(operand: Operand, state: DispatchState, rows: NativeRows, *, n_dims: int, n_vecs: int) -> FastPath | None:
+    """The way that `arm` would open for `state`, for products that are timed; None where there is none."""
+    trial = state.serving
+    if make is None or not _is_live(rows) or (trial is not None and not may_serve(trial, operand, rows)):
+        return None
+    made = FastPath(state, operand, rows, n_dims, n_vecs)
+    made.open()
+    return made
+
+
+def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDArray[Any]) -> int | None:
+    """Compute a product that tuning looks at, past Python: its nanoseconds; None where it must be led through Python.
+
+    There a tuned kernel takes microseconds longer than the default one, which products past Python do not.
+    """
+    rows, trial, n_vecs = operand.rows, state.serving, 1 if B.ndim == 1 else B.shape[1]
+    if rows is None or rows.dtype is not state.dtype or state.n_calls < state.aside_due:
+        return None
+    aside = state.aside = state.aside if state.aside is not None else {}
+    path = aside.get(id(trial))
+    if path is None or not path.leads(rows, trial, B.ndim, n_vecs):
+        path = beside(operand, state, rows, n_dims=B.ndim, n_vecs=n_vecs)
+        if path is None:
+            return None
+        if len(aside) >= MOST_ASIDE:
+            aside.clear()
+        aside[id(trial)] = path
+    took_ns = path.took_ns(B, out, state.options, state.transposed)
+    if took_ns is None:  # something was written
+        del aside[id(trial)]
+        state.aside_due = state.n_calls + ASIDE_WAIT
+    return took_ns
 
 
 def _is_live(rows: NativeRows) -> bool:

@@ -108,6 +108,12 @@ class PastPython(Protocol):
     def is_for(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
 
+    def leads(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
+        """Whether it was made for such products, and is not retired."""
+
+    def took_ns(self, *product: object) -> int | None:
+        """Nanoseconds of a product that it has just computed; None where it did not serve."""
+
     def settle(self, state: Any) -> None:
         """Bring the accounts of its state up to date."""
 

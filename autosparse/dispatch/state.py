@@ -37,8 +37,9 @@ class DispatchState:
     """
 
     __slots__ = (
-        "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "live_tuner", "n_calls", "n_dense_cols",
-        "n_tuned", "next_look_ns", "operation", "options", "product_ns", "serving", "threads", "transposed", "tuned_ns",
+        "aside", "aside_due", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "live_tuner", "n_calls",
+        "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns", "serving", "threads",
+        "transposed", "tuned_ns",
     )  # fmt: skip
 
     def __init__(
@@ -68,6 +69,8 @@ class DispatchState:
         self.fast_path: PastPython | None = None  # the way past Python, where one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
         self.fast_path_wait = 2
+        self.aside: dict[int, PastPython] | None = None  # ways past Python that samples take, by id(kernel's trial)
+        self.aside_due = 0  # n_calls from which samples may take them
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
         """One product more."""
@@ -80,7 +83,7 @@ class DispatchState:
     def give_up(self, err: BaseException) -> None:
         """No tuning of this problem any more, and the default kernel for its products: something broke."""
         self.serving, self.next_look_ns, self.fast_path_due = None, FOREVER_NS, FOREVER_NS
-        fast_path, self.fast_path = self.fast_path, None
+        fast_path, self.fast_path, self.aside = self.fast_path, None, None
         if fast_path is not None:
             fast_path.retire()
         from autosparse.log import event
@@ -115,14 +118,15 @@ class Dispatcher:
     def __del__(self) -> None:
         # Slots and drivers refer to each other: without this, packed copies would wait for the garbage collector.
         for state in self.states.values():
-            state.serving = state.live_tuner = None
+            state.serving = state.live_tuner = state.aside = None
 
     def forget_threads(self) -> None:
         """In a forked child: products and tuning of other threads are not there any more."""
         self.packed_copies.forget_threads()
         for state in self.states.values():
-            if state.fast_path is not None:
-                state.fast_path.forget_threads()
+            for path in (state.fast_path, *(state.aside or {}).values()):
+                if path is not None:
+                    path.forget_threads()
             if state.live_tuner is not None:
                 state.live_tuner.forget_threads()
 

@@ -117,6 +117,13 @@ def test_a_close_loser_may_win_where_products_are_run(other, limit_s, chosen):
     assert all(one.packed == (one is search.champion) for one in search.trials)
 
 
+@pytest.mark.parametrize("fresh", [0.6, 0.9])
+def test_what_is_claimed_is_kept_in_every_way(fresh):
+    search, found, clock = searched({SINGLE: 0.8}, found=(), always=(SINGLE,))
+    plan = confirmed(served_by(clock, {SINGLE: fresh}, {SINGLE: 0.7}), search, found, limit_s=10.0, clock=clock)
+    assert plan.measured_s / plan.default_s == pytest.approx(max(fresh, 0.7))
+
+
 @pytest.mark.parametrize(("other", "chosen"), [(0.8, OTHER), (0.98, None)])
 def test_who_had_no_room_beside_a_loser_has_its_chance(other, chosen):
     search, found, clock = searched({SINGLE: 0.8, OTHER: 0.82}, room=1, found=(), always=(SINGLE, OTHER))

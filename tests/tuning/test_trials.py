@@ -21,6 +21,7 @@ import autosparse
 from autosparse.calibration.collection import lab_for
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch import object_layout
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.tuning import planner
 from autosparse.tuning.trials import comparison, kernel_trial, specs
@@ -69,6 +70,44 @@ def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
                 timed()
         assert len(guarded) == (3 if is_shared else 0)
         del kept
+
+
+@pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_the_last_race_goes_past_python_and_times_a_kernel_whose_copy_is_old(is_fresh, monkeypatch):
+    through_python = []
+    for owner, name in ((kernel_trial.KernelTrial, "run"), (MatmulCall, "by"), (MatmulCall, "by_default")):
+        real = getattr(owner, name)
+        monkeypatch.setattr(owner, name, lambda *args, real=real: through_python.append(1) or real(*args))
+    array = autosparse.csr(make(200, 300), copy=True)
+    with autosparse.options(effort="off"):
+        trial = force(array, schedule_of("slices", 1))
+        runs = [trial.lab.served(one, is_fresh=is_fresh) for one in (trial, trial.lab(None))]
+        through_python.clear()
+        for one in runs:
+            one()
+        assert not through_python
+        array.data[:] = 2.0
+        runs[0]()
+        assert through_python
+
+
+@pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
+def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
+    """Through Python a tuned kernel takes microseconds longer than the default one: plans of small matrices went."""
+    through_python = []
+    run = kernel_trial.KernelTrial.run
+    monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: through_python.append(1) or run(*args))
+    plain = make(200, 300)
+    array, x = autosparse.csr(plain, copy=True), np.ones(300, np.float32)
+    force(array, schedule_of("slices", 1))
+    for _ in range(40):
+        np.testing.assert_allclose(array @ x, plain @ x, rtol=1e-4)
+    assert not through_python
+    array.data *= 2.0
+    for _ in range(40):
+        np.testing.assert_allclose(array @ x, 2.0 * (plain @ x), rtol=1e-4)
+    assert 0 < len(through_python) < 20
 
 
 def test_both_places_hold_finite_values():

@@ -17,8 +17,10 @@ from autosparse.config import Options
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.dispatch.fast_path import may_serve
+from autosparse.dispatch import fast_path
+from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.protocols import Call
+from autosparse.dispatch.state import DispatchState
 from autosparse.errors import BuildError, RecordError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
@@ -52,6 +54,11 @@ def unwatched(way: Callable[[Any], object], call: object) -> None:
         way(call)
     finally:
         lib.asp_pool_watch_cycles(1)
+
+
+def _into(way: Callable[[Any], object], call: Any) -> Callable[[Any], object]:
+    """The call by `way`, into a given result."""
+    return lambda result: unwatched(way, dataclasses.replace(call, target=runtime_api.address_of(result)))
 
 
 @dataclass(slots=True, eq=False)
@@ -235,7 +242,7 @@ class KernelLab:
         if not trial.run(operand, self._calls[0]):
             return None
         bound, rows = trial.bound, self._calls[0].rows
-        if bound is not None and isinstance(operand, Operand) and may_serve(trial, operand, rows):
+        if bound is not None and isinstance(operand, Operand) and fast_path.may_serve(trial, operand, rows):
             # Its products go past Python (`dispatch.fast_path`), as the default kernel's do.
             return lambda call: call.by(bound, self.n_threads())
         # As in products, which make a call each for a tuned kernel: microseconds that the default one saves.
@@ -249,16 +256,46 @@ class KernelLab:
             return None
         self._make_calls(operand)
         way, call = self._way(trial, operand), self._calls[-1]
-        if way is None or not is_fresh:
-            return None if way is None else lambda: unwatched(way, call)
-        held: list[Any] = []
+        if way is None:
+            return None
+        into, out = self._past_python(trial, operand, call, _into(way, call)), call.kept[-1]
+        held: list[Any] = [out]
 
         def run() -> None:
-            result = memory.empty_result(call.kept[-1].shape, call.kept[-1].dtype)
-            held[:] = [result]  # the one before goes when this one is there, as with C = A @ B
-            unwatched(way, dataclasses.replace(call, target=runtime_api.address_of(result)))  # type: ignore[type-var]
+            result = memory.empty_result(out.shape, out.dtype)
+            into(result)
+            held[0] = result  # the one before goes when this one is there, as with C = A @ B
 
-        return run
+        return run if is_fresh else lambda: into(out)
+
+    def _past_python(
+        self, trial: KernelTrial, operand: AnyOperand, call: Call, otherwise: Callable[[Any], object]
+    ) -> Callable[[Any], object]:
+        """`trial` into a given result past Python as products of users go; `otherwise` where they do not.
+
+        Led through Python, with a call of its own each, a product takes 4 us more: as long again as a small one.
+        """
+        if not isinstance(operand, Operand) or not isinstance(call, MatmulCall):
+            return otherwise
+        B, C = call.kept
+        state = DispatchState(
+            self.options, call.transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags
+        )
+        state.serving = None if trial.schedule is None else trial
+        path, lib = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs), runtime_api.lib
+        if path is None or not path.run(B, C, self.options, call.transposed):
+            return otherwise
+
+        def into(result: Any) -> None:
+            lib.asp_pool_watch_cycles(0)
+            try:
+                is_done = path.run(B, result, self.options, call.transposed)
+            finally:
+                lib.asp_pool_watch_cycles(1)
+            if not is_done:  # the matrix was written, or the kernel's copy dropped
+                otherwise(result)
+
+        return into
 
     def _wait_for_threads(self) -> None:
         """Until a stall is over, as after compilations (`threads/pool.c`): small products then stay on one thread."""

@@ -49,12 +49,14 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
     n_vecs, address = problem.n_dense_cols, runtime_api.address_of
     room = dense(problem, 0, n_cols * n_vecs + 2 * LINE_BYTES)
-    C = np.empty((n_rows, n_vecs), problem.dtype)
-    rows, line = rows_of(operand), address(room) + -address(room) % LINE_BYTES
-    return tuple(
-        MatmulCall(rows, line + late, n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (room, C))
-        for late in (0, NUMPY_LATE_BYTES)
-    )
+    shape: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # as users have vectors
+    C = np.empty((n_rows, *shape), problem.dtype)
+    rows, first = rows_of(operand), -address(room) % LINE_BYTES
+    calls = []
+    for begin in (first // room.itemsize, (first + NUMPY_LATE_BYTES) // room.itemsize):
+        B = room[begin : begin + n_cols * n_vecs].reshape(n_cols, *shape)
+        calls.append(MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C)))
+    return tuple(calls)
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
