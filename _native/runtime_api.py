@@ -9,6 +9,7 @@ here may be called). The hot path calls `lib.asp_csr_mm` directly. For a pointer
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -222,16 +223,18 @@ def transpose(
     *,
     with_permutation: bool = False,
     threads: int = 1,
+    room: Callable[[tuple[int], np.dtype[Any]], NDArray[Any]] = np.empty,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
     """(indptr, indices, data, perm) of A^T in CSR, rows of A in order; ``data_t == data[perm]``.
 
-    `csr` is (indptr, indices, data or None) of A; perm is None unless asked for. MemoryError when there is no room.
+    `csr` is (indptr, indices, data or None) of A; perm is None unless asked for; `room` makes arrays, uninitialised.
+    MemoryError when there is no room.
     """
     indptr, indices, data = csr
     nnz = int(indptr[-1])
-    t_indptr, t_indices = np.empty(shape[1] + 1, indptr.dtype), np.empty(nnz, indices.dtype)
-    t_data = None if data is None else np.empty(nnz, data.dtype)
-    perm = np.empty(nnz, indices.dtype) if with_permutation else None
+    t_indptr, t_indices = room((shape[1] + 1,), indptr.dtype), room((nnz,), indices.dtype)
+    t_data = None if data is None else room((nnz,), data.dtype)
+    perm = room((nnz,), indices.dtype) if with_permutation else None
     pointers = [
         ffi.NULL if a is None else pointer(a) for a in (indptr, indices, data, t_indptr, t_indices, t_data, perm)
     ]

@@ -56,6 +56,40 @@ enum { ASP_OK = 0, ASP_BAD_CODE = 1, ASP_NO_MEMORY = 2, ASP_BAD_SIZE = 3 };
 enum { ASP_F32 = 0, ASP_F64 = 1, ASP_C64 = 2, ASP_C128 = 3 };
 enum { ASP_I32 = 0, ASP_I64 = 1 };
 
+/* What each_index.h has made of `name`, for indices of type `itype`. */
+#define ASP_BY_INDEX(itype, name, ...) ((itype) == ASP_I32 ? name##_int32(__VA_ARGS__) : name##_int64(__VA_ARGS__))
+/* What a body has made of `name` for the value type `dtype`: NAME(name_0) for float, 1 double, 2 and 3 their complex. */
+#define ASP_BY_DTYPE(dtype, name, ...)                  \
+    switch (dtype) {                                    \
+    case 0: NAME(name##_0)(__VA_ARGS__); break;         \
+    case 1: NAME(name##_1)(__VA_ARGS__); break;         \
+    case 2: NAME(name##_2)(__VA_ARGS__); break;         \
+    default: NAME(name##_3)(__VA_ARGS__); break;        \
+    }
+#define ASP_EACH_DTYPE(DEFINE) \
+    DEFINE(0, float) DEFINE(1, double) DEFINE(2, float _Complex) DEFINE(3, double _Complex)
+
+ASP_INLINE int64_t asp_index_at(int itype, const void *indices, int64_t k)
+{
+    return itype == ASP_I32 ? ((const int32_t *)indices)[k] : ((const int64_t *)indices)[k];
+}
+
+/* Coordinates as formats store them: of 16, 32 or 64 bits. */
+ASP_INLINE void asp_put(void *crd, int bits, int64_t at, int64_t value)
+{
+    switch (bits) {
+    case 16: ((uint16_t *)crd)[at] = (uint16_t)value; break;
+    case 32: ((int32_t *)crd)[at] = (int32_t)value; break;
+    default: ((int64_t *)crd)[at] = value; break;
+    }
+}
+
+/* A matrix in compressed rows, as packers read it. */
+typedef struct {
+    int64_t n_rows, n_cols;
+    const void *indptr, *indices, *data;
+} asp_pattern;
+
 ASP_INLINE int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
 ASP_INLINE int64_t asp_max(int64_t a, int64_t b) { return a > b ? a : b; }
 

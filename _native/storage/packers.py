@@ -212,20 +212,11 @@ def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows,
     indices, data = pattern.indices[:nnz], np.ascontiguousarray(values[:nnz])
     if not transposed:
         return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
-    indptr_t = _room(pattern.n_cols + 1, indices.dtype)
-    indices_t, data_t = _room(nnz, indices.dtype), _room(nnz, data.dtype)
-    rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices))
-    code = runtime_api.lib.asp_pack_transpose(
-        runtime_api.DTYPE_CODES[data.dtype.name],
-        *rows.head,
-        *(
-            runtime_api.pointer(data),
-            runtime_api.pointer(indptr_t),
-            runtime_api.pointer(indices_t),
-            runtime_api.pointer(data_t),
-        ),
+    csr, threads = (pattern.indptr, np.ascontiguousarray(indices), data), packing_threads()
+    indptr_t, indices_t, data_t, _ = runtime_api.transpose(
+        csr, pattern.shape, threads=threads, room=memory.empty_output
     )
-    _check(code)
+    assert data_t is not None
     return Rows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
@@ -26,16 +25,8 @@ def transposed_rows(cell: Operand) -> Compressed | None:
     if rows.dtype is None:
         return None
     indptr, indices, data = (cell.peek(field) for field in (INDPTR, INDICES, DATA))
-    nnz = int(indptr[-1])
-    made = (
-        memory.empty_output((rows.n_minor + 1,), indptr.dtype),
-        memory.empty_output((nnz,), indices.dtype),
-        memory.empty_output((nnz,), np.dtype(rows.dtype)),
-    )
-    pointers = map(runtime_api.pointer, (indptr, indices, data, *made))
-    status = runtime_api.lib.asp_csr_transpose(
-        data.itemsize, rows.index_code, rows.n_major, rows.n_minor, *pointers, runtime_api.ffi.NULL,
-        get_options().threads or runtime_api.max_threads(),
-    )  # fmt: skip
-    runtime_api.raise_for(status)
-    return made
+    threads, shape = get_options().threads or runtime_api.max_threads(), (rows.n_major, rows.n_minor)
+    made = runtime_api.transpose((indptr, indices, data), shape, threads=threads, room=memory.empty_output)
+    t_indptr, t_indices, t_data, _ = made
+    assert t_data is not None
+    return t_indptr, t_indices, t_data

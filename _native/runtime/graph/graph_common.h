@@ -18,30 +18,21 @@
 #pragma GCC diagnostic ignored "-Wpsabi" /* every function that takes vectors is inlined */
 #endif
 
-#define G_PASTE_(a, b, c, d) a##_##b##_##c##_##d
-#define G_PASTE(a, b, c, d) G_PASTE_(a, b, c, d)
-#define G_PASTE2_(a, b) a##_##b
-#define G_PASTE2(a, b) G_PASTE2_(a, b)
-
 #ifndef __has_builtin
 #define __has_builtin(x) 0
 #endif
 
 /* Rows with index < the answer end at or before nonzero p; the answer is the row that holds nonzero p. */
-#define G_DEFINE_ROW_OF(suffix, I)                                                          \
-    static inline __attribute__((unused)) int64_t g_row_of_##suffix(const I *indptr, int64_t n_rows, int64_t p) \
-    {                                                                                       \
-        int64_t low = 0, high = n_rows;                                                     \
-        while (low < high) {                                                                \
-            int64_t middle = low + (high - low) / 2;                                        \
-            if ((int64_t)indptr[middle + 1] <= p) low = middle + 1;                         \
-            else high = middle;                                                             \
-        }                                                                                   \
-        return low;                                                                         \
+ASP_INLINE int64_t g_row_of(int itype, const void *indptr, int64_t n_rows, int64_t p)
+{
+    int64_t low = 0, high = n_rows;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (asp_index_at(itype, indptr, middle + 1) <= p) low = middle + 1;
+        else high = middle;
     }
-G_DEFINE_ROW_OF(int32_t, int32_t)
-G_DEFINE_ROW_OF(int64_t, int64_t)
-
+    return low;
+}
 
 /* Operands of the dot products: X (n_rows x K) and Y (n_cols x K) by rows, heads `head_step` apart, results
  * out[p * n_heads + h] = (alpha * dot + beta * in[...]) * times[p]; no `in` means beta = 0, no `times` (it asks for one

@@ -71,11 +71,6 @@ extern const asp_kernel asp_scatter_vector[4][2];
 ASP_INLINE int64_t asp_element_bytes(int dtype) { return dtype == ASP_F32 ? 4 : dtype == ASP_C128 ? 16 : 8; }
 int asp_vector_bytes(void);
 
-ASP_INLINE int64_t asp_index_at(int itype, const void *indices, int64_t k)
-{
-    return itype == ASP_I32 ? ((const int32_t *)indices)[k] : ((const int64_t *)indices)[k];
-}
-
 /* First row i with indptr[i] - indptr[0] + i >= weight: rows and nonzeros count alike. */
 ASP_INLINE int64_t asp_row_at(int itype, const void *indptr, int64_t n_rows, int64_t weight)
 {

@@ -68,8 +68,7 @@ static void by_children(const void *args, int64_t begin, int64_t end)
     const csf_task *t = args;
     const asp_csf *csf = t->csf;
     const csf_part_fn row = part_table[isa_of(t)][type_of(t)][t->itype];
-    int64_t p = t->itype == ASP_I32 ? g_row_of_int32_t(csf->ptr[0], csf->n_nodes[0], begin)
-                                    : g_row_of_int64_t(csf->ptr[0], csf->n_nodes[0], begin);
+    int64_t p = g_row_of(t->itype, csf->ptr[0], csf->n_nodes[0], begin);
     char part[1 << 12];
     for (; begin < end; ++p) {
         const int64_t first = at(t, csf->ptr[0], p), next = at(t, csf->ptr[0], p + 1), stop = asp_min(next, end);

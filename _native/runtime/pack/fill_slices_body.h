@@ -3,7 +3,7 @@
  * column of another lane: what a product multiplies by zero it reads anyhow. */
 
 /* Some column of a slice: the first one of its first lane that has any, else `none`. */
-static int64_t NAME(any_column)(const asp_slice_rows *a, int64_t row0, const int32_t *rows, int64_t lanes, int64_t none)
+static int64_t NAME(any_column)(const asp_pattern *a, int64_t row0, const int32_t *rows, int64_t lanes, int64_t none)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
     for (int64_t lane = 0; lane < lanes; lane++) {
@@ -16,7 +16,7 @@ static int64_t NAME(any_column)(const asp_slice_rows *a, int64_t row0, const int
 
 /* The columns of a slice of gathers, for stored columns of type CRD, counted from `base`. */
 #define FILL_COLUMNS(BITS, CRD)                                                                                      \
-    static void NAME(fill_columns_##BITS)(const asp_slice_rows *a, int64_t row0, const int32_t *rows, int64_t lanes,  \
+    static void NAME(fill_columns_##BITS)(const asp_pattern *a, int64_t row0, const int32_t *rows, int64_t lanes,  \
                                           int64_t n_slots, int64_t base, CRD *crd)                                   \
     {                                                                                                                \
         const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
@@ -37,7 +37,7 @@ FILL_COLUMNS(32, int32_t)
 #undef FILL_COLUMNS
 
 /* The diagonals that the rows from `row` on have entries on, ascending, as columns in lane 0. */
-static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t lanes, int32_t *stamp, int32_t *firsts)
+static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lanes, int32_t *stamp, int32_t *firsts)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
     int64_t n = 0;
@@ -60,7 +60,7 @@ static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t l
 
 /* Values of one slice. `slot_of`: by diagonal, its slot (scratch). */
 #define FILL_VALUES(SUFFIX, TYPE)                                                                                    \
-    static void NAME(fill_gathers_##SUFFIX)(const asp_slice_rows *a, int64_t row0, const int32_t *rows, int64_t lanes, \
+    static void NAME(fill_gathers_##SUFFIX)(const asp_pattern *a, int64_t row0, const int32_t *rows, int64_t lanes, \
                                             int64_t n_slots, TYPE *vals)                                             \
     {                                                                                                                \
         const INDEX *indptr = a->indptr;                                                                             \
@@ -75,7 +75,7 @@ static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t l
                 vals[slot * lanes + lane] = 0;                                                                       \
         }                                                                                                            \
     }                                                                                                                \
-    static void NAME(fill_diagonals_##SUFFIX)(const asp_slice_rows *a, int64_t row, int64_t lanes, int64_t n_slots,   \
+    static void NAME(fill_diagonals_##SUFFIX)(const asp_pattern *a, int64_t row, int64_t lanes, int64_t n_slots,   \
                                               const int32_t *firsts, int32_t *slot_of, TYPE *vals)                   \
     {                                                                                                                \
         const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
@@ -87,7 +87,7 @@ static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t l
             for (int64_t p = indptr[row + lane]; p < indptr[row + lane + 1]; p++)                                    \
                 vals[slot_of[indices[p] - lane] * lanes + lane] += data[p];                                          \
     }                                                                                                                \
-    static void NAME(fill_slices_##SUFFIX)(const asp_slice_rows *a, const asp_sliced *s, int64_t begin, int64_t end,  \
+    static void NAME(fill_slices_##SUFFIX)(const asp_pattern *a, const asp_sliced *s, int64_t begin, int64_t end,  \
                                            int32_t *scratch, TYPE *vals)                                             \
     {                                                                                                                \
         const INDEX *pos = s->pos;                                                                                   \
@@ -102,15 +102,12 @@ static void NAME(list_diagonals)(const asp_slice_rows *a, int64_t row, int64_t l
             else NAME(fill_gathers_##SUFFIX)(a, row0, rows, lanes, n_slots, vals + pos[at] * lanes);                 \
         }                                                                                                            \
     }
-FILL_VALUES(0, float)
-FILL_VALUES(1, double)
-FILL_VALUES(2, float _Complex)
-FILL_VALUES(3, double _Complex)
+ASP_EACH_DTYPE(FILL_VALUES)
 #undef FILL_VALUES
 
 /* Columns and values of a slice of gathers in one walk: rows are short, and the ends of their loops hard to guess. */
 #define FILL_SLICE(BITS, CRD, SUFFIX, TYPE)                                                                          \
-    static void NAME(fill_slice_##BITS##_##SUFFIX)(const asp_slice_rows *a, int64_t row0, const int32_t *rows,        \
+    static void NAME(fill_slice_##BITS##_##SUFFIX)(const asp_pattern *a, int64_t row0, const int32_t *rows,        \
                                                    int64_t lanes, int64_t n_slots, int64_t base, CRD *crd,           \
                                                    TYPE *vals)                                                       \
     {                                                                                                                \
@@ -138,19 +135,8 @@ FILL_SLICE(16, uint16_t, 0, float)
 FILL_SLICE(16, uint16_t, 1, double)
 #undef FILL_SLICE
 
-static void NAME(fill_slices)(int dtype, const asp_slice_rows *a, const asp_sliced *s, int64_t begin, int64_t end,
-                              int32_t *scratch, void *vals)
-{
-    switch (dtype) {
-    case 0: NAME(fill_slices_0)(a, s, begin, end, scratch, vals); break;
-    case 1: NAME(fill_slices_1)(a, s, begin, end, scratch, vals); break;
-    case 2: NAME(fill_slices_2)(a, s, begin, end, scratch, vals); break;
-    default: NAME(fill_slices_3)(a, s, begin, end, scratch, vals); break;
-    }
-}
-
 /* Columns of slices begin .. end. */
-static void NAME(list_slices)(const asp_slice_rows *a, const asp_sliced *s, int64_t begin, int64_t end, int32_t *stamp)
+static void NAME(list_slices)(const asp_pattern *a, const asp_sliced *s, int64_t begin, int64_t end, int32_t *stamp)
 {
     const INDEX *pos = s->pos;
     for (int64_t at = begin; at < end; at++) {
@@ -220,6 +206,7 @@ static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
             continue;
         if (!job->crd_known)
             NAME(list_slices)(job->a, job->s, begin, stop, scratch);
-        NAME(fill_slices)(job->dtype, job->a, job->s, begin, stop, scratch + job->a->n_cols + job->s->lanes, job->vals);
+        int32_t *const slot_of = scratch + job->a->n_cols + job->s->lanes;
+        ASP_BY_DTYPE(job->dtype, fill_slices, job->a, job->s, begin, stop, slot_of, job->vals)
     }
 }

@@ -30,7 +30,7 @@ static int bits_of(int64_t extent)
 
 ASP_INLINE int64_t coordinate(const asp_level_order *o, int d, int64_t e)
 {
-    const int64_t x = o->itype == ASP_I32 ? ((const int32_t *)o->coords[d])[e] : ((const int64_t *)o->coords[d])[e];
+    const int64_t x = asp_index_at(o->itype, o->coords[d], e);
     const int64_t split = o->split[d];
     if (split == 1) return x;
     if ((split & (split - 1)) == 0) {
@@ -38,15 +38,6 @@ ASP_INLINE int64_t coordinate(const asp_level_order *o, int d, int64_t e)
         return o->is_outer[d] ? x >> shift : x & (split - 1);
     }
     return o->is_outer[d] ? x / split : x % split;
-}
-
-ASP_INLINE void put(void *to, int bits, int64_t at, int64_t value)
-{
-    switch (bits) {
-    case 16: ((uint16_t *)to)[at] = (uint16_t)value; break;
-    case 32: ((int32_t *)to)[at] = (int32_t)value; break;
-    default: ((int64_t *)to)[at] = value; break;
-    }
 }
 
 #define KEY uint64_t

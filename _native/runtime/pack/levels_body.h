@@ -169,15 +169,15 @@ static void NAME(write)(const asp_sorted *s, int pos_bits, void *const *pos, int
             }
             if (o->kind[d] == SINGLETON) {
                 at[d + 1] = at[d];
-                put(crd[d], crd_bits, at[d], c);
+                asp_put(crd[d], crd_bits, at[d], c);
                 continue;
             }
             at[d + 1] = n[d]++;
-            put(crd[d], crd_bits, at[d + 1], c);
+            asp_put(crd[d], crd_bits, at[d + 1], c);
             if (pos_bits == 32) ++((int32_t *)pos[d])[at[d] + 1];
             else ++((int64_t *)pos[d])[at[d] + 1];
         }
-        if (numbers) put(numbers, pos_bits, q, entries[q].number);
+        if (numbers) asp_put(numbers, pos_bits, q, entries[q].number);
         if (positions) positions[q] = at[n_levels];
     }
 }

@@ -2,20 +2,13 @@
  * (k1:U,i1:U,k0:C). Everything is O(nnz + rows + columns), by counting; nothing compares except the rows
  * of a block, which are merged. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64.
  * Every function returns 0, or -1 when its scratch memory could not be had (nothing useful is written then). */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common.h"
 
 #include "pool_api.h"
 
 /* Entries from which packing is shared by threads, and what one takes in a pass. */
 enum { ASP_SMALL_JOB = 20000, ASP_MOST_PARTS = 64 };
 #define ASP_ENTRY_NS 2.0
-
-typedef struct {
-    int64_t n_rows, n_cols;
-    const void *indptr, *indices, *data;
-} asp_pattern;
 
 typedef struct {
     int64_t by;
@@ -64,15 +57,6 @@ static inline int64_t asp_quotient(int64_t x, asp_divisor d)
     return (int64_t)((uint64_t)x / (uint64_t)d.by);
 }
 
-static inline void asp_put(void *crd, int bits, int64_t at, int64_t value)
-{
-    switch (bits) {
-    case 16: ((uint16_t *)crd)[at] = (uint16_t)value; break;
-    case 32: ((int32_t *)crd)[at] = (int32_t)value; break;
-    default: ((int64_t *)crd)[at] = value; break;
-    }
-}
-
 static inline int64_t asp_get(const void *crd, int bits, int64_t at)
 {
     switch (bits) {
@@ -106,33 +90,21 @@ static void asp_merge_runs(int64_t *values, int64_t n, int64_t *spare)
     }
 }
 
-#define INDEX int32_t
-#define NAME(x) x##_int32
-#include "pack_body.h"
-#undef INDEX
-#undef NAME
-#define INDEX int64_t
-#define NAME(x) x##_int64
-#include "pack_body.h"
-#undef INDEX
-#undef NAME
+#define BODY "pack_body.h"
+#include "each_index.h"
 
 static void asp_do_parts(void *context, int64_t begin, int64_t end)
 {
     asp_blocks_job *job = context;
-    for (int64_t part = begin; part < end; part++) {
-        if (job->itype == 0)
-            do_part_int32(job, part, job->scratch + part * job->n_scratch);
-        else
-            do_part_int64(job, part, job->scratch + part * job->n_scratch);
-    }
+    for (int64_t part = begin; part < end; part++)
+        ASP_BY_INDEX(job->itype, do_part, job, part, job->scratch + part * job->n_scratch);
 }
 
 /* All parts of `job`; -1 when there is no room. n_scratch: room of each part, in block columns. */
 static int asp_run_blocks(asp_blocks_job *job, int64_t n_scratch, int n_threads)
 {
     const asp_pattern *a = job->a;
-    const int64_t nnz = job->itype == 0 ? ((const int32_t *)a->indptr)[a->n_rows] : ((const int64_t *)a->indptr)[a->n_rows];
+    const int64_t nnz = asp_index_at(job->itype, a->indptr, a->n_rows);
     job->n_columns = (a->n_cols + job->b->c.by - 1) / job->b->c.by + 1;
     job->n_scratch = n_scratch * job->n_columns;
     job->n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
@@ -158,15 +130,8 @@ int64_t asp_count_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *
         return -1;
     for (int64_t part = 0; part < job.n_parts; part++)
         total += totals[part];
-    if (pos && itype == 0) {
-        ((int32_t *)pos)[0] = 0;
-        for (int64_t i1 = 0; i1 < (n_rows + r - 1) / r; i1++)
-            ((int32_t *)pos)[i1 + 1] += ((int32_t *)pos)[i1];
-    } else if (pos) {
-        ((int64_t *)pos)[0] = 0;
-        for (int64_t i1 = 0; i1 < (n_rows + r - 1) / r; i1++)
-            ((int64_t *)pos)[i1 + 1] += ((int64_t *)pos)[i1];
-    }
+    if (pos)
+        ASP_BY_INDEX(itype, sum_up, pos, (n_rows + r - 1) / r);
     return total;
 }
 
@@ -197,10 +162,7 @@ int asp_count_panels(int itype, int64_t n_rows, int64_t n_cols, const void *indp
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
     const int64_t n_panels = (n_cols + split - 1) / split;
-    if (itype == 0)
-        count_panels_int32(&a, asp_divisor_of(split), n_panels, pos);
-    else
-        count_panels_int64(&a, asp_divisor_of(split), n_panels, pos);
+    ASP_BY_INDEX(itype, count_panels, &a, asp_divisor_of(split), n_panels, pos);
     return 0;
 }
 
@@ -213,22 +175,7 @@ int asp_fill_panels(int dtype, int itype, int64_t n_rows, int64_t n_cols, const 
     int64_t *next = malloc((size_t)(n_panels + 1) * sizeof *next);
     if (!next)
         return -1;
-    if (itype == 0)
-        fill_panels_int32(dtype, &a, asp_divisor_of(split), n_panels, pos, next, bits, crd, vals);
-    else
-        fill_panels_int64(dtype, &a, asp_divisor_of(split), n_panels, pos, next, bits, crd, vals);
+    ASP_BY_INDEX(itype, fill_panels, dtype, &a, asp_divisor_of(split), n_panels, pos, next, bits, crd, vals);
     free(next);
-    return 0;
-}
-
-/* CSR of A^T: indptr_t has n_cols + 1 entries; indices_t may be NULL (values only). */
-int asp_pack_transpose(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                       const void *data, void *indptr_t, void *indices_t, void *data_t)
-{
-    const asp_pattern a = {n_rows, n_cols, indptr, indices, data};
-    if (itype == 0)
-        transpose_int32(dtype, &a, indptr_t, indices_t, data_t);
-    else
-        transpose_int64(dtype, &a, indptr_t, indices_t, data_t);
     return 0;
 }

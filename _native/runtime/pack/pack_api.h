@@ -9,5 +9,3 @@ int asp_count_panels(int itype, int64_t n_rows, int64_t n_cols, const void *indp
                      void *pos);
 int asp_fill_panels(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t split, const void *pos, int bits, void *crd, void *vals);
-int asp_pack_transpose(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                       const void *data, void *indptr_t, void *indices_t, void *data_t);

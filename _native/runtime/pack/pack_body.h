@@ -1,5 +1,13 @@
 /* Packers for one type of the user's index arrays: included by pack.c with INDEX and NAME(x) defined. */
 
+/* From lengths at pos[1] .. pos[n] to where each of n rows begins. */
+static void NAME(sum_up)(INDEX *pos, int64_t n)
+{
+    pos[0] = 0;
+    for (int64_t at = 0; at < n; at++)
+        pos[at + 1] += pos[at];
+}
+
 /* Blocks of r x c in each of the block rows begin .. end: pos[i1 + 1] (unless it is NULL); all of them. `stamp` has one
  * entry per block column, zeroed. */
 static int64_t NAME(count_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t begin, int64_t end,
@@ -67,22 +75,8 @@ static void NAME(list_blocks)(const asp_pattern *a, const asp_blocks *b, int64_t
                 }                                                                                                    \
         }                                                                                                            \
     }
-FILL_BLOCKS(0, float)
-FILL_BLOCKS(1, double)
-FILL_BLOCKS(2, float _Complex)
-FILL_BLOCKS(3, double _Complex)
+ASP_EACH_DTYPE(FILL_BLOCKS)
 #undef FILL_BLOCKS
-
-static void NAME(fill_blocks)(int dtype, const asp_pattern *a, const asp_blocks *b, int64_t begin, int64_t end,
-                              int64_t *slot, void *vals)
-{
-    switch (dtype) {
-    case 0: NAME(fill_blocks_0)(a, b, begin, end, slot, vals); break;
-    case 1: NAME(fill_blocks_1)(a, b, begin, end, slot, vals); break;
-    case 2: NAME(fill_blocks_2)(a, b, begin, end, slot, vals); break;
-    default: NAME(fill_blocks_3)(a, b, begin, end, slot, vals); break;
-    }
-}
 
 /* One part of what asp_blocks_job wants, of some block rows; `scratch` is its own. */
 static void NAME(do_part)(asp_blocks_job *job, int64_t part, int64_t *scratch)
@@ -94,7 +88,7 @@ static void NAME(do_part)(asp_blocks_job *job, int64_t part, int64_t *scratch)
         job->totals[part] = NAME(count_blocks)(job->a, job->b->c, job->b->r, begin, end, scratch, job->counts);
         break;
     case ASP_LIST: NAME(list_blocks)(job->a, job->b, begin, end, scratch, job->n_columns); break;
-    default: NAME(fill_blocks)(job->dtype, job->a, job->b, begin, end, scratch, job->vals);
+    default: ASP_BY_DTYPE(job->dtype, fill_blocks, job->a, job->b, begin, end, scratch, job->vals)
     }
 }
 
@@ -106,8 +100,7 @@ static void NAME(count_panels)(const asp_pattern *a, asp_divisor split, int64_t 
     for (int64_t row = 0; row < a->n_rows; row++)
         for (int64_t p = indptr[row]; p < indptr[row + 1]; p++)
             pos[asp_quotient(indices[p], split) * a->n_rows + row + 1]++;
-    for (int64_t q = 0; q < n_panels * a->n_rows; q++)
-        pos[q + 1] += pos[q];
+    NAME(sum_up)(pos, n_panels * a->n_rows);
 }
 
 /* Rows come in order, so each panel is written from its beginning to its end. crd may be NULL: values only. */
@@ -124,10 +117,7 @@ static void NAME(count_panels)(const asp_pattern *a, asp_divisor split, int64_t 
             vals[q] = data[p];                                                                                       \
         }                                                                                                            \
     }
-FILL_PANELS(0, float)
-FILL_PANELS(1, double)
-FILL_PANELS(2, float _Complex)
-FILL_PANELS(3, double _Complex)
+ASP_EACH_DTYPE(FILL_PANELS)
 #undef FILL_PANELS
 
 static void NAME(fill_panels)(int dtype, const asp_pattern *a, asp_divisor split, int64_t n_panels, const INDEX *pos,
@@ -135,48 +125,5 @@ static void NAME(fill_panels)(int dtype, const asp_pattern *a, asp_divisor split
 {
     for (int64_t k1 = 0; k1 < n_panels; k1++)
         next[k1] = pos[k1 * a->n_rows];
-    switch (dtype) {
-    case 0: NAME(fill_panels_0)(a, split, next, bits, crd, vals); break;
-    case 1: NAME(fill_panels_1)(a, split, next, bits, crd, vals); break;
-    case 2: NAME(fill_panels_2)(a, split, next, bits, crd, vals); break;
-    default: NAME(fill_panels_3)(a, split, next, bits, crd, vals); break;
-    }
-}
-
-/* A^T by rows: indptr_t has n_cols + 1 entries. Rows come in order, so entries of a row of A^T keep A's order. */
-#define TRANSPOSE(SUFFIX, TYPE)                                                                                      \
-    static void NAME(transpose_##SUFFIX)(const asp_pattern *a, INDEX *indptr_t, INDEX *indices_t, TYPE *data_t)       \
-    {                                                                                                                \
-        const INDEX *indptr = a->indptr, *indices = a->indices;                                                      \
-        const TYPE *data = a->data;                                                                                  \
-        for (int64_t row = 0; row < a->n_rows; row++)                                                                \
-            for (int64_t p = indptr[row]; p < indptr[row + 1]; p++) {                                                \
-                const INDEX q = indptr_t[indices[p]]++;                                                              \
-                if (indices_t)                                                                                       \
-                    indices_t[q] = (INDEX)row;                                                                       \
-                data_t[q] = data[p];                                                                                 \
-            }                                                                                                        \
-    }
-TRANSPOSE(0, float)
-TRANSPOSE(1, double)
-TRANSPOSE(2, float _Complex)
-TRANSPOSE(3, double _Complex)
-#undef TRANSPOSE
-
-static void NAME(transpose)(int dtype, const asp_pattern *a, INDEX *indptr_t, INDEX *indices_t, void *data_t)
-{
-    const INDEX *indptr = a->indptr, *indices = a->indices;
-    memset(indptr_t, 0, (size_t)(a->n_cols + 1) * sizeof(INDEX));
-    for (int64_t p = 0; p < indptr[a->n_rows]; p++)
-        indptr_t[indices[p] + 1]++;
-    for (int64_t column = 0; column < a->n_cols; column++)
-        indptr_t[column + 1] += indptr_t[column];
-    switch (dtype) { /* moves every indptr_t[column] to the end of its row */
-    case 0: NAME(transpose_0)(a, indptr_t, indices_t, data_t); break;
-    case 1: NAME(transpose_1)(a, indptr_t, indices_t, data_t); break;
-    case 2: NAME(transpose_2)(a, indptr_t, indices_t, data_t); break;
-    default: NAME(transpose_3)(a, indptr_t, indices_t, data_t); break;
-    }
-    memmove(indptr_t + 1, indptr_t, (size_t)a->n_cols * sizeof(INDEX));
-    indptr_t[0] = 0;
+    ASP_BY_DTYPE(dtype, fill_panels, a, split, next, bits, crd, vals)
 }

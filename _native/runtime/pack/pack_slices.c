@@ -27,18 +27,10 @@ static int asp_by_key(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-#define INDEX int32_t
-#define NAME(x) x##_int32
-#include "fill_slices_body.h"
-#include "pack_slices_body.h"
-#undef INDEX
-#undef NAME
-#define INDEX int64_t
-#define NAME(x) x##_int64
-#include "fill_slices_body.h"
-#include "pack_slices_body.h"
-#undef INDEX
-#undef NAME
+#define BODY "fill_slices_body.h"
+#include "each_index.h"
+#define BODY "pack_slices_body.h"
+#include "each_index.h"
 
 static void asp_count_parts(void *context, int64_t begin, int64_t end)
 {
@@ -47,19 +39,13 @@ static void asp_count_parts(void *context, int64_t begin, int64_t end)
     for (int64_t part = begin; part < end; part++) {
         int32_t *const stamp = job->stamps + part * (job->a->n_cols + lanes);
         memset(stamp, 0, (size_t)(job->a->n_cols + lanes) * sizeof *stamp); /* here: on all threads */
-        if (job->itype == 0)
-            count_groups_int32(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
-        else
-            count_groups_int64(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
+        ASP_BY_INDEX(job->itype, count_groups, job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
     }
 }
 
 static void asp_measure_parts(void *context, int64_t begin, int64_t end)
 {
-    if (((asp_layout_job *)context)->itype == 0)
-        measure_slices_int32(context, begin, end);
-    else
-        measure_slices_int64(context, begin, end);
+    ASP_BY_INDEX(((asp_layout_job *)context)->itype, measure_slices, context, begin, end);
 }
 
 static void asp_order_parts(void *context, int64_t begin, int64_t end)
@@ -69,19 +55,13 @@ static void asp_order_parts(void *context, int64_t begin, int64_t end)
     for (int64_t part = begin; part < end; part++) {
         const size_t room = asp_sorting_bytes(job->how);
         asp_sorting sorting = asp_sorting_at(job->how, job->sorting + (size_t)part * room);
-        if (job->itype == 0)
-            order_windows_int32(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, &sorting);
-        else
-            order_windows_int64(job, n * part / job->n_parts, n * (part + 1) / job->n_parts, &sorting);
+        ASP_BY_INDEX(job->itype, order_windows, job, n * part / job->n_parts, n * (part + 1) / job->n_parts, &sorting);
     }
 }
 
 static void asp_list_parts(void *context, int64_t begin, int64_t end)
 {
-    if (((asp_layout_job *)context)->itype == 0)
-        list_windows_int32(context, begin, end);
-    else
-        list_windows_int64(context, begin, end);
+    ASP_BY_INDEX(((asp_layout_job *)context)->itype, list_windows, context, begin, end);
 }
 
 /* Whether columns must be looked at to know which slices store them in 16 bits. */
@@ -92,10 +72,7 @@ static void asp_list_rows(asp_layout_job *job, int64_t nnz, int n_threads)
 {
     const double rows_ns =
         ASP_SORTED_ROW_NS * (double)job->a->n_rows + (asp_looks(job) ? ASP_SEEN_ENTRY_NS * (double)nnz : 0.0);
-    if (job->itype == 0)
-        divide_rows_int32(job);
-    else
-        divide_rows_int64(job);
+    ASP_BY_INDEX(job->itype, divide_rows, job);
     if (job->n_windows == 0)
         return;
     asp_parallel(asp_order_parts, job, job->n_parts, 1, 1, n_threads, rows_ns);
@@ -117,10 +94,7 @@ static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
     const int64_t piece = job->n_parts > 1 ? (n_groups + 4 * job->n_parts - 1) / (4 * job->n_parts) : n_groups + 1;
     asp_parallel(asp_measure_parts, job, job->out->n_slices, piece > 0 ? piece : 1, piece > 0 ? piece : 1, n_threads,
                  asp_looks(job) ? entries_ns : (double)job->a->n_rows);
-    if (job->itype == 0)
-        place_slices_int32(job);
-    else
-        place_slices_int64(job);
+    ASP_BY_INDEX(job->itype, place_slices, job);
 }
 
 /* Rows, slots and kind of every slice, on n_threads threads: passes over the row lengths, and one over the entries where
@@ -131,9 +105,9 @@ int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void
                            int64_t lanes, int64_t sigma, int diagonals, int bits, int32_t *first, int32_t *rows,
                            void *pos, int64_t *begin, int64_t *what, int n_threads)
 {
-    const asp_slice_rows a = {n_rows, n_cols, indptr, indices, NULL};
+    const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
     const asp_slicing how = {lanes, sigma, diagonals, bits};
-    const int64_t nnz = itype == 0 ? ((const int32_t *)indptr)[n_rows] : ((const int64_t *)indptr)[n_rows];
+    const int64_t nnz = asp_index_at(itype, indptr, n_rows);
     asp_layout out = {.first = first, .rows = rows, .pos = pos, .begin = begin, .what = what};
     asp_layout_job job = {.a = &a, .how = &how, .out = &out, .itype = itype, .n_parts = 1};
     if (n_threads > 1 && nnz > ASP_SMALL_JOB)
@@ -164,10 +138,7 @@ static void asp_fill_parts(void *context, int64_t begin, int64_t end)
     for (int64_t part = begin; part < end; part++) {
         if (job->has_diagonals)
             memset(job->scratch + part * room, 0, (size_t)(job->a->n_cols + job->s->lanes) * sizeof *job->scratch);
-        if (job->itype == 0)
-            fill_part_int32(job, part, job->scratch + part * room);
-        else
-            fill_part_int64(job, part, job->scratch + part * room);
+        ASP_BY_INDEX(job->itype, fill_part, job, part, job->scratch + part * room);
     }
 }
 
@@ -177,9 +148,9 @@ int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const 
                     const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals,
                     int n_threads)
 {
-    const asp_slice_rows a = {n_rows, n_cols, indptr, indices, data};
+    const asp_pattern a = {n_rows, n_cols, indptr, indices, data};
     const asp_sliced s = {lanes, bits, first, rows, pos, begin, what, crd};
-    const int64_t nnz = itype == 0 ? ((const int32_t *)indptr)[n_rows] : ((const int64_t *)indptr)[n_rows];
+    const int64_t nnz = asp_index_at(itype, indptr, n_rows);
     const int64_t n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
     asp_slices_job job = {&a, &s, dtype, itype, crd_known, 0, vals, n_parts, NULL};
     for (int64_t at = 0; at < (n_rows + lanes - 1) / lanes && !job.has_diagonals; at++)

@@ -1,7 +1,5 @@
 /* Shared by the packers of sliced formats: see pack_slices.c. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common.h"
 
 enum { ASP_WIDE = 0, ASP_NARROW = 1, ASP_DIAGONAL = 2, ASP_KIND = 3, ASP_IN_ORDER = 4, ASP_BASE_SHIFT = 3 };
 
@@ -10,11 +8,6 @@ enum { ASP_WIDE = 0, ASP_NARROW = 1, ASP_DIAGONAL = 2, ASP_KIND = 3, ASP_IN_ORDE
 #define ASP_DIAGONAL_CELLS 1.5
 /* Row lengths that a window is sorted by counting, not by comparing. */
 #define ASP_MAX_BUCKETS 8192
-
-typedef struct {
-    int64_t n_rows, n_cols;
-    const void *indptr, *indices, *data;
-} asp_slice_rows;
 
 typedef struct {
     int64_t lanes, sigma;
@@ -46,7 +39,7 @@ typedef struct {
 
 /* A layout that is being made, in parts that several threads take. */
 typedef struct {
-    const asp_slice_rows *a;
+    const asp_pattern *a;
     const asp_slicing *how;
     asp_layout *out;
     int itype;
@@ -129,7 +122,7 @@ static inline int32_t *asp_wide_columns(const asp_sliced *s, int64_t at)
 
 /* Values and columns to be written, in parts that several threads take. */
 typedef struct {
-    const asp_slice_rows *a;
+    const asp_pattern *a;
     const asp_sliced *s;
     int dtype, itype, crd_known, has_diagonals;
     void *vals;

@@ -38,7 +38,7 @@ static int32_t *NAME(sort_window)(const INDEX *indptr, int32_t *rows, int32_t *s
 }
 
 /* Number of diagonals of the rows from `row` on, or -1 where they are too many, or reach out of the columns. */
-static int32_t NAME(count_diagonals)(const asp_slice_rows *a, const asp_slicing *how, int64_t row, int32_t *stamp)
+static int32_t NAME(count_diagonals)(const asp_pattern *a, const asp_slicing *how, int64_t row, int32_t *stamp)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
     const int32_t mark = (int32_t)(row / how->lanes) + 1;
@@ -60,7 +60,7 @@ static int32_t NAME(count_diagonals)(const asp_slice_rows *a, const asp_slicing 
 /* The diagonals of the groups of rows begin .. end; `stamp`: n_cols + lanes, zeroed. */
 static void NAME(count_groups)(asp_layout_job *job, int64_t begin, int64_t end, int32_t *stamp)
 {
-    const asp_slice_rows *a = job->a;
+    const asp_pattern *a = job->a;
     for (int64_t group = begin; group < end; group++) {
         const int64_t row = group * job->how->lanes;
         job->n_diagonals[group] =
@@ -71,7 +71,7 @@ static void NAME(count_groups)(asp_layout_job *job, int64_t begin, int64_t end, 
 /* Slots and kind of the slices begin .. end, whose rows are known: pos[s + 1] is the number of slots of slice s. */
 static void NAME(measure_slices)(asp_layout_job *job, int64_t begin, int64_t end)
 {
-    const asp_slice_rows *a = job->a;
+    const asp_pattern *a = job->a;
     const asp_layout *out = job->out;
     const INDEX *indptr = a->indptr, *indices = a->indices;
     const int64_t lanes = job->how->lanes;
@@ -144,7 +144,7 @@ static void NAME(divide_rows)(asp_layout_job *job)
  * bits, else 0. In a run, where a slice's own rows are loops whose ends are hard to guess. */
 static int64_t NAME(narrow_window)(const asp_layout_job *job, int64_t begin, int64_t end)
 {
-    const asp_slice_rows *a = job->a;
+    const asp_pattern *a = job->a;
     const INDEX *indptr = a->indptr, *indices = a->indices;
     INDEX low = 0, high = 0;
     if (job->how->bits != 16)

@@ -11,9 +11,7 @@
 static void sddmm_real(const void *args, int64_t p, int64_t p_end)
 {
     const g_sddmm *s = args;
-    const int64_t row = s->itype == ASP_I32 ? g_row_of_int32_t(s->indptr, s->n_rows, p)
-                                            : g_row_of_int64_t(s->indptr, s->n_rows, p);
-    g_dots_at(s, row, p, p_end);
+    g_dots_at(s, g_row_of(s->itype, s->indptr, s->n_rows, p), p, p_end);
 }
 
 /* Complex values are rare: plain C, no conjugation. */
@@ -24,7 +22,7 @@ static void sddmm_real(const void *args, int64_t p, int64_t p_end)
         const I *indptr = s->indptr, *indices = s->indices;                                             \
         const R *in = s->in;                                                                            \
         R *out = s->out;                                                                                \
-        for (int64_t row = g_row_of_##I(indptr, s->n_rows, p); p < p_end; ++row) {                      \
+        for (int64_t row = g_row_of(s->itype, indptr, s->n_rows, p); p < p_end; ++row) {                \
             int64_t end = (int64_t)indptr[row + 1] < p_end ? (int64_t)indptr[row + 1] : p_end;          \
             const R *x = (const R *)s->X + 2 * row * s->ldx;                                            \
             for (; p < end; ++p) {                                                                      \

@@ -126,7 +126,7 @@ static void drop_work(const sg_job *job, sg_space *space)
 /* Entries of A before row i, and i: what rows are cut by, so that neither long nor many rows are too much. */
 static int64_t items_before(const sg_job *job, int64_t i)
 {
-    return i + (job->itype == ASP_I32 ? ((const int32_t *)job->Ap)[i] : ((const int64_t *)job->Ap)[i]);
+    return i + asp_index_at(job->itype, job->Ap, i);
 }
 
 /* First row whose items start at or after `item`. */
@@ -208,11 +208,6 @@ void asp_spgemm_drop(void *handle)
     free((void *)job->b_same), free(job->spaces), free(job->spare), free(job->segments), free(job);
 }
 
-static int64_t last_of(const void *indptr, int64_t n, int itype)
-{
-    return itype == ASP_I32 ? ((const int32_t *)indptr)[n] : ((const int64_t *)indptr)[n];
-}
-
 void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *Ap, const void *Aj, const void *Ax,
                        const void *Bp, const void *Bj, const void *Bx, int n_threads, int64_t *nnz)
 {
@@ -224,7 +219,7 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
     job->kind = &sg_kinds[dtype][itype], job->index_bytes = itype == ASP_I32 ? 4 : 8;
     job->n_rows = shape[0], job->n_inner = shape[1], job->n_cols = shape[2];
     job->Ap = Ap, job->Aj = Aj, job->Ax = Ax, job->Bp = Bp, job->Bj = Bj, job->Bx = Bx;
-    job->a_nnz = last_of(Ap, job->n_rows, itype), job->b_nnz = last_of(Bp, job->n_inner, itype);
+    job->a_nnz = asp_index_at(itype, Ap, job->n_rows), job->b_nnz = asp_index_at(itype, Bp, job->n_inner);
     if (!run(job)) {
         asp_spgemm_drop(job);
         return NULL;
@@ -251,7 +246,7 @@ static void store_ends(const sg_job *job, const sg_segment *segment)
 {
     int64_t end = segment->at;
     for (int64_t i = segment->row; i < segment->row_end; ++i) {
-        end += job->itype == ASP_I32 ? ((const int32_t *)job->row_nnz)[i] : ((const int64_t *)job->row_nnz)[i];
+        end += asp_index_at(job->itype, job->row_nnz, i);
         if (job->out_itype == ASP_I32) ((int32_t *)job->Cp)[i + 1] = (int32_t)end;
         else ((int64_t *)job->Cp)[i + 1] = end;
     }

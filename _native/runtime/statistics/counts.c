@@ -3,9 +3,7 @@
  *
  * itype: 0 int32, 1 int64. Functions return 0, or -1 when scratch memory could not be had, or -2 when numbers would not
  * fit into 64 bits (then NumPy counts). */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common.h"
 
 #include "counts_api.h"
 #include "pool_api.h"
@@ -180,21 +178,13 @@ static void asp_walk(const asp_sample *s, int64_t *found)
     asp_walk_sample(s, found);
 }
 
-#define INDEX int32_t
-#define NAME(x) x##_int32
-#include "counts_body.h"
-#undef INDEX
-#undef NAME
-#define INDEX int64_t
-#define NAME(x) x##_int64
-#include "counts_body.h"
-#undef INDEX
-#undef NAME
+#define BODY "counts_body.h"
+#include "each_index.h"
 
 /* Row lengths of a pattern with these row starts: 3 + 2 * N_WINDOWS * N_LANES numbers. */
 int asp_length_counts(int itype, int64_t n_rows, const void *indptr, void *found)
 {
-    return itype == 0 ? length_counts_int32(n_rows, indptr, found) : length_counts_int64(n_rows, indptr, found);
+    return ASP_BY_INDEX(itype, length_counts, n_rows, indptr, found);
 }
 
 /* The same of its columns. */
@@ -204,10 +194,7 @@ int asp_column_length_counts(int itype, int64_t n_rows, int64_t n_cols, const vo
     int64_t *const starts = calloc((size_t)n_cols + 2, sizeof *starts);
     if (!starts)
         return -1;
-    if (itype == 0)
-        count_columns_int32(n_rows, indptr, indices, starts + 1);
-    else
-        count_columns_int64(n_rows, indptr, indices, starts + 1);
+    ASP_BY_INDEX(itype, count_columns, n_rows, indptr, indices, starts + 1);
     for (int64_t column = 0; column < n_cols; column++)
         starts[column + 1] += starts[column];
     const int status = length_counts_int64(n_cols, starts, found);
@@ -220,8 +207,7 @@ int asp_sample_counts(int itype, int64_t n_rows, int64_t n_cols, const void *ind
                       int64_t n_sample, void *found)
 {
     memset(found, 0, (BLOCKS + N_SIZES * N_SIZES) * sizeof(int64_t));
-    return itype == 0 ? sample_counts_int32(n_rows, n_cols, indptr, indices, n_sample, found)
-                      : sample_counts_int64(n_rows, n_cols, indptr, indices, n_sample, found);
+    return ASP_BY_INDEX(itype, sample_counts, n_rows, n_cols, indptr, indices, n_sample, found);
 }
 
 /* What asp_length_counts and asp_sample_counts are asked for, one of them an item. */

@@ -20,42 +20,22 @@ typedef struct {
     _Atomic int bad;
 } check;
 
-#define CHECK_INDICES(I, U)                                                        \
-    do {                                                                           \
-        const I *indices = job->array;                                             \
-        const U bound = (U)job->bound;                                             \
-        int bad = 0;                                                               \
-        for (int64_t k = begin; k < end; k++) bad |= (U)indices[k] >= bound;       \
-        if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);        \
-    } while (0)
-
-static void indices_task_i32(void *context, int64_t begin, int64_t end)
-{
-    check *job = context;
-    CHECK_INDICES(int32_t, uint32_t);
-}
-static void indices_task_i64(void *context, int64_t begin, int64_t end)
-{
-    check *job = context;
-    CHECK_INDICES(int64_t, uint64_t);
-}
-
-static void indptr_task_i32(void *context, int64_t begin, int64_t end)
-{
-    check *job = context;
-    const int32_t *indptr = job->array;
-    int bad = 0;
-    for (int64_t i = begin; i < end; i++) bad |= indptr[i] > indptr[i + 1];
-    if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
-}
-static void indptr_task_i64(void *context, int64_t begin, int64_t end)
-{
-    check *job = context;
-    const int64_t *indptr = job->array;
-    int bad = 0;
-    for (int64_t i = begin; i < end; i++) bad |= indptr[i] > indptr[i + 1];
-    if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
-}
+/* WRONG: what is wrong with element k of an array of I; `bound`, of unsigned type U, is the number of columns. */
+#define CHECK(NAME, I, U, WRONG)                                            \
+    static void NAME(void *context, int64_t begin, int64_t end)             \
+    {                                                                       \
+        check *job = context;                                               \
+        const I *array = job->array;                                        \
+        const U bound = (U)job->bound;                                      \
+        int bad = 0;                                                        \
+        (void)bound;                                                        \
+        for (int64_t k = begin; k < end; k++) bad |= WRONG;                 \
+        if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed); \
+    }
+CHECK(indices_task_i32, int32_t, uint32_t, (uint32_t)array[k] >= bound)
+CHECK(indices_task_i64, int64_t, uint64_t, (uint64_t)array[k] >= bound)
+CHECK(indptr_task_i32, int32_t, uint32_t, array[k] > array[k + 1])
+CHECK(indptr_task_i64, int64_t, uint64_t, array[k] > array[k + 1])
 
 int asp_csr_check(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t n_stored,
                   int n_threads)

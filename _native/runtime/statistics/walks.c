@@ -1,7 +1,5 @@
 /* How soon columns come back when rows follow each other as a breadth-first search meets them. */
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common.h"
 
 #include "walks_api.h"
 
@@ -26,16 +24,8 @@ static inline int asp_meets(asp_met *met, int64_t number, unsigned char what)
     return is_first;
 }
 
-#define INDEX int32_t
-#define NAME(x) x##_int32
-#include "walks_body.h"
-#undef INDEX
-#undef NAME
-#define INDEX int64_t
-#define NAME(x) x##_int64
-#include "walks_body.h"
-#undef INDEX
-#undef NAME
+#define BODY "walks_body.h"
+#include "each_index.h"
 
 int asp_walks(int itype, int64_t n_rows, const void *indptr, const void *indices, int64_t n_sizes, const void *sizes,
               int64_t n_walks, void *found)
@@ -53,10 +43,7 @@ int asp_walks(int itype, int64_t n_rows, const void *indptr, const void *indices
         memset(met.keys, 0, room * sizeof *met.keys);
         memset(met.as, 0, room);
         const int64_t start = (w + 1) * (n_rows - 1) / (n_walks + 1);
-        if (itype == 0)
-            walk_int32(n_rows, indptr, indices, start, ends, n_sizes, &met, queue, found);
-        else
-            walk_int64(n_rows, indptr, indices, start, ends, n_sizes, &met, queue, found);
+        ASP_BY_INDEX(itype, walk, n_rows, indptr, indices, start, ends, n_sizes, &met, queue, found);
     }
     free(queue);
     free(met.keys);
