@@ -21,7 +21,7 @@ import autosparse
 from autosparse.calibration.collection import lab_for
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
-from autosparse.dispatch import object_layout
+from autosparse.dispatch import fast_path, object_layout
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.tuning import planner
 from autosparse.tuning.trials import comparison, kernel_trial, specs
@@ -34,15 +34,20 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 
 @pytest.mark.parametrize("op", ["spmv", "spmm32"])
-def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, monkeypatch):
+@pytest.mark.parametrize("is_past_python", [True, False])
+def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_past_python, monkeypatch):
     places = []
     by_default = MatmulCall.by_default
+
+    def run(B, *_):
+        return places.append(runtime_api.address_of(B) % 64) or True
 
     def spy(call, *args):
         places.append(call.source % 64)
         return by_default(call, *args)
 
     monkeypatch.setattr(MatmulCall, "by_default", spy)
+    monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_past_python else None)
     with lab_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as lab:
         trial = lab.lab(None)
         for run in (lab.lab.runner(trial, 0), lab.lab.runner(trial, 1)):

@@ -56,11 +56,6 @@ def unwatched(way: Callable[[Any], object], call: object) -> None:
         lib.asp_pool_watch_cycles(1)
 
 
-def _into(way: Callable[[Any], object], call: Any) -> Callable[[Any], object]:
-    """The call by `way`, into a given result."""
-    return lambda result: unwatched(way, dataclasses.replace(call, target=runtime_api.address_of(result)))
-
-
 @dataclass(slots=True, eq=False)
 class KernelLab:
     """Makes trials of one problem on one operand; what they need beside their schedule."""
@@ -220,7 +215,7 @@ class KernelLab:
         self._wait_for_threads()
         turns = itertools.islice(itertools.cycle(each_twice), 2 * (turn % len(self._calls)), None)
         way = self._way(trial, operand)
-        return None if way is None else lambda: unwatched(way, next(turns))
+        return None if way is None else lambda: way(next(turns))
 
     def _make_calls(self, operand: AnyOperand) -> None:
         """Dense operands, once: every candidate meets the same memory."""
@@ -235,18 +230,51 @@ class KernelLab:
             stored = {"transposed": False} if self.problem.transposed else {}
             part._calls = tuple(dataclasses.replace(one, rows=rows_of(operand), **stored) for one in self._calls)  # type: ignore[type-var]
 
-    def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object] | None:
-        """How `trial` computes a call as products do; None when it does not."""
+    def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., None] | None:
+        """How `trial` computes a call as products do, into its result or into another; None when it does not."""
+        if trial.schedule is not None and not trial.run(operand, self._calls[0]):
+            return None
+        through, past = self._through_python(trial, operand), self._past_python(trial, operand)
+
+        def way(call: Any, result: Any = None) -> None:
+            if past is not None and past(call.kept[0], call.kept[-1] if result is None else result):
+                return
+            if result is not None:
+                call.target = runtime_api.address_of(result)
+            unwatched(through, call)
+
+        return way
+
+    def _through_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object]:
+        """A call as Python leads it to its kernel."""
         if trial.schedule is None:
             return lambda call: call.by_default(self.n_threads(), self.flags)
-        if not trial.run(operand, self._calls[0]):
-            return None
-        bound, rows = trial.bound, self._calls[0].rows
-        if bound is not None and isinstance(operand, Operand) and fast_path.may_serve(trial, operand, rows):
-            # Its products go past Python (`dispatch.fast_path`), as the default kernel's do.
-            return lambda call: call.by(bound, self.n_threads())
         # As in products, which make a call each for a tuned kernel: microseconds that the default one saves.
         return lambda call: trial.run(operand, copy.copy(call))
+
+    def _past_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
+        """(B, result) -> whether it was computed past Python, as products of users are; None where these are not.
+
+        Led through Python, with a call of its own each, a product takes 4 us more: as long again as a small one.
+        """
+        call = self._calls[0]
+        if not isinstance(operand, Operand) or not isinstance(call, MatmulCall):
+            return None
+        options, lib, transposed, (B, C) = self.options, runtime_api.lib, call.transposed, call.kept
+        state = DispatchState(options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags)
+        state.serving = None if trial.schedule is None else trial
+        path = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs)
+        if path is None:
+            return None
+
+        def past(B: Any, result: Any) -> bool:
+            lib.asp_pool_watch_cycles(0)
+            try:
+                return path.run(B, result, options, transposed)
+            finally:
+                lib.asp_pool_watch_cycles(1)
+
+        return past
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
         """A product as users have it, into a result made for it or always into the same one; None as of `runner`."""
@@ -255,47 +283,16 @@ class KernelLab:
         if operand is None or trial.failed is not None:
             return None
         self._make_calls(operand)
-        way, call = self._way(trial, operand), self._calls[-1]
-        if way is None:
-            return None
-        into, out = self._past_python(trial, operand, call, _into(way, call)), call.kept[-1]
-        held: list[Any] = [out]
+        way, call = self._way(trial, operand), copy.copy(self._calls[-1])
+        if way is None or not is_fresh:
+            return None if way is None else lambda: way(call)
+        shape, dtype, held = call.kept[-1].shape, call.kept[-1].dtype, [None]
 
         def run() -> None:
-            result = memory.empty_result(out.shape, out.dtype)
-            into(result)
-            held[0] = result  # the one before goes when this one is there, as with C = A @ B
+            held[0] = result = memory.empty_result(shape, dtype)  # the one before goes, as with C = A @ B
+            way(call, result)
 
-        return run if is_fresh else lambda: into(out)
-
-    def _past_python(
-        self, trial: KernelTrial, operand: AnyOperand, call: Call, otherwise: Callable[[Any], object]
-    ) -> Callable[[Any], object]:
-        """`trial` into a given result past Python as products of users go; `otherwise` where they do not.
-
-        Led through Python, with a call of its own each, a product takes 4 us more: as long again as a small one.
-        """
-        if not isinstance(operand, Operand) or not isinstance(call, MatmulCall):
-            return otherwise
-        B, C = call.kept
-        state = DispatchState(
-            self.options, call.transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags
-        )
-        state.serving = None if trial.schedule is None else trial
-        path, lib = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs), runtime_api.lib
-        if path is None or not path.run(B, C, self.options, call.transposed):
-            return otherwise
-
-        def into(result: Any) -> None:
-            lib.asp_pool_watch_cycles(0)
-            try:
-                is_done = path.run(B, result, self.options, call.transposed)
-            finally:
-                lib.asp_pool_watch_cycles(1)
-            if not is_done:  # the matrix was written, or the kernel's copy dropped
-                otherwise(result)
-
-        return into
+        return run
 
     def _wait_for_threads(self) -> None:
         """Until a stall is over, as after compilations (`threads/pool.c`): small products then stay on one thread."""
