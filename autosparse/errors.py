@@ -35,9 +35,14 @@ class EinsumError(AutosparseError, ValueError):
     """Subscripts, operands or programs of an einsum that do not fit together; first lines are NumPy's."""
 
     @classmethod
-    def refused(cls, first_line: str, *facts: str) -> EinsumError:
-        """What is wrong, and the two facts that disagree."""
-        return cls("\n  ".join((first_line, *facts)))
+    def refused(cls, first_line: str, *facts: str, cure: str = "") -> EinsumError:
+        """What is wrong, the two facts that disagree, what to do."""
+        return cls("\n  ".join((first_line, *facts, *([f"Cure: {cure}."] if cure else []))))
+
+    def worded(self, first_line: str | None, *facts: str) -> EinsumError:
+        """The same with another first line, where there is one, and more facts behind it."""
+        own, *rest = str(self).split("\n  ")
+        return EinsumError("\n  ".join((first_line or own, *facts, *rest)))
 
     @classmethod
     def unreadable(cls, text: str, *, at: str) -> EinsumError:

@@ -3,7 +3,8 @@
 `graphs`: the SciPy expression that a user would write, on real matrices (--matrices FOLDER).
 `choice`: the program that the model chose, and the one kept after the race, against the fastest of the frontier.
 `figure7`: the default program (loops in alphabetical order, no workspace) against the chosen one on uniform patterns,
-and the plot. `scheduling`: what finding a plan takes.
+and the plot; --only NAME ... measures these kernels and keeps the rows of others from the run before.
+`scheduling`: what finding a plan takes.
 `peers`: pydata/sparse and python-graphblas, where they are installed or lie in the folder --packages, and TACO, where
 --taco names a checkout with the library built in its folder build.
 Each writes its rows to benchmarks/results/einsum-WHAT.json and its table into benchmarks/results/einsum.md.
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-from functools import partial
 from pathlib import Path
 
 from einsumlib import choices, figure7, graphs, peers, report, scheduling
@@ -26,10 +26,11 @@ if __name__ == "__main__":
     parser.add_argument("--matrices", type=Path, default=Path("../shared/matrices"), help="folder of NAME.npz")
     parser.add_argument("--packages", type=Path, help="folder of installed packages that are looked for last")
     parser.add_argument("--taco", type=Path, help="checkout of TACO")
+    parser.add_argument("--only", nargs="+", choices=list(figure7.KERNELS), help="kernels of figure7")
     chosen = parser.parse_args()
     if chosen.packages:
         sys.path.append(str(chosen.packages))
     one = WHAT[chosen.what]
-    measured = partial(peers.measured, taco=chosen.taco) if one is peers else one.measured
-    rows = measured(chosen.matrices)
+    options = {"peers": {"taco": chosen.taco}, "figure7": {"only": chosen.only}}.get(chosen.what, {})
+    rows = one.measured(chosen.matrices, **options)
     report.kept(chosen.what, rows, one.as_table(rows))

@@ -178,8 +178,10 @@ def is_merge(candidate: Candidate) -> bool:
     )
 
 
-def _small_nests(kernel: Kernel) -> list[Statement]:
-    return [nest for nest in least_deep(kernel, keep_outer=False) if _has_small_workspaces(nest) and _is_orderly(nest)]
+@functools.lru_cache(maxsize=8)  # asked once to count programs, once to price them
+def _small_nests(kernel: Kernel) -> tuple[Statement, ...]:
+    nests = least_deep(kernel, keep_outer=False)
+    return tuple(nest for nest in nests if _has_small_workspaces(nest) and _is_orderly(nest))
 
 
 def _has_small_workspaces(program: Statement) -> bool:

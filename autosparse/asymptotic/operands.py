@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
-from autosparse.arrays.sparse_tensor import AutoSparseTensor
+from autosparse.arrays.sparse_tensor import AutoSparseTensor, tensor
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
 
@@ -98,8 +98,8 @@ def is_of_torch(obj: object) -> bool:
 
 
 def shape_of(obj: Any) -> tuple[int, ...]:
-    """Shape of an operand."""
-    return tuple(obj.shape)
+    """Shape of an operand, which may be a number."""
+    return tuple(obj.shape) if hasattr(obj, "shape") else np.shape(obj)
 
 
 def as_array(obj: Any) -> Any:
@@ -112,6 +112,20 @@ def as_array(obj: Any) -> Any:
             "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", cure="arrays of numbers"
         )
     return array
+
+
+def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
+    """An operand with values of `dtype`; InputTypeError where the rule `casting` does not allow it."""
+    array = as_array(obj)
+    if not np.can_cast(array.dtype, dtype, casting):
+        raise InputTypeError.refused(
+            f"einsum: an operand could not be cast from {array.dtype} to {dtype} according to the rule {casting!r}",
+            given=f"an operand of dtype {array.dtype}, and dtype={str(dtype)!r}",
+            cure="casting='same_kind' or 'unsafe', or another dtype",
+        )
+    if isinstance(array, AutoSparseTensor):
+        return tensor(array.coords, array.values.astype(dtype), array.shape)
+    return array.astype(dtype, copy=False)
 
 
 def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> list[Operand]:

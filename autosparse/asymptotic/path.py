@@ -11,7 +11,7 @@ import numpy as np
 
 from autosparse.asymptotic.candidates import is_searchable
 from autosparse.asymptotic.operands import Dense, Operand, Sparse
-from autosparse.asymptotic.results import default_format
+from autosparse.asymptotic.results import is_dense_by_default
 from autosparse.asymptotic.subscripts import Subscripts
 
 MOST_OPERANDS: Final = 4
@@ -52,7 +52,7 @@ def _contracted(
         return Dense(output, np.ascontiguousarray(np.einsum(_plain(inner), *arrays, optimize=True)))
     bound = {index for operand in chosen if isinstance(operand, Sparse) for index in operand.indices}
     is_dense = not bound >= set(output) if output else True
-    result = execute(chosen, inner, is_dense=is_dense or default_format(output, bound) == "dense")
+    result = execute(chosen, inner, is_dense=is_dense or is_dense_by_default(output, bound))
     return result if isinstance(result, Sparse) else Dense(output, np.ascontiguousarray(result))
 
 

@@ -74,17 +74,28 @@ FORMATS: Final[dict[str, tuple[Callable[[Sparse], Any], range]]] = {
 """Values of `format`, and the numbers of dimensions that each can have (docs/adr/0034 on "dcsr" and "csf")."""
 
 
-def default_format(output: str, sparse_indices: set[str]) -> str:
+OF_SCIPY: Final = {"csr": "?bBhHiIlLqQfdgFDG", "csc": "?bBhHiIlLqQfdgFDG", "coo": "?bBhHiIlLqQfdgFDG"}
+"""Characters of the dtypes that matrices of these formats have; half precision and objects are not among them."""
+
+
+def is_dense_by_default(output: str, sparse_indices: set[str]) -> bool:
+    """Whether sparse operands leave an index of the output open, or it has fewer than two."""
+    return len(output) < 2 or not set(output) <= sparse_indices
+
+
+def default_format(output: str, sparse_indices: set[str], dtype: np.dtype[Any]) -> str:
     """Sparse when sparse operands bound every index of an output of two dimensions or more."""
-    if len(output) < 2 or not set(output) <= sparse_indices:
+    if is_dense_by_default(output, sparse_indices):
         return "dense"
-    return "csr" if len(output) == 2 else "tensor"
+    return "csr" if len(output) == 2 and dtype.char in OF_SCIPY["csr"] else "tensor"
 
 
-def check_format(name: str, n_dims: int) -> None:
-    """EinsumError unless `name` is a format for so many dimensions."""
+def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
+    """EinsumError unless `name` is a format for so many dimensions, and for this dtype."""
     if name not in FORMATS:
         raise EinsumError.refused(f"unknown format {name!r}", f"known are {', '.join(FORMATS)}")
+    if dtype.char not in OF_SCIPY.get(name, dtype.char):
+        raise EinsumError.refused(f"format {name!r} holds no {dtype}, the dtype of the result", cure="format='tensor'")
     can_have = FORMATS[name][1]
     if n_dims not in can_have:
         dims = f"{can_have[0]} dimensions" if len(can_have) == 1 else f"{can_have[0]} dimensions or more"
@@ -101,7 +112,7 @@ def converted(result: Any, wanted: str) -> Any:
     if wanted == "dense":
         return result
     array = np.asarray(result)
-    check_format(wanted, array.ndim)
+    check_format(wanted, array.ndim, array.dtype)
     coords = np.stack(np.nonzero(array)).astype(np.int64)
     return FORMATS[wanted][0](Sparse("", coords, array[tuple(coords)], array.shape))
 

@@ -36,7 +36,7 @@ class Subscripts:
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
     """Subscripts as text, and the operands: from ``(text, *operands)`` or ``(operand, sublist, ..., [sublist])``."""
-    if len(arguments) == 1 and not isinstance(arguments[0], str):
+    if len(arguments) == 1 and not isinstance(arguments[0], str | bytes):
         raise EinsumError.refused("must provide at least an operand and a subscripts list to einsum", "got an operand")
     if len(arguments) < 2:
         raise EinsumError.refused(
@@ -45,6 +45,8 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
         )
     if isinstance(arguments[0], str):
         return arguments[0], tuple(arguments[1:])
+    if isinstance(arguments[0], bytes):  # NumPy takes them
+        return arguments[0].decode(), tuple(arguments[1:])
     operands, sublists = arguments[0:-1:2], arguments[1::2]
     text = ",".join(map(_letters, sublists))
     if len(arguments) % 2:
@@ -66,7 +68,9 @@ def _letters(sublist: Any) -> str:
 def _number(entry: Any) -> int:
     number = operator.index(entry)
     if not 0 <= number < len(LETTERS):
-        raise EinsumError.refused("subscript is not within the valid range [0, 52)", f"got {number}")
+        raise EinsumError.refused(
+            "subscript is not within the valid range [0, 52)", f"got {number}", cure="numbers from 0 to 51"
+        )
     return number
 
 
@@ -75,14 +79,16 @@ def read(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
     try:
         return _read(text, tuple(shapes))
     except EinsumError as err:
-        raise EinsumError(_numpys_words(text, shapes) or str(err)) from None
+        facts = f"Subscripts {text!r}, operands of shapes {', '.join(map(str, shapes))}."
+        raise err.worded(_numpys_words(text, shapes), facts) from None
 
 
 @functools.lru_cache(maxsize=1024)
 def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
-    if "." in text.replace("...", ""):
+    if any("." in part.replace("...", "", 1) for part in text.replace("->", ",").split(",")):
         raise EinsumError.refused(
-            "einstein sum subscripts string contains a '.' that is not part of an ellipsis ('...')"
+            "einstein sum subscripts string contains a '.' that is not part of an ellipsis ('...')",
+            cure="three dots, once in an operand and once in the output",
         )
     left, arrow, right = text.replace(" ", "").partition("->")
     inputs = left.split(",")
@@ -90,34 +96,66 @@ def _read(text: str, shapes: tuple[tuple[int, ...], ...]) -> Subscripts:
         more = "more" if len(shapes) > len(inputs) else "fewer"
         raise EinsumError.refused(
             f"{more} operands provided to einstein sum function than specified in the subscripts string",
-            f"{len(shapes)} operands, {len(inputs)} in {text!r}",
+            f"There are {len(shapes)} operands and {len(inputs)} subscripts.",
+            cure="subscripts for each operand, with commas between them",
         )
+    for index in "".join((*inputs, right)).replace("...", ""):
+        if index not in string.ascii_letters:
+            raise EinsumError.refused(
+                f"invalid subscript {index!r} in einstein sum subscripts string", cure="letters from a to z or A to Z"
+            )
     inputs, dots = _without_dots(inputs, shapes)
     letters = "".join(inputs)
+    if arrow and dots and "..." not in right:
+        raise EinsumError.refused(
+            "output has more dimensions than subscripts given in einstein sum, but no '...' ellipsis provided",
+            f"'...' stands for {len(dots)} dimensions, which the output {right!r} does not have.",
+            cure="'...' in the output, or letters for what is to be summed over",
+        )
     output = right.replace("...", dots) if arrow else dots + "".join(
         index for index in sorted(set(letters) - set(dots)) if letters.count(index) == 1
     )  # fmt: skip
-    for index in letters + output:
-        if index not in string.ascii_letters and index not in dots:
-            raise EinsumError.refused(f"invalid subscript {index!r} in einstein sum subscripts string", f"in {text!r}")
+    _check_output(output, letters)
+    names = str.maketrans(dict(zip(dots, (one for one in string.ascii_letters if one not in letters), strict=False)))
+    inputs = [one.translate(names) for one in inputs]
+    return Subscripts(tuple(inputs), output.translate(names), _extents(inputs, shapes))
+
+
+def _check_output(output: str, letters: str) -> None:
     for index in output:
-        if output.count(index) > 1 or index not in letters:
-            raise EinsumError.refused(f"output subscript {index!r} is repeated, or in no input", f"in {text!r}")
-    return Subscripts(tuple(inputs), output, _extents(inputs, shapes))
+        if index not in letters:
+            raise EinsumError.refused(
+                f"einstein sum subscripts string included output subscript {index!r} which never appeared in an input",
+                f"The inputs have {', '.join(map(repr, dict.fromkeys(letters))) or 'no subscripts'}.",
+                cure="an output with subscripts of the inputs only",
+            )
+        if output.count(index) > 1:
+            raise EinsumError.refused(
+                f"einstein sum subscripts string includes output subscript {index!r} multiple times",
+                f"{index!r} comes {output.count(index)} times.",
+                cure="each subscript once in the output",
+            )
 
 
 def _without_dots(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
-    """Inputs with letters of their own for what ``...`` stands for (digits cannot clash with the user's)."""
+    """Inputs with digits for what ``...`` stands for (they cannot clash with the user's letters), and those digits."""
     found: list[str] = []
     longest = ""
-    for subscript, shape in zip(inputs, shapes, strict=True):
-        n_dots = len(shape) - len(subscript.replace("...", ""))
+    for number, (subscript, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        n_letters = len(subscript.replace("...", ""))
+        n_dots = len(shape) - n_letters
         if n_dots < 0 or (n_dots and "..." not in subscript):
             raise EinsumError.refused(
-                "subscripts and dimensions of an operand disagree", f"{subscript!r} for an operand of shape {shape}"
+                "subscripts and dimensions of an operand disagree",
+                f"Operand {number} has {len(shape)} dimensions, {subscript!r} has {n_letters} subscripts.",
+                cure="a letter for each dimension, or '...' for those that have none",
             )
         if n_dots > len(string.digits):
-            raise EinsumError.refused("too many dimensions in '...'", f"shape {shape}")
+            raise EinsumError.refused(
+                "too many dimensions in '...'",
+                f"It would stand for {n_dots} of operand {number}, and can for {len(string.digits)}.",
+                cure="letters for some of them",
+            )
         dots = string.digits[::-1][len(string.digits) - n_dots :]
         longest = max(longest, dots, key=len)
         found.append(subscript.replace("...", dots))
@@ -126,20 +164,24 @@ def _without_dots(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> t
 
 def _extents(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[str, int]:
     extents: dict[str, int] = {}
-    for subscript, shape in zip(inputs, shapes, strict=True):
+    for number, (subscript, shape) in enumerate(zip(inputs, shapes, strict=True)):
         own: dict[str, int] = {}
         for index, extent in zip(subscript, shape, strict=True):
             known = own.setdefault(index, extent)
             if known != extent and 1 not in (known, extent):
                 raise EinsumError.refused(
-                    f"dimensions for collapsing index {index!r} don't match ({known} != {extent})"
+                    f"dimensions for collapsing index {index!r} don't match ({known} != {extent})",
+                    f"{index!r} has the extents {known} and {extent} of operand {number}.",
+                    cure="two letters, or an operand whose extents agree",
                 )
             own[index] = max(known, extent) if 1 in (known, extent) and known * extent else extent
         for index, extent in own.items():
             known = extents.setdefault(index, extent)
             if known != extent and 1 not in (known, extent):
                 raise EinsumError.refused(
-                    "operands could not be broadcast together", f"{index!r} has extents {known} and {extent}"
+                    "operands could not be broadcast together",
+                    f"{index!r} has extent {known}, and {extent} in operand {number}.",
+                    cure="two letters, or operands whose extents agree",
                 )
             if known == 1:
                 extents[index] = extent
@@ -154,6 +196,5 @@ def _numpys_words(text: str, shapes: Sequence[tuple[int, ...]]) -> str | None:
     try:
         np.einsum(text, *zeros)
     except ValueError as err:
-        facts = ", ".join(map(str, shapes))
-        return f"{err}\n  Subscripts {text!r}, operands of shapes {facts}."
+        return str(err)
     return None

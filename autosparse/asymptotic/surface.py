@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from autosparse.asymptotic import results
 from autosparse.asymptotic.choice import choose, is_computable
 from autosparse.asymptotic.contraction import compute
 from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Kind, Sparse, as_array, is_of_torch, prepare, shape_of
+from autosparse.asymptotic.operands import AnyArray, Kind, Sparse, as_array, cast, is_of_torch, prepare, shape_of
 from autosparse.asymptotic.path import is_short
 from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
 from autosparse.asymptotic.routes.existing import tuned_kernel
@@ -23,7 +24,10 @@ from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
 
 
-def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = None) -> Any:
+def einsum(
+    *arguments: Any, format: str | None = None, out: AnyArray | None = None, dtype: DTypeLike | None = None,
+    casting: str = "safe", optimize: object = None,
+) -> Any:  # fmt: skip
     """``np.einsum(subscripts, *operands)`` with sparse operands: SciPy's and autosparse's, tensors, dense, scalars.
 
     Repeated indices, sums, ``...``, broadcasting, promotion and the form with index lists are NumPy's; so is the
@@ -31,7 +35,8 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
     sparse operands bound each of its indices (`csr_array`; `tensor` above two), else dense; `format` says otherwise:
     "csr", "csc", "coo", "dense", "tensor", or "dcsr" (two dimensions) and "csf", which are tensors with distinct
     entries in the order of their modes and nothing per empty row. `out`: an ndarray that takes the result
-    and is returned.
+    and is returned. `dtype`: what is computed in; `casting`: what may be cast to it. `optimize` is there for callers of
+    NumPy's and changes nothing: the order of products follows from the patterns.
     EinsumError (a ValueError) where `format` is unknown, holds another number of dimensions, or is sparse beside `out`.
     With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor, and dense operands and the
     values of sparse ones have gradients.
@@ -45,9 +50,11 @@ def einsum(*arguments: Any, format: str | None = None, out: AnyArray | None = No
     """
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
-        return _of_torch(text, operands, format, out)
+        return _of_torch(text, operands, format, out, dtype)
     if out is not None and format not in (None, "dense"):
-        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", "give one of them")
+        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", cure="one of them")
+    if dtype is not None:
+        operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
     request = Request(text, operands, format if out is None else "dense")
     known, wanted = request.settled, request.settled.format
     if not known.is_sparse:
@@ -84,8 +91,8 @@ def settled(text: str, format: str | None, kinds: tuple[Kind, ...]) -> Settled:
     sparse = [letters for kind, letters in zip(kinds, subscripts.inputs, strict=True) if kind.is_sparse]
     if not sparse:
         return Settled(subscripts, format or "dense", dtype, False, None)
-    wanted = format or default_format(subscripts.output, set("".join(sparse)))
-    check_format(wanted, len(subscripts.output))
+    wanted = format or default_format(subscripts.output, set("".join(sparse)), dtype)
+    check_format(wanted, len(subscripts.output), dtype)
     return Settled(subscripts, wanted, dtype, True, tuned_kernel(kinds, subscripts, dtype))
 
 
@@ -105,11 +112,17 @@ class Request:
         return cls(*interleaved(arguments), format)
 
 
-def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any) -> Any:
+def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any, dtype: Any) -> Any:
     from autosparse.torch.autograd.einsum import einsum as of_tensors
 
-    if format not in (None, "dense") or out is not None:
-        raise EinsumError.refused("einsum of torch tensors gives a dense tensor", f"got format={format!r}, out={out!r}")
+    given = {"format": None if format == "dense" else format, "out": out, "dtype": dtype}
+    refused = [name for name, value in given.items() if value is not None]
+    if refused:
+        raise EinsumError.refused(
+            "einsum of torch tensors gives a dense tensor of their dtype",
+            f"Given: {', '.join(f'{name}={given[name]!r:.80}' for name in refused)}.",
+            cure="leave it away, and convert operands or the result",
+        )
     return of_tensors(read(text, list(map(shape_of, operands))), operands)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from autosparse.asymptotic.lower.kernel import NS_PER_TASK, compiled, execute
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import Sparse
 from autosparse.asymptotic.race import race
+from einsumlib import report
 from einsumlib.inputs import Problem, seconds
 from einsumlib.report import RESULTS, table
 
@@ -37,16 +39,18 @@ MOST_DEFAULT_S = 0.5
 MOST_ENTRIES = 2_000_000
 
 
-def measured(_: Path) -> list[dict[str, Any]]:
-    """Rows of both series."""
-    rows = []
-    for name in KERNELS:
+def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Rows of both series; of kernels that are not asked for those of the last run."""
+    rows = report.rows_of("figure7") if only else []
+    for name in only or KERNELS:
+        rows = [row for row in rows if row["kernel"] != name]
         for n in SIZES:
             rows += one_row(name, n, DENSITY, "size")
             if not rows or rows[-1]["kernel"] != name or rows[-1]["default_s"] > MOST_DEFAULT_S:
                 break
         for density in DENSITIES:
             rows += one_row(name, SIZE.get(name, 512), density, "density")
+    rows.sort(key=lambda row: list(KERNELS).index(row["kernel"]))
     plot(rows)
     return rows
 

@@ -23,6 +23,13 @@ def kept(what: str, rows: list[dict[str, Any]], table: str) -> None:
     PAGE.write_text(f"{before}{begin}{table}\n{end}{after}", encoding="utf-8")
 
 
+def rows_of(what: str) -> list[dict[str, Any]]:
+    """Rows of the last run; none where there was none."""
+    path = RESULTS / f"einsum-{what}.json"
+    found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    return found
+
+
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Of Markdown; floats with three digits at least."""
     lines = [heads, ["---"] * len(heads), *rows]

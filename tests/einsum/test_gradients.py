@@ -65,3 +65,21 @@ def test_what_torch_tensors_cannot_do_is_refused():
         asp.einsum("ij,jk->ik", X, A, format="csr")
     with pytest.raises(ValueError, match="operands provided"):
         asp.einsum("ij->i", X, A)
+
+
+def test_numbers_and_sums_of_everything_beside_torch_tensors():
+    A = torch.tensor([[1.0, 0.0], [2.0, 3.0]], dtype=torch.float64)
+    S = A.to_sparse_coo().requires_grad_()
+    found = asp.einsum("ij,->", S, 2.0)
+    assert found == 12.0
+    assert asp.einsum("ij->", S) == 6.0
+    found.backward()
+    torch.testing.assert_close(S.grad.to_dense(), 2.0 * (A != 0).double())
+
+
+def test_types_that_numpy_lacks_are_refused():
+    A = torch.eye(3, dtype=torch.float32).to_sparse_coo()
+    with pytest.raises(TypeError, match=r"(?s)Given: dtype torch.bfloat16.*Cure: operands as one of float16, float32"):
+        asp.einsum("ij,jk->ik", A, torch.eye(3, dtype=torch.bfloat16))
+    with pytest.raises(ValueError, match=r"(?s)dense tensor of their dtype.*dtype=.*Cure"):
+        asp.einsum("ij,jk->ik", A, A, dtype=float)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 
 import numpy as np
 import pytest
@@ -218,3 +219,60 @@ def test_products_of_two_with_other_index_types_or_no_entries(index_types):
     np.testing.assert_array_equal(as_dense(asp.einsum("ij,jk->ik", A, B)), dense[0] @ dense[1])
     nothing = asp.einsum("ij,jk->ik", sps.csr_array((4, 5)), B)
     assert (nothing.shape, nothing.nnz, nothing.dtype) == ((4, 3), 0, np.float64)
+
+
+@pytest.mark.parametrize(
+    ("expression", "shapes", "facts"),
+    [
+        ("ij,jk->ik", [(3, 4), (5, 6)], "'j' has extent 4, and 5 in operand 1"),
+        ("ii->i", [(3, 4)], "'i' has the extents 3 and 4 of operand 0"),
+        ("ijk->i", [(3, 4)], "Operand 0 has 2 dimensions, 'ijk' has 3 subscripts"),
+        ("ij,jk->ik", [(3, 4), (4, 5), (5, 6)], "There are 3 operands and 2 subscripts"),
+        ("ij->ik", [(3, 4)], "The inputs have 'i', 'j'"),
+        ("ij->ii", [(3, 4)], "'i' comes 2 times"),
+        ("...->", [(3, 4)], "'...' stands for 2 dimensions, which the output '' does not have"),
+        ("...i...->i", [(3, 4)], "once in an operand"),
+        ("i1->i", [(3, 4)], "letters from a to z"),
+    ],
+)
+def test_mistakes_tell_what_disagrees_and_the_cure(expression, shapes, facts):
+    with pytest.raises(ValueError, match=r"\w") as numpys:
+        np.einsum(expression, *map(np.zeros, shapes))
+    with pytest.raises(ValueError, match=r"\w") as ours:
+        asp.einsum(expression, *map(sps.csr_array, shapes))
+    assert str(numpys.value) in str(ours.value)
+    assert facts in str(ours.value)
+    assert "Cure: " in str(ours.value)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+def test_what_dots_stand_for_has_names_that_kernels_can_take():
+    T, A = array(1, (2, 3, 4)), array(2, (4, 5))
+    found = asp.einsum("...ij,...jk->...ik", sparse(T), sparse(A))
+    np.testing.assert_array_equal(as_dense(found), np.einsum("...ij,...jk->...ik", T, A))
+    assert "∀a" in asp.einsum_path("...i,i->...", sparse(A), np.ones(5))
+
+
+def test_arguments_of_numpys_einsum_are_taken():
+    A = array(1, (3, 3))
+    S = sps.csr_array(A)
+    found = asp.einsum(b"ij,jk->ik", S, S, dtype=np.complex64, casting="same_kind", optimize="greedy")
+    wanted = np.einsum("ij,jk->ik", A, A, dtype=np.complex64, casting="same_kind")
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(as_dense(found), wanted)
+    T = sparse(array(2, (3, 3, 3)))
+    assert asp.einsum("ijk->i", T, dtype=complex).dtype == np.complex128
+    for operands in ((S, S), (T, T)):
+        with pytest.raises(TypeError, match=r"(?s)float64 to float32 according to the rule 'safe'.*Cure: casting="):
+            asp.einsum("...i,...i->...", *operands, dtype=np.float32)
+
+
+def test_half_precision_gives_what_scipy_has_no_matrix_for():
+    A = array(1, (4, 4), np.float16)
+    T = asp.tensor(np.stack(np.nonzero(A)), A[A != 0], A.shape)
+    found = asp.einsum("ij,jk->ik", T, T)
+    assert found.dtype == np.float16
+    np.testing.assert_array_equal(found.todense(), A @ A)
+    with pytest.raises(ValueError, match=r"(?s)'csr' holds no float16.*Cure: format='tensor'"):
+        asp.einsum("ij,jk->ik", T, T, format="csr")

@@ -29,10 +29,15 @@ def nests(bodies: Sequence[Statement], indices: tuple[str, ...], *, keep_outer: 
     `keep_outer` also offers wheres that keep all loops outside (the variant behind the unrestricted columns of the
     paper's Figure 6; its other columns were made without).
     """
-    placed = [indexed(nest) for body in bodies for nest in placements(indices, body, keep_outer=keep_outer)]
-    placed = [nest for nest in placed if is_bound(nest)]
-    least = min(map(depth, placed))
-    return tuple(nest for nest in placed if depth(nest) == least)
+    placed: dict[int, list[Statement]] = {}
+    for body in bodies:
+        for nest in placements(indices, body, keep_outer=keep_outer):
+            placed.setdefault(depth(nest), []).append(nest)
+    for _, least in sorted(placed.items()):
+        bound = tuple(nest for nest in map(indexed, least) if is_bound(nest))
+        if bound:
+            return bound
+    raise AssertionError("all loops around a body without workspaces bind every index")
 
 
 def is_bound(statement: Statement, outer: frozenset[str] = frozenset()) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -20,8 +20,15 @@ from torch.autograd.function import once_differentiable
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.contraction import compute
 from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, keys
+from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.errors import InputTypeError
 
+OF_NUMPY: Final = (
+    *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+    *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
+)
+"""Types that NumPy has, too."""
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 
 
@@ -60,6 +67,11 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
         if hasattr(operand, "coords"):
             return Places(np.asarray(operand.coords, np.int64), tuple(operand.shape)), torch.from_numpy(operand.values)
         return None, torch.as_tensor(operand)
+    if operand.dtype not in OF_NUMPY:
+        known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
+        raise InputTypeError.refused(
+            "einsum: an operand holds numbers that NumPy has no type for", given=f"dtype {operand.dtype}", cure=known
+        )
     if operand.layout == torch.strided:
         return None, operand
     coo = operand.to_sparse_coo().coalesce()
@@ -111,7 +123,7 @@ class Einsum(torch.autograd.Function):
 
 
 def _arrays(places: Sequence[Places | None], held: Sequence[torch.Tensor]) -> list[Any]:
-    arrays = [np.ascontiguousarray(one.detach().numpy()) for one in held]
+    arrays = [np.asarray(one.detach().numpy(), order="C") for one in held]  # a number stays one
     return [array if at is None else at.filled(array) for at, array in zip(places, arrays, strict=True)]
 
 
@@ -120,11 +132,7 @@ def _result(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
     if all(isinstance(operand, np.ndarray) for operand in operands):
         return torch.from_numpy(np.array(np.einsum(str(subscripts), *operands)))
     result = compute(operands, subscripts, dtype, is_dense=True)
-    if isinstance(result, Sparse):
-        dense = np.zeros(result.shape, dtype)
-        dense[tuple(result.coords)] = result.values
-        result = dense
-    return torch.from_numpy(np.array(result))
+    return torch.from_numpy(np.array(dense(result) if isinstance(result, Sparse) else result))
 
 
 def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torch.Tensor:
