@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
     from autosparse._native.kernels.backend import BACKENDS
-    from autosparse._native.kernels.bound import BoundMttkrp, BoundSddmm
     from autosparse._native.kernels.composite import (
         CompositeKernel,
         CompositeSpec,
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
         loaded,
         supports,
     )
-    from autosparse._native.kernels.kernel import BoundKernel, Kernel
+    from autosparse._native.kernels.kernel import BoundKernel, BoundMttkrp, BoundSddmm, Kernel
     from autosparse._native.storage.composite import composite_bytes, composite_reason_unfit, pack_composite
     from autosparse._native.storage.packing import PackedOperand, pack, packed_bytes, reason_unfit
     from autosparse._native.storage.parts import Subset, View, block_fill, subsets
@@ -97,8 +96,7 @@ _MODULES: Final = {
     "kernels.composite": ("CompositeKernel", "CompositeSpec", "composite_unsupported", "part_unsupported"),
     "storage.parts": ("Subset", "View", "block_fill", "subsets"),
     "storage.composite": ("composite_bytes", "composite_reason_unfit", "pack_composite"),
-    "kernels.bound": ("BoundMttkrp", "BoundSddmm"),
-    "kernels.kernel": ("BoundKernel", "Kernel"),
+    "kernels.kernel": ("BoundKernel", "BoundMttkrp", "BoundSddmm", "Kernel"),
     "storage.packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
     "storage.row_orders": ("order_effort",),
     "ir.spec": ("VALUE_BYTES", "KernelSpec"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import os
 import queue
 import threading
 import time
@@ -40,7 +39,7 @@ def write_soon(store: Settled) -> None:
     with _mutex:
         _stores.add(store)
         if _writer is None or not _writer.is_alive():
-            _register_hooks()
+            _at_exit()
             _writer = threading.Thread(target=_write, name="autosparse-cache", daemon=True)
             _writer.start()
     _waiting.put(weakref.ref(store))
@@ -70,14 +69,11 @@ def _write() -> None:
         del store
 
 
-@functools.lru_cache(maxsize=1)
-def _register_hooks() -> None:
-    atexit.register(_finish)
-    if hasattr(os, "register_at_fork"):  # not on Windows
-        os.register_at_fork(after_in_child=_forget)
-
-
+@forking.in_child
 def _forget() -> None:
     """In a forked child the thread does not exist; whoever asks next starts another."""
-    global _writer, _waiting, _mutex, _writing
-    _writer, _waiting, _mutex, _writing = None, queue.SimpleQueue(), forking.lock(), forking.lock()
+    global _writer, _waiting
+    _writer, _waiting = None, queue.SimpleQueue()
+
+
+_at_exit: Final = functools.cache(lambda: atexit.register(_finish))  # once, when there is a thread

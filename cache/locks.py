@@ -15,12 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from autosparse import forking
+
 _FIRST_DELAY_S: Final = 0.001
 _LAST_DELAY_S: Final = 0.05
 _BUSY: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
 _held: set[int] = set()  # descriptors of held locks, for the child of a fork to close
-_fork_hook_registered = False
 
 
 @contextlib.contextmanager
@@ -29,7 +30,6 @@ def hold(path: Path, *, wait_s: float) -> Iterator[bool]:
 
     OSError where the folder cannot be written or its file system has no locks (ENOLCK, ENOSYS, EOPNOTSUPP).
     """
-    _register_fork_hook()
     fd = _acquire(path, wait_s)
     owner = os.getpid()
     try:
@@ -79,14 +79,8 @@ def _is_same_file(fd: int, path: Path) -> bool:
 if sys.platform == "win32":
     import msvcrt
 
-    def _try_lock(fd: int) -> bool:
-        try:
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
-        except OSError as err:
-            if err.errno in _BUSY:
-                return False
-            raise
-        return True
+    def _lock_now(fd: int) -> None:
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
 
     def _unlock(fd: int) -> None:
         os.lseek(fd, 0, os.SEEK_SET)
@@ -95,26 +89,24 @@ if sys.platform == "win32":
 else:
     import fcntl
 
-    def _try_lock(fd: int) -> bool:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as err:
-            if err.errno in _BUSY:
-                return False
-            raise
-        return True
+    def _lock_now(fd: int) -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def _unlock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_UN)
 
 
-def _register_fork_hook() -> None:
-    global _fork_hook_registered
-    if not _fork_hook_registered and hasattr(os, "register_at_fork"):
-        _fork_hook_registered = True
-        os.register_at_fork(after_in_child=_close_inherited)
+def _try_lock(fd: int) -> bool:
+    try:
+        _lock_now(fd)
+    except OSError as err:
+        if err.errno in _BUSY:
+            return False
+        raise
+    return True
 
 
+@forking.in_child
 def _close_inherited() -> None:
     """In the child: give up the parent's locks, or they would outlive a parent that is killed."""
     for fd in _held:

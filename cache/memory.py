@@ -64,10 +64,6 @@ class Memory:
         with self._mutex:
             return list(self._found.values())
 
-    def reset_after_fork(self) -> None:
-        """In the child: another thread of the parent may have held the mutex."""
-        self._mutex = forking.lock()
-
 
 def _make_room(known: dict[Name, Envelope] | dict[Name, float], max_entries: int) -> None:
     if len(known) >= max_entries:

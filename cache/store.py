@@ -369,12 +369,8 @@ class Store:
             warn_once(CacheWarning, str(self._cache_folder), message)
 
     def reset_after_fork(self) -> None:
-        """In the child: locks held by the parent's other threads, and its temporary folder, are not ours."""
-        self._mutex = forking.lock()
-        self._name_locks = {}
-        self._late, self._settling = {}, forking.rlock()  # the parent writes what was put off
-        self._private = PrivateArtefacts()
-        self._memory.reset_after_fork()
+        """In the child: what the parent put off it writes itself, and its temporary folder is not ours."""
+        self._late, self._private = {}, PrivateArtefacts()
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 from autosparse.cache.store import Store
@@ -13,7 +12,6 @@ from autosparse.notices import CacheWarning, warn_once
 
 _stores: dict[str | None, Store] = {}
 _stores_mutex = forking.lock()
-_fork_hook_registered = False
 
 
 def open_store(options: Options | None = None) -> Store:
@@ -27,7 +25,6 @@ def open_store(options: Options | None = None) -> Store:
     store = _stores.get(name)
     if store is None:
         with _stores_mutex:
-            _register_fork_hook()
             store = _stores.get(name)
             if store is None:
                 folder = None if name is None else Path(name) if name else _default_folder()
@@ -63,15 +60,7 @@ def _default_folder() -> Path | None:
     return None
 
 
-def _register_fork_hook() -> None:
-    global _fork_hook_registered
-    if not _fork_hook_registered and hasattr(os, "register_at_fork"):
-        _fork_hook_registered = True
-        os.register_at_fork(after_in_child=_reset_after_fork)
-
-
+@forking.in_child
 def _reset_after_fork() -> None:
-    global _stores_mutex
-    _stores_mutex = forking.lock()
     for store in _stores.values():
         store.reset_after_fork()

@@ -91,9 +91,7 @@ class CBackend:
         """Map the object."""
         from autosparse._native.ir.lower import lower
 
-        program = lower(spec)
-        path = folder / OBJECT_NAME
-        return Kernel.load(spec, path, needs_sorted=program.needs_sorted, is_private=program.private)
+        return Kernel.load(spec, folder / OBJECT_NAME, needs_sorted=lower(spec).needs_sorted)
 
 
 def _numba() -> Backend:

@@ -220,10 +220,6 @@ class BoundComposite:
         """Composites are called from Python."""
         raise NotImplementedError
 
-    def private_bytes(self, n_cols: int, n_threads: int) -> int:
-        """No part has outputs of threads' own."""
-        return 0
-
 
 def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone: int) -> tuple[Any, list[Any]]:
     """The parts for asp_run_parts, and what their structures refer to."""

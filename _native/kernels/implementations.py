@@ -12,7 +12,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, overload
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, overload
 
 from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
@@ -32,7 +32,7 @@ from autosparse.errors import BuildError
 
 if TYPE_CHECKING:
     from autosparse._native.kernels.composite import CompositeKernel, CompositeSpec
-    from autosparse._native.triton.kernel import DeviceKernel, Triton
+    from autosparse._native.triton.kernel import DeviceKernel
     from autosparse._native.triton.spec import DeviceSpec
 
     from autosparse.gpu.schedule import DeviceSchedule
@@ -202,33 +202,14 @@ class Composites:
 
 
 class Devices:
-    """Kernels for a GPU, by `_native.triton`: imported when the first one is wanted."""
+    """Kernels for a GPU: whatever `_native.triton` does, which is imported when the first one is wanted."""
 
     name: Final = TRITON
 
-    def supports(self, operation: str, schedule: DeviceSchedule) -> str | None:
-        """See `Implementation`."""
-        return _triton().supports(operation, schedule)
+    def __getattr__(self, name: str) -> Any:  # Any: methods of `Implementation`
+        from autosparse._native.triton.kernel import Triton
 
-    def compile(
-        self, spec: DeviceSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> DeviceKernel:
-        """See `Implementation`."""
-        return _triton().compile(spec, store=store, compiler=compiler, compilations=compilations)
-
-    def loaded(self, spec: DeviceSpec, compiler: str | None) -> DeviceKernel | None:
-        """See `Implementation`."""
-        return _triton().loaded(spec, compiler)
-
-    def is_built(self, spec: DeviceSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
-        """See `Implementation`."""
-        return _triton().is_built(spec, store=store, compiler=compiler)
-
-
-def _triton() -> Triton:
-    from autosparse._native.triton.kernel import Triton
-
-    return Triton()
+        return getattr(Triton(), name)
 
 
 def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
@@ -240,7 +221,7 @@ IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     RUNTIME: Precompiled(),
     **{name: Generated(name) for name in BACKENDS},
     COMPOSITE: Composites(),
-    TRITON: Devices(),
+    TRITON: cast("Implementation", Devices()),
 }
 """Name -> implementation: "runtime", one for each backend that compiles, "parts", and "triton" on a GPU."""
 

@@ -1,18 +1,15 @@
-"""Kernel: a loaded shared object; BoundKernel: a kernel and the packed operand it reads, ready to be called.
-
-What is bound for other operations than the product A B is in `bound`.
-"""
+"""Kernel: a loaded shared object; what is bound to a packed operand, one class per operation, is ready to be called."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Final, overload
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.bound import BoundMttkrp, BoundSddmm, private_bytes
 from autosparse._native.storage.packing import PackedOperand
 from autosparse._native.storage.slices import SIDES
 from autosparse._native.storage.structure import PackedStructure
@@ -34,10 +31,9 @@ class Kernel:
     address: int  # of asp_kernel
     needs_sorted: bool  # it searches: tell it which levels are sorted
     library: Any = field(repr=False)  # keeps the shared object mapped
-    is_private: bool = False  # its parallel loop sums: threads have outputs of their own
 
     @classmethod
-    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool, is_private: bool = False) -> Kernel:
+    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool) -> Kernel:
         """Map the shared object; BuildError when the system refuses it."""
         try:
             library = ctypes.CDLL(str(path))
@@ -45,7 +41,7 @@ class Kernel:
         except (OSError, AttributeError) as err:
             raise BuildError(f"a compiled kernel cannot be loaded: {err}", key=spec.key()) from err
         assert address is not None
-        return cls(spec, path, address, needs_sorted, library, is_private)
+        return cls(spec, path, address, needs_sorted, library)
 
     @overload
     def bind(self, packed: PackedOperand) -> BoundKernel: ...
@@ -79,32 +75,41 @@ KINDS: Final[dict[str, type]] = {"values": PackedOperand, "structure": PackedStr
 """`Operation.packed` -> what its kernels are bound to."""
 
 
-@dataclass(frozen=True, eq=False)
-class BoundKernel:
-    """A kernel with its operand. Calls may come from several threads at once."""
+class _Bound:
+    """A kernel with its operand, and the schedule's arguments at run time. Calls may come from several threads at once.
 
+    Arguments of `run` are addresses, and positional: these are hot paths.
+    """
+
+    __slots__ = ("__weakref__", "_address", "_call", "_chunk", "_most_threads", "_operand", "kernel", "packed")
+    passes_python: ClassVar[bool] = False
+
+    def __init__(self, kernel: Kernel, packed: Any, operand: Any, call: str) -> None:
+        schedule = kernel.spec.schedule
+        self.kernel = kernel
+        self.packed = packed
+        self._operand = operand  # cffi asp_operand *
+        self._chunk = schedule.chunk if schedule.partition == "dynamic" else 0
+        self._most_threads = schedule.threads or MAX_THREADS
+        self._address = kernel.address
+        self._call = getattr(runtime_api.lib, call)
+
+    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+        """Only products of matrices go past Python."""
+        raise NotImplementedError
+
+
+class BoundKernel(_Bound):
+    """``C = op(A) @ B``."""
+
+    __slots__ = ("_n_reads", "_value_bytes")
     passes_python: ClassVar[bool] = True  # by `enter`
-
-    kernel: Kernel
     packed: PackedOperand
-    _operand: Any = field(repr=False)  # cffi asp_operand *
-    _chunk: int = field(init=False, repr=False)
-    _most_threads: int = field(init=False, repr=False)
-    _address: int = field(init=False, repr=False)
-    _value_bytes: int = field(init=False, repr=False)
-    _n_reads: int = field(init=False, repr=False)
-    _call: Any = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        schedule = self.kernel.spec.schedule
-        object.__setattr__(self, "_chunk", schedule.chunk if schedule.partition == "dynamic" else 0)
-        object.__setattr__(self, "_most_threads", schedule.threads or MAX_THREADS)
-        object.__setattr__(self, "_address", self.kernel.address)
-        object.__setattr__(self, "_value_bytes", self.kernel.spec.value_bytes)
-        object.__setattr__(self, "_n_reads", reads_of_b(self.packed))
-        object.__setattr__(self, "_call", runtime_api.lib.asp_run_kernel)
+    def __init__(self, kernel: Kernel, packed: PackedOperand, operand: Any) -> None:
+        super().__init__(kernel, packed, operand, "asp_run_kernel")
+        self._value_bytes, self._n_reads = kernel.spec.value_bytes, reads_of_b(packed)
 
-    # Positional: this is the hot path.
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
     ) -> bool:
@@ -125,9 +130,73 @@ class BoundKernel:
         state.chunk, state.most_threads = self._chunk, self._most_threads
         state.value_bytes, state.n_reads = self._value_bytes, self._n_reads
 
-    def private_bytes(self, n_cols: int, n_threads: int) -> int:
-        """Memory that a run takes beside its operands: outputs of threads' own, where the parallel loop sums."""
-        return private_bytes(self.kernel, self.packed.sizes["i"], n_cols, n_threads)
+
+class BoundSddmm(_Bound):
+    """``O = A ∘ (X @ Yᵀ)`` at the stored entries of A, each on its own where they repeat."""
+
+    __slots__ = ()
+    packed: PackedStructure
+
+    def __init__(self, kernel: Kernel, packed: PackedStructure, operand: Any) -> None:
+        super().__init__(kernel, packed, operand, "asp_run_sddmm")
+
+    def run(  # noqa: PLR0917
+        self,
+        X_address: int,
+        ldx: int,
+        Y_address: int,
+        ldy: int,
+        vals_address: int,
+        out_address: int,
+        n_cols: int,
+        n_threads: int,
+    ) -> bool:
+        """``out[e] = vals[e] * sum_j X[i_e, j] * Y[k_e, j]`` for every entry e of the pattern, j < `n_cols`.
+
+        X (m, n_cols) and Y (n, n_cols) are row-major with `ldx`, `ldy` elements between rows: Y holds the columns of
+        the operand that SciPy users write as (n_cols, n). Kernels without a loop over j take one column
+        (``n_cols == 1``) of adjacent elements. `vals` and `out` are in the order of the pattern's `indices`; `out`
+        need not be initialised and must not be `vals`: where a loop over j lies outside, partial sums are kept in it.
+        Always True: padding is never multiplied.
+        """
+        n_threads = min(n_threads, self._most_threads)
+        self._call(
+            self._address, self._operand, X_address, ldx, Y_address, ldy, vals_address, out_address,
+            n_cols, n_threads, self._chunk,
+        )  # fmt: skip
+        return True
+
+
+class BoundMttkrp(_Bound):
+    """``M[i, j] = sum T[i, k, l, ...] * B[k, j] * C[l, j] * ...`` for the packed tensor T."""
+
+    __slots__ = ()
+    packed: PackedTensor
+
+    def __init__(self, kernel: Kernel, packed: PackedTensor, operand: Any) -> None:
+        super().__init__(kernel, packed, operand, "asp_run_mttkrp")
+
+    def run(  # noqa: PLR0917
+        self,
+        factor_addresses: Sequence[int],
+        lds: Sequence[int],
+        M_address: int,
+        ldm: int,
+        n_cols: int,
+        n_threads: int,
+    ) -> bool:
+        """The product into M (shape[mode], n_cols), which need not be initialised.
+
+        `factor_addresses` and `lds` (elements between rows) are those of the dense operands of the modes other than
+        the packed tensor's, in the order of the modes; all row-major (extent, n_cols). Kernels without a loop over j
+        take one column of adjacent elements. False: a result that padding, or an empty sum, may have spoilt is not
+        finite: M must be computed again by the default kernel.
+        """
+        n_threads = min(n_threads, self._most_threads)
+        return not self._call(
+            self._address, self._operand, factor_addresses, lds, len(lds), M_address, ldm,
+            n_cols, n_threads, self._chunk,
+        )  # fmt: skip
 
 
 def reads_of_b(packed: PackedOperand) -> int:

@@ -127,7 +127,7 @@ def assemble_generic(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[s
     for level in fmt.levels:
         name = level.coordinate
         storage, distinct = LEVELS[level.kind], level is not fmt.levels[-1]
-        arrays, above = storage.assemble(above, coordinates[name][order], extents[name], distinct=distinct)
+        arrays, above = storage.assemble(above, coordinates[name][order], extents[name], distinct)
         if above.n_positions > MAX_POSITIONS:
             raise PackError.unfit(fmt, f"{above.n_positions:,} positions")
         if arrays.pos is not None:

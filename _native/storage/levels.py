@@ -1,4 +1,4 @@
-"""Level storage: how one level of a format keeps its coordinates. A level format is a class and a row of `LEVELS`.
+"""Level storage: how one level of a format keeps its coordinates. A level format is a row of `LEVELS`.
 
 A level maps positions of its parent to its own positions: an Uncompressed level of extent n has n of them per parent
 (``p = parent * n + coordinate``, padding included); a Compressed level lists those that exist in ``crd``, delimited by
@@ -9,9 +9,9 @@ lowering's business; this module builds and measures the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,105 +47,59 @@ class LevelArrays:
     pos: IntArray | None = None
     crd: IntArray | None = None
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of both."""
-        return sum(array.nbytes for array in (self.pos, self.crd) if array is not None)
+
+@dataclass(frozen=True, slots=True)
+class LevelStorage:
+    """What packing asks of a level format.
+
+    `n_positions`: (positions of the parent, extent, distinct coordinate prefixes down to here) -> positions.
+    `nbytes`: (positions of the parent, positions, bytes of a pos, bytes of a crd) -> bytes of its arrays.
+    `assemble`: arrays and entries one level down; equal coordinates are one position where told `distinct`.
+    """
+
+    n_positions: Callable[[int, int, int], int]
+    nbytes: Callable[[int, int, int, int], int]
+    assemble: Callable[[Entries, IntArray, int, bool], tuple[LevelArrays, Entries]]
 
 
-class LevelStorage(Protocol):
-    """What packing asks of a level format."""
-
-    @staticmethod
-    def n_positions(n_parents: int, extent: int, n_prefixes: int) -> int:
-        """Positions of the level, given its parent's and the number of distinct coordinate prefixes down to here."""
-
-    @staticmethod
-    def nbytes(n_parents: int, n_positions: int, pos_bytes: int, crd_bytes: int) -> int:
-        """Bytes of its arrays."""
-
-    @staticmethod
-    def assemble(above: Entries, coordinates: IntArray, extent: int, *, distinct: bool) -> tuple[LevelArrays, Entries]:
-        """Arrays and entries one level down. `distinct`: equal coordinates are one position (else each its own)."""
+def _uncompressed(above: Entries, coordinates: IntArray, extent: int, distinct: bool) -> tuple[LevelArrays, Entries]:
+    """Every coordinate of the extent has a position, by arithmetic; nothing is stored."""
+    return LevelArrays(), Entries(above.positions * extent + coordinates, above.n_positions * extent)
 
 
-class UncompressedStorage:
-    """Every coordinate of the extent has a position; nothing is stored."""
-
-    @staticmethod
-    def n_positions(n_parents: int, extent: int, n_prefixes: int) -> int:
-        """All of them."""
-        return n_parents * extent
-
-    @staticmethod
-    def nbytes(n_parents: int, n_positions: int, pos_bytes: int, crd_bytes: int) -> int:
-        """None."""
-        return 0
-
-    @staticmethod
-    def assemble(above: Entries, coordinates: IntArray, extent: int, *, distinct: bool) -> tuple[LevelArrays, Entries]:
-        """Positions by arithmetic."""
-        return LevelArrays(), Entries(above.positions * extent + coordinates, above.n_positions * extent)
+def _compressed(above: Entries, coordinates: IntArray, extent: int, distinct: bool) -> tuple[LevelArrays, Entries]:
+    """Group equal neighbours (entries come sorted by prefix), then delimit the groups by parent."""
+    starts = np.ones(coordinates.size, dtype=bool)
+    if distinct:
+        same = (above.positions[1:] == above.positions[:-1]) & (coordinates[1:] == coordinates[:-1])
+        starts[1:] = ~same
+    pos = np.zeros(above.n_positions + 1, dtype=np.int64)
+    np.cumsum(np.bincount(above.positions[starts], minlength=above.n_positions), out=pos[1:])
+    below = Entries(np.cumsum(starts) - 1, int(pos[-1]))
+    return LevelArrays(pos, coordinates[starts]), below
 
 
-class CompressedStorage:
-    """Coordinates that exist are listed, parent by parent."""
+_COMPRESSED: Final = LevelStorage(
+    lambda n_parents, extent, n_prefixes: n_prefixes,
+    lambda n_parents, n, pos_bytes, crd_bytes: (n_parents + 1) * pos_bytes + n * crd_bytes,
+    _compressed,
+)
 
-    @staticmethod
-    def n_positions(n_parents: int, extent: int, n_prefixes: int) -> int:
-        """One per distinct prefix."""
-        return n_prefixes
-
-    @staticmethod
-    def nbytes(n_parents: int, n_positions: int, pos_bytes: int, crd_bytes: int) -> int:
-        """Pos has one entry per parent and one more, crd one per position."""
-        return (n_parents + 1) * pos_bytes + n_positions * crd_bytes
-
-    @staticmethod
-    def assemble(above: Entries, coordinates: IntArray, extent: int, *, distinct: bool) -> tuple[LevelArrays, Entries]:
-        """Group equal neighbours (entries come sorted by prefix), then delimit the groups by parent."""
-        starts = np.ones(coordinates.size, dtype=bool)
-        if distinct:
-            same = (above.positions[1:] == above.positions[:-1]) & (coordinates[1:] == coordinates[:-1])
-            starts[1:] = ~same
-        pos = np.zeros(above.n_positions + 1, dtype=np.int64)
-        np.cumsum(np.bincount(above.positions[starts], minlength=above.n_positions), out=pos[1:])
-        below = Entries(np.cumsum(starts) - 1, int(pos[-1]))
-        return LevelArrays(pos, coordinates[starts]), below
-
-
-class NonuniqueStorage(CompressedStorage):
-    """Every entry is listed, parent by parent, also where coordinates repeat."""
-
-    @staticmethod
-    def assemble(above: Entries, coordinates: IntArray, extent: int, *, distinct: bool) -> tuple[LevelArrays, Entries]:
-        """No groups."""
-        return CompressedStorage.assemble(above, coordinates, extent, distinct=False)
-
-
-class SingletonStorage:
-    """One coordinate for each position of the parent."""
-
-    @staticmethod
-    def n_positions(n_parents: int, extent: int, n_prefixes: int) -> int:
-        """The parent's."""
-        return n_parents
-
-    @staticmethod
-    def nbytes(n_parents: int, n_positions: int, pos_bytes: int, crd_bytes: int) -> int:
-        """Only crd."""
-        return n_positions * crd_bytes
-
-    @staticmethod
-    def assemble(above: Entries, coordinates: IntArray, extent: int, *, distinct: bool) -> tuple[LevelArrays, Entries]:
-        """The coordinates as they come."""
-        return LevelArrays(None, coordinates), above
-
-
-LEVELS: Final[Mapping[LevelKind, type[LevelStorage]]] = {
-    LevelKind.UNCOMPRESSED: UncompressedStorage,
-    LevelKind.COMPRESSED: CompressedStorage,
-    LevelKind.NONUNIQUE: NonuniqueStorage,
-    LevelKind.SINGLETON: SingletonStorage,
+LEVELS: Final[Mapping[LevelKind, LevelStorage]] = {
+    LevelKind.UNCOMPRESSED: LevelStorage(
+        lambda n_parents, extent, n_prefixes: n_parents * extent, lambda *sizes: 0, _uncompressed
+    ),
+    LevelKind.COMPRESSED: _COMPRESSED,
+    # Every entry is listed, also where coordinates repeat: no groups.
+    LevelKind.NONUNIQUE: replace(
+        _COMPRESSED,
+        assemble=lambda above, coordinates, extent, distinct: _compressed(above, coordinates, extent, False),
+    ),
+    # One coordinate for each position of the parent, as they come.
+    LevelKind.SINGLETON: LevelStorage(
+        lambda n_parents, extent, n_prefixes: n_parents,
+        lambda n_parents, n, pos_bytes, crd_bytes: n * crd_bytes,
+        lambda above, coordinates, extent, distinct: (LevelArrays(None, coordinates), above),
+    ),
 }
 """Storage of each level format."""

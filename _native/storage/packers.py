@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.storage import row_orders, slices
 from autosparse._native.storage.levels import COORDINATE_DTYPES, coordinate_dtype
-from autosparse._native.storage.rows import Rows, packing_threads
+from autosparse._native.storage.rows import Rows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
@@ -21,126 +21,98 @@ from autosparse.core.pattern import Pattern
 Array = NDArray[Any]  # values or indices of any supported dtype
 
 
-class Packer(Protocol):
-    """A native way into one family of formats."""
-
-    @staticmethod
-    def takes(fmt: Format) -> bool:
-        """Whether it packs `fmt`."""
-
-    @staticmethod
-    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
-        """Structure and values."""
-
-    @staticmethod
-    def fill(rows: Rows, values: Array, operand: Filled) -> None:
-        """Values only, in place."""
+def _pack_rows(rows: Rows, values: Array, fmt: Format) -> Packed:
+    """Copies."""
+    crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
+    return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
 
 
-class RowsPacker:
-    """``i1:U,k1:C``: CSR of op(A), with narrow coordinates or of the transpose."""
-
-    @staticmethod
-    def takes(fmt: Format) -> bool:
-        """CSR of any index width."""
-        return _levels(fmt) == PRESETS["CSR"].levels
-
-    @staticmethod
-    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
-        """Copies."""
-        crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
-        return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
-
-    @staticmethod
-    def fill(rows: Rows, values: Array, operand: Filled) -> None:
-        """Copy."""
-        np.copyto(operand.values, values)
+def _has_blocks(fmt: Format) -> bool:
+    """Blocks of rows, sorted by block column, all of their inner levels uncompressed."""
+    return _levels(fmt).startswith("i1:U,k1:C,") and all(level.kind.value == "U" for level in fmt.levels[2:])
 
 
-class BlocksPacker:
-    """``i1:U,k1:C`` and then inner levels, all uncompressed: BCSR, UCU."""
-
-    @staticmethod
-    def takes(fmt: Format) -> bool:
-        """Blocks of rows, sorted by block column."""
-        return _levels(fmt).startswith("i1:U,k1:C,") and all(level.kind.value == "U" for level in fmt.levels[2:])
-
-    @staticmethod
-    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
-        """Count, list, fill: three passes over the entries."""
-        r, c, pointer = fmt.split("i"), fmt.split("k"), runtime_api.pointer
-        pos = rows.known.pop((r, c), None)
-        if pos is None:
-            pos = _count_blocks(rows, r, c)
-        n_blocks, threads = int(pos[-1]), packing_threads()
-        crd = _room(n_blocks, COORDINATE_DTYPES[fmt.index_bits])
-        _check(runtime_api.lib.asp_list_blocks(*rows.head, r, c, fmt.index_bits, pointer(pos), pointer(crd), threads))
-        packed = _room(n_blocks * r * c, values.dtype)
-        BlocksPacker._fill(rows, values, fmt, (pos, crd, packed))
-        return {"k1": pos}, {"k1": crd}, packed
-
-    @staticmethod
-    def fill(rows: Rows, values: Array, operand: Filled) -> None:
-        """The last of the three passes."""
-        BlocksPacker._fill(rows, values, operand.fmt, (operand.pos["k1"], operand.crd["k1"], operand.values))
-
-    @staticmethod
-    def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
-        pos, crd, packed = arrays
-        steps = _inner_steps(fmt)
-        code = runtime_api.lib.asp_fill_blocks(
-            runtime_api.DTYPE_CODES[values.dtype.name],
-            *rows.head,
-            runtime_api.pointer(values),
-            *(fmt.split("i"), fmt.split("k"), fmt.split("i") * fmt.split("k"), steps["i0"], steps["k0"]),
-            fmt.index_bits,
-            *(runtime_api.pointer(pos), runtime_api.pointer(crd), runtime_api.pointer(packed)),
-            packing_threads(),
-        )
-        _check(code)
+def _pack_blocks(rows: Rows, values: Array, fmt: Format) -> Packed:
+    """Count, list, fill: three passes over the entries."""
+    r, c, pointer = fmt.split("i"), fmt.split("k"), runtime_api.pointer
+    pos = rows.known.pop((r, c), None)
+    if pos is None:
+        pos = _count_blocks(rows, r, c)
+    n_blocks, threads = int(pos[-1]), packing_threads()
+    crd = _room(n_blocks, COORDINATE_DTYPES[fmt.index_bits])
+    check(runtime_api.lib.asp_list_blocks(*rows.head, r, c, fmt.index_bits, pointer(pos), pointer(crd), threads))
+    packed = _room(n_blocks * r * c, values.dtype)
+    _fill_blocks(rows, values, fmt, (pos, crd, packed))
+    return {"k1": pos}, {"k1": crd}, packed
 
 
-class PanelsPacker:
-    """``k1:U,i1:U,k0:C``: column panels, each a CSR of its own with panel-relative columns."""
-
-    @staticmethod
-    def takes(fmt: Format) -> bool:
-        """The sparse block format of WACO §5.2.1, rows not split."""
-        return _levels(fmt) == PRESETS["sparse block"].levels
-
-    @staticmethod
-    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
-        """Count and fill: two passes over the entries."""
-        split = fmt.split("k")
-        pos = _room(-(-rows.n_cols // split) * rows.n_rows + 1, rows.indptr.dtype)
-        _check(runtime_api.lib.asp_count_panels(*rows.head, split, runtime_api.pointer(pos)))
-        crd = _room(values.size, COORDINATE_DTYPES[fmt.index_bits])
-        packed = _room(values.size, values.dtype)
-        PanelsPacker._fill(rows, values, fmt, (pos, crd, packed))
-        return {"k0": pos}, {"k0": crd}, packed
-
-    @staticmethod
-    def fill(rows: Rows, values: Array, operand: Filled) -> None:
-        """Values by the second pass."""
-        PanelsPacker._fill(rows, values, operand.fmt, (operand.pos["k0"], None, operand.values))
-
-    @staticmethod
-    def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
-        pos, crd, packed = arrays
-        code = runtime_api.lib.asp_fill_panels(
-            runtime_api.DTYPE_CODES[values.dtype.name],
-            *rows.head,
-            runtime_api.pointer(values),
-            fmt.split("k"),
-            runtime_api.pointer(pos),
-            fmt.index_bits,
-            runtime_api.ffi.NULL if crd is None else runtime_api.pointer(crd),
-            runtime_api.pointer(packed),
-        )
-        _check(code)
+def _fill_blocks(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
+    """The last of the three passes."""
+    steps, pointer = _inner_steps(fmt), runtime_api.pointer
+    code = runtime_api.lib.asp_fill_blocks(
+        runtime_api.DTYPE_CODES[values.dtype.name], *rows.head, pointer(values),
+        fmt.split("i"), fmt.split("k"), fmt.split("i") * fmt.split("k"), steps["i0"], steps["k0"], fmt.index_bits,
+        *map(pointer, arrays), packing_threads(),
+    )  # fmt: skip
+    check(code)
 
 
-PACKERS: Final[tuple[type[Packer], ...]] = (RowsPacker, BlocksPacker, PanelsPacker, slices.SlicesPacker)
+def _pack_panels(rows: Rows, values: Array, fmt: Format) -> Packed:
+    """Count and fill: two passes over the entries."""
+    split = fmt.split("k")
+    pos = _room(-(-rows.n_cols // split) * rows.n_rows + 1, rows.indptr.dtype)
+    check(runtime_api.lib.asp_count_panels(*rows.head, split, runtime_api.pointer(pos)))
+    crd = _room(values.size, COORDINATE_DTYPES[fmt.index_bits])
+    packed = _room(values.size, values.dtype)
+    _fill_panels(rows, values, fmt, (pos, crd, packed))
+    return {"k0": pos}, {"k0": crd}, packed
+
+
+def _fill_panels(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
+    """The second pass; values only without columns."""
+    (pos, crd, packed), pointer = arrays, runtime_api.pointer
+    code = runtime_api.lib.asp_fill_panels(
+        runtime_api.DTYPE_CODES[values.dtype.name], *rows.head, pointer(values), fmt.split("k"), pointer(pos),
+        fmt.index_bits, runtime_api.ffi.NULL if crd is None else pointer(crd), pointer(packed),
+    )  # fmt: skip
+    check(code)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Packer:
+    """A native way into one family of formats: `takes` says which, `fill` writes values only, in place."""
+
+    takes: Callable[[Format], bool]
+    pack: Callable[[Rows, Array, Format], Packed]
+    fill: Callable[[Rows, Array, Filled], None]
+
+
+PACKERS: Final = (
+    # ``i1:U,k1:C``: CSR of op(A), with narrow coordinates or of the transpose.
+    Packer(
+        lambda fmt: _levels(fmt) == PRESETS["CSR"].levels,
+        _pack_rows,
+        lambda rows, values, operand: np.copyto(operand.values, values),
+    ),
+    # ``i1:U,k1:C`` and then inner levels: BCSR, UCU.
+    Packer(
+        _has_blocks,
+        _pack_blocks,
+        lambda rows, values, operand: _fill_blocks(
+            rows, values, operand.fmt, (operand.pos["k1"], operand.crd["k1"], operand.values)
+        ),
+    ),
+    # ``k1:U,i1:U,k0:C``: column panels, each a CSR of its own with panel-relative columns: the sparse block format of
+    # WACO §5.2.1, rows not split.
+    Packer(
+        lambda fmt: _levels(fmt) == PRESETS["sparse block"].levels,
+        _pack_panels,
+        lambda rows, values, operand: _fill_panels(
+            rows, values, operand.fmt, (operand.pos["k0"], None, operand.values)
+        ),
+    ),
+    Packer(slices.is_packed_here, slices.pack, slices.fill),
+)
 """Native packers, asked in order; a new one is an entry."""
 
 
@@ -196,11 +168,11 @@ def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int |
 def _count_blocks(rows: Rows, r: int, c: int) -> Array:
     """Where each block row's r x c blocks begin."""
     pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
-    _check(int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos), packing_threads())))
+    check(int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos), packing_threads())))
     return pos
 
 
-def _packer(fmt: Format) -> type[Packer] | None:
+def _packer(fmt: Format) -> Packer | None:
     if not runtime_api.available:
         return None
     return next((packer for packer in PACKERS if packer.takes(fmt)), None)
@@ -236,8 +208,3 @@ def _inner_steps(fmt: Format) -> Mapping[str, int]:
 def _room(n: int, dtype: np.dtype[Any]) -> Array:
     """Memory for n elements, uninitialised: on huge pages where it is large, which packing and kernels both like."""
     return memory.empty_output((n,), dtype)
-
-
-def _check(code: int) -> None:
-    if code < 0:
-        raise MemoryError("no memory to pack a sparse operand")

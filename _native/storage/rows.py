@@ -44,3 +44,9 @@ class Rows:
 def packing_threads() -> int:
     """Threads that packing may use: as many as products."""
     return get_options().threads or runtime_api.max_threads()
+
+
+def check(code: int) -> None:
+    """MemoryError for what a native packer returned where it had no room."""
+    if code < 0:
+        raise MemoryError("no memory to pack a sparse operand")

@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.storage.levels import COORDINATE_DTYPES
-from autosparse._native.storage.rows import Rows, packing_threads
+from autosparse._native.storage.rows import Rows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
@@ -83,38 +83,34 @@ def lay_out(rows: Rows, fmt: Format) -> Layout:
     n_listed = runtime_api.lib.asp_slices_lay_out(
         *rows.head, lanes, fmt.sigma, has_diagonals(fmt), fmt.index_bits, *_pointers(layout), packing_threads()
     )
-    _check(n_listed)
+    check(n_listed)
     if layout.rows is None:
         return layout
     return dataclasses.replace(layout, rows=(room[0], room[1][: n_listed * lanes].copy()))
 
 
-class SlicesPacker:
-    """``i1:U,k1:S,i0:U`` and ``i1:U,k1:D,i0:U``."""
+def is_packed_here(fmt: Format) -> bool:
+    """Whether it is ``i1:U,k1:S,i0:U`` or ``i1:U,k1:D,i0:U``."""
+    return ",".join(map(str, fmt.levels)) in LEVELS
 
-    @staticmethod
-    def takes(fmt: Format) -> bool:
-        """Slices of rows."""
-        return ",".join(map(str, fmt.levels)) in LEVELS
 
-    @staticmethod
-    def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
-        """Lay out, list, fill."""
-        layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
-        crd = memory.empty_output((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
-        packed = memory.empty_output((layout.n_slots * fmt.split("i"),), values.dtype)
-        _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
-        sides = layout.sides()
-        pos = {"k1": layout.pos, "begin": sides.pop("begin")}
-        return pos, {"k1": crd, **sides}, packed
+def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+    """Lay out, list, fill."""
+    layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
+    crd = memory.empty_output((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
+    packed = memory.empty_output((layout.n_slots * fmt.split("i"),), values.dtype)
+    _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
+    sides = layout.sides()
+    pos = {"k1": layout.pos, "begin": sides.pop("begin")}
+    return pos, {"k1": crd, **sides}, packed
 
-    @staticmethod
-    def fill(rows: Rows, values: Array, operand: Filled) -> None:
-        """Values only, in place."""
-        pos, crd = operand.pos, operand.crd
-        rows_of_lanes = (crd["first"], crd["rows"]) if "rows" in crd else None
-        layout = Layout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
-        _fill(rows, values, operand.fmt, (layout, crd["k1"], operand.values), crd_known=True)
+
+def fill(rows: Rows, values: Array, operand: Filled) -> None:
+    """Values only, in place."""
+    pos, crd = operand.pos, operand.crd
+    rows_of_lanes = (crd["first"], crd["rows"]) if "rows" in crd else None
+    layout = Layout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
+    _fill(rows, values, operand.fmt, (layout, crd["k1"], operand.values), crd_known=True)
 
 
 def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
@@ -128,7 +124,7 @@ def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
 
 def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:
     """Why `pattern` (or its transpose) cannot be packed in the sliced format `fmt`, or None."""
-    if not SlicesPacker.takes(fmt):
+    if not is_packed_here(fmt):
         return f"of sliced formats only {' and '.join(LEVELS)} are packed"
     if fmt.index_bits not in INDEX_BITS:
         return f"slices store columns of 16 or 32 bits, not {fmt.index_bits}"
@@ -187,15 +183,10 @@ def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, A
         *(fmt.split("i"), fmt.index_bits, *_pointers(layout), crd_known),
         *(runtime_api.pointer(crd), runtime_api.pointer(packed), packing_threads()),
     )
-    _check(code)
+    check(code)
 
 
 def _pointers(layout: Layout) -> list[Any]:  # C pointers: first, rows, pos, begin, what
     null = runtime_api.ffi.NULL
     rows = [null, null] if layout.rows is None else [runtime_api.pointer(array) for array in layout.rows]
     return [*rows, *(runtime_api.pointer(array) for array in (layout.pos, layout.begin, layout.what))]
-
-
-def _check(code: int) -> None:
-    if code < 0:
-        raise MemoryError("no memory to pack a sparse operand")

@@ -27,7 +27,7 @@ class Bound(Protocol):
 
     @property
     def run(self) -> Callable[..., bool]:
-        """Compute a call's result from its arguments; False when it cannot be trusted (`_native.kernels.bound`)."""
+        """Compute a call's result from its arguments; False when it cannot be trusted (`_native.kernels.kernel`)."""
 
 
 class Call(Protocol):

@@ -153,26 +153,26 @@ def heads_mm(structure: Placed, weights: torch.Tensor, V: torch.Tensor, *, scale
     On a transposed structure the weights are those of the original, in its order.
     """
     V = whole(V)
-    _, heads, features = V.shape
-    out = empty((structure.n_rows, heads, features), V.dtype)
-    perm = structure.perm if isinstance(structure, Transposed) else ffi.NULL
-    status = lib.asp_heads_mm(
-        VALUE_CODES[V.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, perm,
-        structure.nnz, heads, pointer(weights), pointer(V), heads * features, features, scale, pointer(out), threads(),
-    )  # fmt: skip
-    runtime_api.raise_for(status)
-    return out
+    return _heads_mm(structure, weights, V, empty((structure.n_rows, *V.shape[1:]), V.dtype), scale)
 
 
 def sums_of_entries(structure: Placed, weights: torch.Tensor) -> torch.Tensor:
     """Σ w[p, h] over the entries of each row: (nnz, H) → (n, H)."""
     heads = weights.shape[1]
-    ones = weights.new_ones(heads)  # V with rows 0 apart
-    out = weights.new_empty((structure.n_rows, heads))
+    ones = weights.new_ones((1, heads, 1))
+    return _heads_mm(structure, weights, ones, weights.new_empty((structure.n_rows, heads)), 1.0)
+
+
+def _heads_mm(
+    structure: Placed, weights: torch.Tensor, V: torch.Tensor, out: torch.Tensor, scale: float
+) -> torch.Tensor:
+    """See `heads_mm`; V without gaps, of (m, H, F) or of a single row that stands for all."""
+    n, heads, features = V.shape
     perm = structure.perm if isinstance(structure, Transposed) else ffi.NULL
     status = lib.asp_heads_mm(
-        VALUE_CODES[weights.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, perm,
-        structure.nnz, heads, pointer(weights), pointer(ones), 0, 1, 1.0, pointer(out), threads(),
+        VALUE_CODES[V.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col, perm,
+        structure.nnz, heads, pointer(weights), pointer(V), heads * features if n > 1 else 0, features, scale,
+        pointer(out), threads(),
     )  # fmt: skip
     runtime_api.raise_for(status)
     return out

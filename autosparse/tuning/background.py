@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import os
 import queue
 import sys
 import threading
@@ -37,16 +36,9 @@ def submit(job: Callable[[], None]) -> bool:
             except RuntimeError:  # the interpreter is ending, or the system has no thread left
                 return False
             _worker = worker
-            _register_hooks()
+            _at_exit()
     _jobs.put(job)
     return True
-
-
-@functools.lru_cache(maxsize=1)
-def _register_hooks() -> None:
-    atexit.register(_finish)
-    if hasattr(os, "register_at_fork"):  # not on Windows
-        os.register_at_fork(after_in_child=_forget)
 
 
 def _work() -> None:
@@ -70,7 +62,11 @@ def _finish() -> None:
         worker.join(END_WAIT_S)
 
 
+@forking.in_child
 def _forget() -> None:
     """In a forked child the thread does not exist; whoever asks next starts another."""
-    global _worker, _jobs, _lock
-    _worker, _jobs, _lock = None, queue.SimpleQueue(), forking.lock()
+    global _worker, _jobs
+    _worker, _jobs = None, queue.SimpleQueue()
+
+
+_at_exit: Final = functools.cache(lambda: atexit.register(_finish))  # once, when there is a thread

@@ -148,7 +148,6 @@ def fork_while_locked(folder: Path) -> dict[str, object]:
     from autosparse.cache import stores
 
     stores._stores["test"] = store
-    stores._register_fork_hook()
     thread = threading.Thread(target=hold_everything)
     thread.start()
     entered.wait()

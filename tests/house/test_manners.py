@@ -14,7 +14,6 @@ MAX_FUNCTION_LINES = 40
 MAX_POSITIONAL = 5
 POSITIONAL_BY_CONTRACT = {
     ("autosparse._native.kernels.kernel", "run"),  # called for every product: keywords would cost as much as the rest
-    ("autosparse._native.kernels.bound", "run"),
     ("autosparse._native.kernels.composite", "run"),
     ("autosparse._native.numba.intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
     ("autosparse.torch.autograd.attention", "forward"),  # autograd.Function.apply passes by position only

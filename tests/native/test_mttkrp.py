@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from autosparse._native.c.private import PRIVATE_LIMIT_BYTES
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.lower import lower
 from hypothesis import given, settings
@@ -116,7 +115,7 @@ def test_a_vouched_result_is_numpys_with_infinite_factors_too(name: str) -> None
 
 
 @pytest.mark.parametrize("name", PRIVATE)
-def test_outputs_of_threads_own_are_bounded_and_can_be_fixed(name: str) -> None:
+def test_outputs_of_threads_own_can_be_fixed(name: str) -> None:
     made = operands.MTTKRP[name]
     pattern = operands.tensor((60, 50, 40), 3000, seed=1)
     rng = np.random.default_rng(2)
@@ -128,10 +127,6 @@ def test_outputs_of_threads_own_are_bounded_and_can_be_fixed(name: str) -> None:
     for other in results[1:]:
         np.testing.assert_array_equal(results[0], other)
     np.testing.assert_allclose(results[0], operands.mttkrp(pattern, values, factors, 0), rtol=1e-3, atol=1e-3)
-    bound = cases.kernel(operands.spec(made)).bind(packed)
-    assert bound.private_bytes(16, 1) == 0
-    assert bound.private_bytes(16, 3) == 2 * 60 * 16 * 4
-    assert bound.private_bytes(1 << 20, 64) <= PRIVATE_LIMIT_BYTES
 
 
 def test_a_product_of_matrices_may_sum_in_parallel_too() -> None:

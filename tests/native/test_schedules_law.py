@@ -230,9 +230,7 @@ def check(name: str, n_kernels: int, seed: int) -> int:
     for run in runs:
         kernel = kernels[run.spec.key()]
         assert isinstance(kernel, _native.Kernel), f"{kernel}\n{run.spec.schedule.to_json()}"
-        same = _native.Kernel(
-            run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library, kernel.is_private
-        )
+        same = _native.Kernel(run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
         try:
             tries = (Run(run.spec, run.seed + step) for step in range(0, 1000, 100))
             n_run += any(CHECKS[run.spec.operation](one, same) for one in tries)

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from autosparse._native import runtime_api
 from autosparse.torch import native
 from autosparse.torch.autograd.functions import Ctx, MaybeTensor
-from autosparse.torch.structure import VALUE_CODES, Rows, Structure, ffi, lib, pointer
+from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
 
 def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool, **fields: object) -> None:
@@ -34,33 +34,44 @@ def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool
     runtime_api.raise_for(run(VALUE_CODES[V.dtype], structure.index_code, arguments, native.threads()))
 
 
+def _forward(
+    ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, **fields: float
+) -> torch.Tensor:  # fmt: skip
+    """The result; kept for `_backward` are the operands, alpha, and `fields`, numbers that say how to score."""
+    q, k, V = native.whole(q), native.whole(k), native.whole(V)
+    structure = rows.structure
+    alpha = V.new_empty((structure.nnz, V.shape[1]))
+    out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
+    _call(structure, q, V, False, k=k, alpha=alpha, out=out, **fields)
+    ctx.rows, ctx.fields = rows, fields
+    ctx.save_for_backward(q, k, V, alpha)
+    return out
+
+
+def _backward(ctx: Ctx, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, MaybeTensor, Transposed]:
+    """Gradients of the scores, of q and of V; and the transposed structure."""
+    q, k, V, alpha = ctx.saved_tensors
+    grad = native.whole(grad)
+    structure = ctx.rows.structure
+    dscore, dq = torch.empty_like(alpha), torch.empty_like(q)
+    _call(structure, q, V, True, k=k, alpha=alpha, dout=grad, dscore=dscore, dq=dq, **ctx.fields)
+    turned = structure.transposed()
+    return dscore, dq, native.heads_mm(turned, alpha, grad) if ctx.needs_input_grad[3] else None, turned
+
+
 class Dot(torch.autograd.Function):
     """Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F)."""
 
     @staticmethod
     def forward(ctx: Ctx, rows: Rows, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, scale: float) -> torch.Tensor:
-        Q, K, V = native.whole(Q), native.whole(K), native.whole(V)
-        structure = rows.structure
-        alpha = V.new_empty((structure.nnz, V.shape[1]))
-        out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
-        _call(structure, Q, V, False, k=K, D=Q.shape[2], alpha=alpha, out=out, scale=scale)
-        ctx.rows, ctx.scale = rows, scale
-        ctx.save_for_backward(Q, K, V, alpha)
-        return out
+        return _forward(ctx, rows, Q, K, V, D=Q.shape[2], scale=scale)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
-        Q, K, V, alpha = ctx.saved_tensors
-        grad = native.whole(grad)
-        structure = ctx.rows.structure
-        dscore, dQ = torch.empty_like(alpha), torch.empty_like(Q)
-        _call(
-            structure, Q, V, True, k=K, D=Q.shape[2], alpha=alpha, dout=grad, dscore=dscore, dq=dQ, scale=ctx.scale
-        )  # fmt: skip
-        turned = structure.transposed()
-        dK = native.heads_mm(turned, dscore, Q, scale=ctx.scale) if ctx.needs_input_grad[2] else None
-        dV = native.heads_mm(turned, alpha, grad) if ctx.needs_input_grad[3] else None
+        dscore, dQ, dV, turned = _backward(ctx, grad)
+        Q, scale = ctx.saved_tensors[0], ctx.fields["scale"]
+        dK = native.heads_mm(turned, dscore, Q, scale=scale) if ctx.needs_input_grad[2] else None
         return None, dQ, dK, dV, None
 
 
@@ -69,24 +80,11 @@ class Additive(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, slope: float) -> torch.Tensor:
-        q, k, V = native.whole(q), native.whole(k), native.whole(V)
-        structure = rows.structure
-        alpha = V.new_empty((structure.nnz, V.shape[1]))
-        out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
-        _call(structure, q, V, False, k=k, alpha=alpha, out=out, slope=slope, additive=1)
-        ctx.rows, ctx.slope = rows, slope
-        ctx.save_for_backward(q, k, V, alpha)
-        return out
+        return _forward(ctx, rows, q, k, V, slope=slope, additive=1)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
-        q, k, V, alpha = ctx.saved_tensors
-        grad = native.whole(grad)
-        structure = ctx.rows.structure
-        dscore, dq = torch.empty_like(alpha), torch.empty_like(q)
-        _call(structure, q, V, True, k=k, alpha=alpha, dout=grad, dscore=dscore, dq=dq, slope=ctx.slope, additive=1)
-        turned = structure.transposed()
+        dscore, dq, dV, turned = _backward(ctx, grad)
         dk = native.sums_of_entries(turned, dscore) if ctx.needs_input_grad[2] else None
-        dV = native.heads_mm(turned, alpha, grad) if ctx.needs_input_grad[3] else None
         return None, dq, dk, dV, None

@@ -29,11 +29,18 @@ def wants_grad(*tensors: MaybeTensor) -> bool:
 
 
 def product(rows: Rows, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
-    """A X or Aᵀ X with values (nnz,) and X (m, k), differentiable."""
+    """A X or Aᵀ X with values (nnz,) and X (m, k), differentiable; with heads values (nnz, H) and X (m, H, F), real."""
     if wants_grad(values, X):
         result: torch.Tensor = Product.apply(rows, values, X, transposed)
         return result
-    return products.mm(rows, native.whole(values), X, transposed=transposed)
+    return _multiply(rows, values, X, transposed)
+
+
+def _multiply(rows: Rows, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
+    if X.dim() < 3:
+        return products.mm(rows, native.whole(values), X, transposed=transposed)
+    structure = rows.structure
+    return native.heads_mm(structure.transposed() if transposed else structure, native.whole(values), X)
 
 
 def sampled(rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
@@ -50,13 +57,13 @@ def sampled(rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
 
 
 class Product(torch.autograd.Function):
-    """C = A X, or Aᵀ X."""
+    """C = A X, or Aᵀ X; with heads C[i, h] = Σ w[p, h] X[j, h] over entries p = (i, j), or over columns."""
 
     @staticmethod
     def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
         ctx.rows, ctx.transposed = rows, transposed
         ctx.save_for_backward(values, X)
-        return products.mm(rows, native.whole(values), X, transposed=transposed)
+        return _multiply(rows, values, X, transposed)
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
@@ -84,42 +91,10 @@ class Sampled(torch.autograd.Function):
         X, Y = ctx.saved_tensors
         d_X = d_Y = None
         if ctx.needs_input_grad[1]:
-            d_X = weighted(ctx.rows, grad, Y.conj())
+            d_X = product(ctx.rows, grad, Y.conj())
         if ctx.needs_input_grad[2]:
-            d_Y = weighted(ctx.rows, grad, X.conj(), transposed=True)
+            d_Y = product(ctx.rows, grad, X.conj(), transposed=True)
         return None, d_X, d_Y
-
-
-def weighted(rows: Rows, weights: torch.Tensor, V: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
-    """Σ w[p] V[j] over the entries of each row; w (nnz,), V (m, F), or with heads w (nnz, H), V (m, H, F)."""
-    if V.dim() == 2:
-        return product(rows, weights, V, transposed=transposed)
-    if wants_grad(weights, V):
-        result: torch.Tensor = Weighted.apply(rows, weights, V, transposed)
-        return result
-    structure = rows.structure
-    return native.heads_mm(structure.transposed() if transposed else structure, native.whole(weights), V)
-
-
-class Weighted(torch.autograd.Function):
-    """out[i, h] = Σ w[p, h] V[j, h] over entries p = (i, j), or over columns when transposed; real values."""
-
-    @staticmethod
-    def forward(ctx: Ctx, rows: Rows, weights: torch.Tensor, V: torch.Tensor, transposed: bool) -> torch.Tensor:
-        ctx.rows, ctx.transposed = rows, transposed
-        ctx.save_for_backward(weights, V)
-        structure = rows.structure
-        return native.heads_mm(structure.transposed() if transposed else structure, native.whole(weights), V)
-
-    @staticmethod
-    def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
-        weights, V = ctx.saved_tensors
-        d_weights = d_V = None
-        if ctx.needs_input_grad[1]:
-            d_weights = sampled(ctx.rows, *((V, grad) if ctx.transposed else (grad, V)))
-        if ctx.needs_input_grad[2]:
-            d_V = weighted(ctx.rows, weights, grad, transposed=not ctx.transposed)
-        return None, d_weights, d_V, None
 
 
 class Mean(torch.autograd.Function):

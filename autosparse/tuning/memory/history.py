@@ -7,6 +7,7 @@ a small product takes to compute.
 from __future__ import annotations
 
 import atexit
+import functools
 import os
 import threading
 import time
@@ -127,15 +128,12 @@ def _adding(tally: Tally) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
 
 _experiences: weakref.WeakKeyDictionary[cache.Store, Experience] = weakref.WeakKeyDictionary()
 _lock = forking.lock()
-_token: str | None = None
 
 
+@functools.cache
 def _process_token() -> str:
     """Names this process in histories."""
-    global _token
-    if _token is None:
-        _token = f"{os.getpid()}-{os.urandom(4).hex()}"
-    return _token
+    return f"{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def experience_of(store: cache.Store, target: Target) -> Experience:
@@ -147,8 +145,6 @@ def experience_of(store: cache.Store, target: Target) -> Experience:
             if found is None:
                 if not _experiences:
                     atexit.register(flush_all)
-                    if hasattr(os, "register_at_fork"):  # not on Windows
-                        os.register_at_fork(after_in_child=_forget_counts)
                 found = _experiences[store] = Experience(store, f"tuner|{target.key()}")
     return found
 
@@ -169,10 +165,9 @@ def flush_all() -> None:
         experience.flush()
 
 
+@forking.in_child
 def _forget_counts() -> None:
-    """In a forked child: what the parent counted, the parent writes. Locks may be held by threads that are gone."""
-    global _lock, _token
-    _lock, _token = forking.lock(), None
+    """In a forked child: what the parent counted, the parent writes."""
+    _process_token.cache_clear()
     for experience in list(_experiences.values()):
-        experience._lock = forking.lock()
         experience._tallies = {}
