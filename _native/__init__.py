@@ -12,74 +12,45 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
-    from autosparse._native.kernels.backend import BACKENDS
-    from autosparse._native.kernels.composite import (
-        CompositeKernel,
-        CompositeSpec,
-        composite_unsupported,
-        part_unsupported,
-    )
-    from autosparse._native.kernels.implementations import (
-        IMPLEMENTATIONS,
-        build,
-        build_many,
-        compiler_id,
-        implementation_of,
-        is_built,
-        loaded,
-        supports,
-    )
-    from autosparse._native.kernels.kernel import BoundKernel, BoundMttkrp, BoundSddmm, Kernel
-    from autosparse._native.storage.composite import composite_bytes, composite_reason_unfit, pack_composite
-    from autosparse._native.storage.packing import PackedOperand, pack, packed_bytes, reason_unfit
-    from autosparse._native.storage.parts import Subset, View, block_fill, subsets
-    from autosparse._native.storage.row_orders import order_effort
-    from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
-    from autosparse._native.storage.tensors import PackedTensor, pack_tensor, reason_unfit_tensor, tensor_bytes
-    from autosparse._native.tiles import choose_tiles
-
-__all__ = [
-    "BACKENDS",
-    "IMPLEMENTATIONS",
-    "VALUE_BYTES",
-    "BoundKernel",
-    "BoundMttkrp",
-    "BoundSddmm",
-    "CompositeKernel",
-    "CompositeSpec",
-    "Kernel",
-    "KernelSpec",
-    "PackedOperand",
-    "PackedStructure",
-    "PackedTensor",
-    "Subset",
-    "View",
-    "block_fill",
-    "build",
-    "build_many",
-    "choose_tiles",
-    "compiler_id",
-    "composite_bytes",
-    "composite_reason_unfit",
-    "composite_unsupported",
-    "implementation_of",
-    "is_built",
-    "loaded",
-    "order_effort",
-    "pack",
-    "pack_composite",
-    "pack_structure",
-    "pack_tensor",
-    "packed_bytes",
-    "part_unsupported",
-    "reason_unfit",
-    "reason_unfit_tensor",
-    "structure_bytes",
-    "subsets",
-    "supports",
-    "tensor_bytes",
-]
+    from autosparse._native.ir.spec import VALUE_BYTES as VALUE_BYTES
+    from autosparse._native.ir.spec import KernelSpec as KernelSpec
+    from autosparse._native.kernels.backend import BACKENDS as BACKENDS
+    from autosparse._native.kernels.composite import CompositeKernel as CompositeKernel
+    from autosparse._native.kernels.composite import CompositeSpec as CompositeSpec
+    from autosparse._native.kernels.composite import composite_unsupported as composite_unsupported
+    from autosparse._native.kernels.composite import part_unsupported as part_unsupported
+    from autosparse._native.kernels.implementations import IMPLEMENTATIONS as IMPLEMENTATIONS
+    from autosparse._native.kernels.implementations import build as build
+    from autosparse._native.kernels.implementations import build_many as build_many
+    from autosparse._native.kernels.implementations import compiler_id as compiler_id
+    from autosparse._native.kernels.implementations import implementation_of as implementation_of
+    from autosparse._native.kernels.implementations import is_built as is_built
+    from autosparse._native.kernels.implementations import loaded as loaded
+    from autosparse._native.kernels.implementations import supports as supports
+    from autosparse._native.kernels.kernel import BoundKernel as BoundKernel
+    from autosparse._native.kernels.kernel import BoundMttkrp as BoundMttkrp
+    from autosparse._native.kernels.kernel import BoundSddmm as BoundSddmm
+    from autosparse._native.kernels.kernel import Kernel as Kernel
+    from autosparse._native.storage.composite import composite_bytes as composite_bytes
+    from autosparse._native.storage.composite import composite_reason_unfit as composite_reason_unfit
+    from autosparse._native.storage.composite import pack_composite as pack_composite
+    from autosparse._native.storage.packing import PackedOperand as PackedOperand
+    from autosparse._native.storage.packing import pack as pack
+    from autosparse._native.storage.packing import packed_bytes as packed_bytes
+    from autosparse._native.storage.packing import reason_unfit as reason_unfit
+    from autosparse._native.storage.parts import Subset as Subset
+    from autosparse._native.storage.parts import View as View
+    from autosparse._native.storage.parts import block_fill as block_fill
+    from autosparse._native.storage.parts import subsets as subsets
+    from autosparse._native.storage.row_orders import order_effort as order_effort
+    from autosparse._native.storage.structure import PackedStructure as PackedStructure
+    from autosparse._native.storage.structure import pack_structure as pack_structure
+    from autosparse._native.storage.structure import structure_bytes as structure_bytes
+    from autosparse._native.storage.tensors import PackedTensor as PackedTensor
+    from autosparse._native.storage.tensors import pack_tensor as pack_tensor
+    from autosparse._native.storage.tensors import reason_unfit_tensor as reason_unfit_tensor
+    from autosparse._native.storage.tensors import tensor_bytes as tensor_bytes
+    from autosparse._native.tiles import choose_tiles as choose_tiles
 
 _MODULES: Final = {
     "kernels.backend": ("BACKENDS",),

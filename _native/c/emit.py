@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 
-from autosparse._native.c.emitting import Scope
-from autosparse._native.c.loops import Emitter, zero_text
+from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.loops import RULES, zero_text
 from autosparse._native.c.rows import folds_of, row_helpers
 from autosparse._native.c.sampled import emit_empty_sums, fold_helpers
 from autosparse._native.c.slices import slice_helpers
@@ -35,7 +35,7 @@ from autosparse._native.ir.writer import Writer
 def emit(spec: KernelSpec) -> str:
     """The C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
     program = lower(spec)
-    emitter = Emitter(spec, program)
+    emitter = Emitter(spec, program, RULES)
     expression = program.expression
     prototype, call, known = call_of(expression)
     out = Writer()

@@ -1,108 +1,31 @@
-"""Loops in C: one rule per IR node (`RULES`), and what every emitted function declares before it begins."""
+"""Loops in C: one rule per IR node (`RULES`)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
-from autosparse._native.c.block import BlockShape, Used, emit_block, emit_heads, emit_init, emit_mirror, emit_store
-from autosparse._native.c.emitting import Scope
+from autosparse._native.c.block import emit_block, emit_heads, emit_init, emit_mirror, emit_store
+from autosparse._native.c.emitting import Emitter, Scope
 from autosparse._native.c.gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c.parallel import emit_parallel
 from autosparse._native.c.prefetch import emit_prefetch
 from autosparse._native.c.private import emit_private
 from autosparse._native.c.rows import emit_whole_row
-from autosparse._native.c.sampled import emit_sampled_store, narrow_widths, sampled_declarations
-from autosparse._native.c.slices import emit_slice, slice_declarations
-from autosparse._native.c.types import C_INDICES, C_VALUES, stored_type
+from autosparse._native.c.sampled import emit_sampled_store, narrow_widths
+from autosparse._native.c.slices import emit_slice
 from autosparse._native.ir import nodes as ir
-from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import Access
 
 
-@dataclass
-class Emitter:
-    """One kernel being written."""
-
-    spec: KernelSpec
-    program: ir.Program
-    used: Used = field(default_factory=Used)
-    tasks: list[str] = field(default_factory=list)
-
-    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
-        """Write `nodes` in order."""
-        for node in nodes:
-            RULES[type(node)](self, node, scope)
-            if isinstance(node, ir.Locate):
-                scope = scope.binding(f"p_{node.level.name}")
-            if isinstance(node, ir.Fetch) and node.level.name not in scope.jam:
-                scope = scope.binding(f"p_{node.level.name}", node.level.name)
-
-    def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
-        """`block` at the current column width."""
-        splits = dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)
-        shape = BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used, scope.least)
-        together = replace(shape, jam=scope.jam, n_entries=scope.n_entries)
-        return replace(together, depth=scope.depth, ways=scope.ways, most_lanes=scope.lanes)
-
-    def parallel(self, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]) -> None:
-        """The parallel loop, whose body `write` writes."""
-        emit = emit_private if self.program.private else emit_parallel
-        emit(self, scope, count=count, weights=weights, write=write)
-
-    def declare(self, body: str, *, known: Iterable[str] = ()) -> str:
-        """Declarations of the operands and extents that `body` uses, but for the names `known` already."""
-        every = self._declarations() | _extents(self.program)
-        lines = {name: text for name, text in every.items() if name not in known}
-        wanted: set[str] = set()
-        text = body
-        for name in reversed(lines):  # later ones use earlier ones
-            if re.search(rf"(?<![>.])\b{name}\b", text):
-                wanted.add(name)
-                text += lines[name].partition("=")[2]
-        return "".join(f"    {lines[name]}\n" for name in lines if name in wanted)
-
-    def _declarations(self) -> dict[str, str]:
-        """How each operand is reached from `call`."""
-        spec, value = self.spec, C_VALUES[self.spec.dtype]
-        lines = {"A": "const asp_operand *A = call->A;"}
-        for depth, index in enumerate(self.program.expression.sparse.indices):
-            lines[f"n_{index}"] = f"const int64_t n_{index} = A->size[{depth}];"
-        expression = self.program.expression
-        leading = [f"ld{access.tensor}" for access in (*expression.dense, expression.output)]
-        lines |= {name: f"const int64_t {name} = call->{name};" for name in (*leading, "n_j", "n_threads", "chunk")}
-        for level in self.program.levels:
-            for kind, bits in (("pos", spec.positions_bits), ("crd", spec.coordinate_bits)):
-                name = f"{level.name}_{kind}"
-                lines[name] = f"const {C_INDICES[bits]} *restrict {name} = A->{kind}[{level.depth}];"
-            lines[f"last_{level.name}"] = f"const int64_t last_{level.name} = A->n_positions[{level.depth}] - 1;"
-        lines |= slice_declarations()
-        if expression.sampled:
-            lines |= sampled_declarations(spec, C_INDICES[spec.positions_bits])
-        else:
-            lines["vals"] = f"const {stored_type(spec)} *restrict vals = A->vals;"
-        for access in expression.dense:
-            lines[f"{access.tensor}_"] = (
-                f"const {value} *restrict {access.tensor}_ = (const {value} *)call->{access.tensor};"
-            )
-        output = expression.output.tensor
-        lines[f"{output}_"] = f"{value} *restrict {output}_ = ({value} *)call->{output};"
-        return lines
-
-
-def _extents(program: ir.Program) -> dict[str, str]:
-    """Extents of the outer coordinates."""
-    nodes = [node for node in ir.walk(program.body) if isinstance(node, ir.ForDense | ir.ForTiles)]
-    coordinates = {level.coordinate for level in program.levels} | {node.coordinate for node in nodes}
-    return {
-        f"n_{c.name}": f"const int64_t n_{c.name} = "
-        + (f"n_{c.index};" if c.split == 1 else f"(n_{c.index} + {c.split - 1}) / {c.split};")
-        for c in sorted(coordinates, key=lambda c: c.name)
-        if c.is_outer
-    }
+def _parallel(
+    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+) -> None:  # fmt: skip
+    """The parallel loop, whose body `write` writes."""
+    emit = emit_private if emitter.program.private else emit_parallel
+    emit(emitter, scope, count=count, weights=weights, write=write)
 
 
 def extent_text(extent: ir.Extent) -> str:
@@ -128,7 +51,7 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
             with inside.out.block(f"for (int64_t {name} = begin; {name} < end; {name}++)"):
                 emitter.run(node.body, inside.binding(name))
 
-        emitter.parallel(scope, count=count, weights=weights, write=write)
+        _parallel(emitter, scope, count=count, weights=weights, write=write)
         return
     inner = replace(scope.binding(name), extents=(*scope.extents, count))
     with scope.out.block(f"for (int64_t {name} = 0, end_{name} = {count}; {name} < end_{name}; {name}++)"):
@@ -144,7 +67,7 @@ def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
             with inside.out.block(f"for (int64_t {index} = begin * {tile}; {index} < end_{index};)"):
                 _widths(emitter, node, inside)
 
-        emitter.parallel(scope, count=count, weights=None, write=write)
+        _parallel(emitter, scope, count=count, weights=None, write=write)
         return
     scope.out.line(f"const int64_t end_{index} = n_{index};")
     with scope.out.block(f"for (int64_t {index} = 0; {index} < end_{index};)"):
@@ -241,7 +164,7 @@ def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None
 
     weights = f"{node.weights.name}_pos + low_{name}" if node.weights else None
     outer = scope.binding(f"low_{name}")
-    emitter.parallel(outer, count=f"{high} - low_{name}", weights=weights, write=write)
+    _parallel(emitter, outer, count=f"{high} - low_{name}", weights=weights, write=write)
 
 
 def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> None:

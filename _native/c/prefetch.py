@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from autosparse._native.c.block import BlockShape
-from autosparse._native.c.emitting import Emitting, Scope
+from autosparse._native.c.emitting import Emitter, Scope
 from autosparse._native.ir import nodes as ir
 
 from autosparse.core.expression import Access
@@ -15,7 +15,7 @@ from autosparse.core.schedule import FAR_AHEAD
 CACHE_LINE_BYTES: Final = 64
 
 
-def emit_prefetch(emitter: Emitting, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
+def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
     """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
     locality = ", 0, 2" if node.prefetch >= FAR_AHEAD else ""
     block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.numba.emitting import Emitting, Scope
+from autosparse._native.numba.emitting import Emitter, Scope
 
 from autosparse.core.expression import Access, IndexExpression
-
-VALUES = {"float32": "f32", "float64": "f64"}
 
 
 @dataclass(frozen=True)
@@ -33,14 +31,14 @@ class Quantity:
 class BlockWriter:
     """One block at the current width of the column tile."""
 
-    emitter: Emitting
+    emitter: Emitter
     block: ir.Block
     scope: Scope
 
     @property
     def value(self) -> str:
         """Suffix of loads and stores of values."""
-        return VALUES[self.emitter.spec.dtype]
+        return self.emitter.value
 
     @property
     def expression(self) -> IndexExpression:
@@ -168,7 +166,7 @@ def _set(out: PythonWriter, waiting: list[Quantity], unbound: set[str]) -> list[
     return left
 
 
-def emit_block(emitter: Emitting, node: ir.Block, scope: Scope) -> None:
+def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
     """Add the products of all cells to the innermost accumulators."""
     block = BlockWriter(emitter, node, scope)
     product = " * ".join(f"value_{access.tensor}" for access in node.factors) or "ONE"
@@ -177,7 +175,7 @@ def emit_block(emitter: Emitting, node: ir.Block, scope: Scope) -> None:
         scope.out.line(_add(block, name, product))
 
 
-def emit_mirror(emitter: Emitting, node: ir.Mirror, scope: Scope) -> None:
+def emit_mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
     """What an entry off the diagonal adds to the row of its column."""
     block = BlockWriter(emitter, node.block, scope)
     dense, output = block.expression.dense[0], block.expression.output
@@ -197,7 +195,7 @@ def _add(block: BlockWriter, name: str, text: str) -> str:
     return f"store_{block.value}({name}, {cell}, load_{block.value}({name}, {cell}) + {text})"
 
 
-def emit_workspace(emitter: Emitting, node: ir.Workspace, scope: Scope) -> None:
+def emit_workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
     """Accumulators set, the body, then products with the factors added to where they belong."""
     block = BlockWriter(emitter, node.block, scope)
     out, name = scope.out, f"acc{node.depth}"

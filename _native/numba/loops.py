@@ -1,124 +1,21 @@
-"""Loops in Python: one rule per IR node (`RULES`), and what every emitted function declares before it begins."""
+"""Loops in Python: one rule per IR node (`RULES`)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, PARTS_PER_THREAD
 from autosparse._native.ir import nodes as ir
-from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
-from autosparse._native.numba.emitting import Scope
+from autosparse._native.numba.emitting import INTEGERS, Emitter, Scope
 from autosparse._native.numba.operand_words import OPERAND_WORDS
-from autosparse._native.numba.slices import emit_slice, slice_declarations
+from autosparse._native.numba.slices import emit_slice
 
 from autosparse.core.expression import Access
-
-INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
-
-
-@dataclass
-class Emitter:
-    """One kernel being written."""
-
-    spec: KernelSpec
-    program: ir.Program
-    tasks: list[str] = field(default_factory=list)
-
-    @property
-    def positions(self) -> str:
-        """Suffix of loads from pos arrays."""
-        return INTEGERS[self.spec.positions_bits]
-
-    @property
-    def tensors(self) -> tuple[str, ...]:
-        """Dense operands, then the output."""
-        return tuple(access.tensor for access in (*self.program.expression.dense, self.program.expression.output))
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        """What a kernel is called with (see `c_types.call_of`)."""
-        if self.program.expression.is_plain_product:
-            B, C = self.tensors
-            return ("A", B, f"ld{B}", C, f"ld{C}", "n_j", "n_threads", "chunk")
-        return ("A", "addresses", "leading", "n_j", "n_threads", "chunk")
-
-    @property
-    def slots(self) -> tuple[str, ...]:
-        """Words of a task's context, before the variables."""
-        names = [name for tensor in self.tensors for name in (tensor, f"ld{tensor}")]
-        live = ["vals"] if self.program.expression.sampled else []
-        return ("A", *names, *live, "n_j", "n_threads", "chunk", "n", "n_parts", "weights", "bad")
-
-    def split(self, index: str) -> int:
-        """Split size of an index."""
-        return (dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)).get(index, 1)
-
-    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
-        """Write `nodes` in order."""
-        for node in nodes:
-            RULES[type(node)](self, node, scope)
-            if isinstance(node, ir.Locate):
-                scope = scope.binding(f"p_{node.level.name}")
-            if isinstance(node, ir.Fetch):
-                scope = scope.binding(f"p_{node.level.name}", node.level.name)
-
-    def extent_text(self, extent: ir.Extent) -> str:
-        """A dense loop's number of iterations."""
-        c = extent.coordinate
-        if not extent.partner_bound:
-            return f"n_{c.name}" if c.is_outer else str(c.split)
-        if c.is_outer:
-            return f"(n_{c.index} - {c.partner} + {c.split - 1}) // {c.split}"
-        return f"min({c.split}, n_{c.index} - {c.partner} * {c.split})"
-
-    def declare(self, body: str, known: Iterable[str], *, in_task: bool) -> str:
-        """Lines that set the names which `body` uses, but for those `known` already."""
-        sources = self._context() if in_task else self._call()
-        every = {name: text for name, text in (sources | self._operand()).items() if name not in known}
-        wanted: set[str] = set()
-        text = body
-        for name in reversed(every):  # later ones use earlier ones
-            if re.search(rf"\b{name}\b", text):
-                wanted.add(name)
-                text += f"\n{every[name]}"
-        return "".join(f"    {name} = {every[name]}\n" for name in every if name in wanted)
-
-    def _context(self) -> dict[str, str]:
-        """How a task finds what the kernel was called with."""
-        return {name: f"load_i64(x, {slot})" for slot, name in enumerate(self.slots)}
-
-    def _call(self) -> dict[str, str]:
-        """How a kernel of several dense operands finds them."""
-        addresses = [*self.tensors, *(["vals"] if self.program.expression.sampled else [])]
-        lines = {name: f"load_i64(addresses, {at})" for at, name in enumerate(addresses)}
-        return lines | {f"ld{name}": f"load_i64(leading, {at})" for at, name in enumerate(self.tensors)}
-
-    def _operand(self) -> dict[str, str]:
-        """How fields of the packed operand are reached."""
-        lines: dict[str, str] = {}
-        words = OPERAND_WORDS
-        for at, index in enumerate(self.program.expression.sparse.indices):
-            lines[f"n_{index}"] = f"load_i64(A, {words['size'] + at})"
-        for level in self.program.levels:
-            for kind in ("pos", "crd"):
-                lines[f"{level.name}_{kind}"] = f"load_i64(A, {words[kind] + level.depth})"
-        lines |= slice_declarations()
-        if self.program.expression.sampled:  # the values are the user's own, given by the call
-            lines |= {name: f"load_i64(A, {words[name]})" for name in ("origin", "repeats")}
-        else:
-            lines["vals"] = f"load_i64(A, {words['vals']})"
-        lines["pool"] = f"load_i64(A, {words['parallel']})"
-        lines["sorted_levels"] = f"load_i64(A, {words['sorted']})"
-        nodes = [node for node in ir.walk(self.program.body) if isinstance(node, ir.ForDense | ir.ForTiles)]
-        outer = {level.coordinate for level in self.program.levels} | {node.coordinate for node in nodes}
-        for c in sorted((c for c in outer if c.is_outer), key=lambda c: c.name):
-            lines[f"n_{c.name}"] = f"n_{c.index}" if c.split == 1 else f"(n_{c.index} + {c.split - 1}) // {c.split}"
-        return lines
 
 
 def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
@@ -240,7 +137,7 @@ def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
 
 def zero_output(emitter: Emitter, output: Access, out: PythonWriter) -> None:
     """Set all of the output to zero."""
-    value = "f32" if emitter.spec.dtype == "float32" else "f64"
+    value = emitter.value
     with out.block(f"for row in range(n_{output.indices[0]})"):
         if len(output.indices) == 1:
             out.line(f"store_{value}({output.tensor}, row, ZERO)")

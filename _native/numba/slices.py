@@ -6,20 +6,14 @@ What the arrays hold is written in ``runtime/pack/pack_slices.c``.
 from __future__ import annotations
 
 from autosparse._native.ir import nodes as ir
-from autosparse._native.numba.emitting import Emitting, Scope
-from autosparse._native.numba.operand_words import OPERAND_WORDS
-from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
+from autosparse._native.numba.emitting import Emitter, Scope
+from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, WIDE
 
 
-def slice_declarations() -> dict[str, str]:
-    """How the arrays beside the levels' are reached."""
-    return {f"slice_{name}": f"load_i64(A, {OPERAND_WORDS[kind] + depth})" for name, (kind, depth) in SIDES.items()}
-
-
-def emit_slice(emitter: Emitting, node: ir.SumSlots, scope: Scope) -> None:
+def emit_slice(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
     """Accumulators, the slots, the store."""
     out, lanes = scope.out, node.lanes.split
-    value = "f32" if emitter.spec.dtype == "float32" else "f64"
+    value = emitter.value
     load = f"load_{emitter.positions}({node.level.name}_pos"
     kinds = [DIAGONAL] * node.diagonals + [WIDE] + [NARROW] * node.narrow
     out.line(f"slot = {load}, i1)")
@@ -38,9 +32,9 @@ def emit_slice(emitter: Emitting, node: ir.SumSlots, scope: Scope) -> None:
     _emit_store(emitter, node, scope)
 
 
-def _emit_slots(emitter: Emitting, node: ir.SumSlots, scope: Scope, kind: int) -> None:
+def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) -> None:
     out, lanes, tensor = scope.out, node.lanes.split, node.expression.dense[0].tensor
-    value = "f32" if emitter.spec.dtype == "float32" else "f64"
+    value = emitter.value
     stored, item_bytes = ("u16", 2) if kind == NARROW else ("i32", 4)
     # `slice_begin` counts stored units of the format's width; `crd` begins there.
     unit_bytes = emitter.spec.schedule.format.index_bits // 8
@@ -61,9 +55,9 @@ def _emit_slots(emitter: Emitting, node: ir.SumSlots, scope: Scope, kind: int) -
             out.line(f"store_{value}(acc0, lane, load_{value}(acc0, lane) + {product})")
 
 
-def _emit_store(emitter: Emitting, node: ir.SumSlots, scope: Scope) -> None:
+def _emit_store(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
     out, lanes = scope.out, node.lanes.split
-    value = "f32" if emitter.spec.dtype == "float32" else "f64"
+    value = emitter.value
     output, n = node.expression.output.tensor, f"n_{node.expression.output.indices[0]}"
     if node.is_permuted:
         out.line("first_row = load_i32(slice_first, i1)")

@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol, SupportsIndex
 
+import numpy as np
 import scipy.sparse as sps
 from numpy.typing import DTypeLike
 
 from autosparse.arrays import tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
-from autosparse.errors import AutosparseError, InputError, InputTypeError
+from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
 from autosparse.operands.native_rows import check_structure
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
@@ -134,6 +135,18 @@ def _first_line(err: Exception) -> str:
 
 def _cure(message: str) -> str:
     return next((cure for start, cure in _CURES.items() if message.startswith(start)), _ANY_INPUT)
+
+
+def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, cure: str) -> None:
+    """InputTypeError, ShapeError, DtypeError or LayoutError unless `out` can take a result of this shape and dtype."""
+    if not isinstance(out, np.ndarray):
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), cure=cure)
+    if out.shape != shape:
+        raise ShapeError.out(wanted=shape, got=out.shape)
+    if out.dtype != dtype:
+        raise DtypeError.out(wanted=dtype, got=out.dtype)
+    if not out.flags.writeable:
+        raise LayoutError.out_readonly()
 
 
 def describe(obj: Any, shape: Any = None, dtype: Any = None) -> str:

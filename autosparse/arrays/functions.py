@@ -12,10 +12,11 @@ from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import get_options
 from autosparse.dispatch import executor
-from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
+from autosparse.errors import InputTypeError, LayoutError
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
 
+OUT_CURE: Final = "out=np.empty(shape, dtype=...)"
 _PLAIN: Final = 0x505  # NPY_ARRAY_C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, see numpy/ndarraytypes.h
 
 
@@ -45,9 +46,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     if out is None:
         return A @ B
     if not isinstance(out, np.ndarray):
-        raise InputTypeError.refused(
-            "return arrays must be of ArrayType", given=construct.describe(out), cure="out=np.empty(shape, dtype=...)"
-        )
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=construct.describe(out), cure=OUT_CURE)
     direct = isinstance(A, AutoSparseMatrix) and _goes_direct(A, B)
     if direct:
         shape, dtype = (A._shape[0], *B.shape[1:]), B.dtype
@@ -100,12 +99,7 @@ def _goes_direct(A: AutoSparseMatrix, B: Any) -> bool:
 
 
 def _check_out(out: AnyArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if out.shape != shape:
-        raise ShapeError.out(wanted=shape, got=out.shape)
-    if out.dtype != dtype:
-        raise DtypeError.out(wanted=dtype, got=out.dtype)
-    if not out.flags.writeable:
-        raise LayoutError.out_readonly()
+    construct.check_out(out, shape, dtype, cure=OUT_CURE)
     itemsize = out.itemsize
     gapless = out.ndim == 1 or out.shape[1] <= 1 or out.strides[1] == itemsize
     if out.size and not (gapless and out.flags.aligned and all(step % itemsize == 0 for step in out.strides[:1])):

@@ -14,7 +14,7 @@ from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import get_options
 from autosparse.core.pattern import Pattern
 from autosparse.dispatch import executor
-from autosparse.errors import DtypeError, InputTypeError, LayoutError, ShapeError
+from autosparse.errors import DtypeError, InputTypeError, ShapeError
 from autosparse.operands.csr import Operand
 from autosparse.operands.dense import has_rows
 from autosparse.operands.native_rows import check_structure
@@ -55,7 +55,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
     cell = A._cell
     dtype = np.result_type(A.dtype, X.dtype, Y.dtype)
     if out is not None:
-        _check_out(out, cell.nnz, dtype)
+        construct.check_out(out, (cell.nnz,), dtype, cure="out=np.empty(A.nnz, dtype=...)")
     # The stored rows are A's rows, or A's columns: then S.T = A.T ∘ (Y.T @ X.T) is computed on the same entries.
     of_rows, of_columns = (Y.T, X) if A._transposed else (X, Y.T)
     values = _values(cell, of_rows, of_columns, dtype, out)
@@ -94,18 +94,6 @@ def _check_shapes(shape: tuple[int, ...], X: AnyArray, Y: AnyArray) -> None:
         raise ShapeError.unfit(
             SDDMM.name, wanted=f"Y with a row for each of the {k} columns of X", X=X.shape, Y=Y.shape
         )
-
-
-def _check_out(out: Any, nnz: int, dtype: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray):
-        cure = "out=np.empty(A.nnz, dtype=...)"
-        raise InputTypeError.refused("return arrays must be of ArrayType", given=construct.describe(out), cure=cure)
-    if out.shape != (nnz,):
-        raise ShapeError.out(wanted=(nnz,), got=out.shape)
-    if out.dtype != dtype:
-        raise DtypeError.out(wanted=dtype, got=out.dtype)
-    if not out.flags.writeable:
-        raise LayoutError.out_readonly()
 
 
 def _values(cell: Operand, X: AnyArray, Y: AnyArray, dtype: np.dtype[Any], out: AnyArray | None) -> AnyArray:

@@ -11,9 +11,9 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse.arrays import tensors
-from autosparse.arrays.construct import describe
+from autosparse.arrays.construct import check_out, describe
 from autosparse.dispatch import executor
-from autosparse.errors import DtypeError, InputError, InputTypeError, LayoutError, ShapeError, StructureError
+from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands.dense import has_rows
 from autosparse.operands.unfolding import Entries, Unfolding
 from autosparse.ops import MTTKRP
@@ -234,7 +234,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     others = [matrix for matrix in matrices if matrix is not None]
     shape, dtype = (T.shape[mode], others[0].shape[1]), np.result_type(T.dtype, *others)
     if out is not None:
-        _check_out(out, shape, dtype)
+        check_out(out, shape, dtype, cure=f"out=np.empty({shape}, dtype=...)")
     unfolding = T._unfolding(mode)
     is_inexact = dtype.char in "fd" and dtype.isnative and all(one.dtype.kind == "f" for one in others)
     if is_inexact and unfolding.has_kernels:
@@ -307,15 +307,3 @@ def _as_numbers(factor: Any, n: int) -> AnyArray:
         cure = "a matrix of numbers, (extent of the mode, R)"
         raise InputTypeError.refused(f"mttkrp: factor {n} holds no numbers", given=describe(factor), cure=cure)
     return matrix
-
-
-def _check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    if not isinstance(out, np.ndarray):
-        cure = f"out=np.empty({shape}, dtype=...)"
-        raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), cure=cure)
-    if out.shape != shape:
-        raise ShapeError.out(wanted=shape, got=out.shape)
-    if out.dtype != dtype:
-        raise DtypeError.out(wanted=dtype, got=out.dtype)
-    if not out.flags.writeable:
-        raise LayoutError.out_readonly()

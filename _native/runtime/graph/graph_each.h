@@ -9,22 +9,13 @@
 
 #if ASP_X86
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi,bmi2")
-#endif
+#include "target_avx2.h"
 #define ISA avx2
 #define VBYTES 32
 #include "graph_types.h"
 #undef ISA
 #undef VBYTES
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "target_end.h"
 
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma,bmi,bmi2"))), \
@@ -38,11 +29,7 @@
 #include "graph_types.h"
 #undef ISA
 #undef VBYTES
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "target_end.h"
 #endif
 
 #ifdef G_INDEX_FREE

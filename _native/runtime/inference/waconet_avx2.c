@@ -2,20 +2,11 @@
 #include "waconet.h"
 
 #if ASP_X86
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi,bmi2,popcnt")
-#endif
+#include "target_avx2.h"
 
 #define ISA avx2
 #define SETS 2
 #include "waconet_body.h"
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "target_end.h"
 #endif

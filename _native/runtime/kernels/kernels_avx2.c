@@ -6,12 +6,7 @@
 
 #include "tiles.h"
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi,bmi2,popcnt")
-#endif
+#include "target_avx2.h"
 
 /* asp_lane_masks + 8 - n: n lanes of 4 bytes set, then none. */
 static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
@@ -33,9 +28,5 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 
 const asp_kernels asp_kernels_avx2[4][2] = KERNEL_TABLE;
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "target_end.h"
 #endif

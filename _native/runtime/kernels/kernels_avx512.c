@@ -6,12 +6,7 @@
 
 #include "tiles.h"
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512vl,avx512dq,avx512bw,avx2,fma,bmi,bmi2,popcnt")
-#endif
+#include "target_avx512.h"
 
 
 #include "lookups.h"
@@ -33,9 +28,5 @@
 
 const asp_kernels asp_kernels_avx512[4][2] = KERNEL_TABLE;
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "target_end.h"
 #endif

@@ -1,9 +1,9 @@
-/* Rows of the product for one value and index type. Defined by the includer: SG_NAME, SG_T, SG_I, SG_STAMP (an unsigned
- * type that holds row + 1), SG_ZERO (an initializer), SG_MULADD(sum, a, b) = sum + a * b in SciPy's order of operations,
- * SG_NONZERO(sum). */
+/* Rows of the product for one value and index type. Defined by the includer: SG_D and SG_ITAG (for names), SG_T, SG_I,
+ * SG_STAMP (an unsigned type that holds row + 1), SG_ZERO (an initializer), SG_MULADD(sum, a, b) = sum + a * b in SciPy's
+ * order of operations, SG_NONZERO(sum). */
 
-#define SG_CELL ASP_GLUE(sg, cell, SG_NAME, t)
-#define SG_FN(F) ASP_GLUE(sg, F, SG_NAME, fn)
+#define SG_CELL ASP_GLUE(sg, cell, SG_D, SG_ITAG)
+#define SG_FN(F) ASP_GLUE(sg, F, SG_D, SG_ITAG)
 
 typedef struct {
     union {
@@ -203,5 +203,3 @@ static int SG_FN(rows)(const sg_job *job, sg_space *space, int64_t row, int64_t 
 #undef SG_EMIT
 #undef SG_FN
 #undef SG_CELL
-#undef SG_NAME
-#undef SG_T

@@ -22,57 +22,31 @@ ASP_INLINE sg_c128 sg_muladd_c128(sg_c128 s, sg_c128 a, sg_c128 b)
     return (sg_c128){s.re + (a.re * b.re - a.im * b.im), s.im + (a.re * b.im + a.im * b.re)};
 }
 
-#define SG_I int32_t
-#define SG_STAMP uint32_t
 #define SG_ZERO 0
 #define SG_MULADD SG_REAL
 #define SG_NONZERO SG_NONZERO_REAL
-#define SG_NAME f32_i32
 #define SG_T float
-#include "spgemm_body.h"
-#define SG_NAME f64_i32
+#define SG_D f32
+#include "spgemm_each.h"
 #define SG_T double
-#include "spgemm_body.h"
-#undef SG_I
-#undef SG_STAMP
-#define SG_I int64_t
-#define SG_STAMP uint64_t
-#define SG_NAME f32_i64
-#define SG_T float
-#include "spgemm_body.h"
-#define SG_NAME f64_i64
-#define SG_T double
-#include "spgemm_body.h"
-
+#define SG_D f64
+#include "spgemm_each.h"
 #undef SG_ZERO
 #undef SG_MULADD
 #undef SG_NONZERO
-#define SG_NONZERO SG_NONZERO_COMPLEX
+
 #define SG_ZERO {0, 0}
+#define SG_NONZERO SG_NONZERO_COMPLEX
 #define SG_MULADD sg_muladd_c64
-#define SG_NAME c64_i64
 #define SG_T sg_c64
-#include "spgemm_body.h"
-#undef SG_I
-#undef SG_STAMP
-#define SG_I int32_t
-#define SG_STAMP uint32_t
-#define SG_NAME c64_i32
-#define SG_T sg_c64
-#include "spgemm_body.h"
+#define SG_D c64
+#include "spgemm_each.h"
 #undef SG_MULADD
 #define SG_MULADD sg_muladd_c128
-#define SG_NAME c128_i32
 #define SG_T sg_c128
-#include "spgemm_body.h"
-#undef SG_I
-#undef SG_STAMP
-#define SG_I int64_t
-#define SG_STAMP uint64_t
-#define SG_NAME c128_i64
-#define SG_T sg_c128
-#include "spgemm_body.h"
+#define SG_D c128
+#include "spgemm_each.h"
 
-#define SG_KIND(N, T) {sg_rows_##N##_fn, sizeof(T), sizeof(sg_cell_##N##_t)}
+#define SG_KIND(N, T) {sg_rows_##N, sizeof(T), sizeof(sg_cell_##N)}
 #define SG_KINDS(D, T) {SG_KIND(D##_i32, T), SG_KIND(D##_i64, T)}
 const sg_kind sg_kinds[4][2] = {SG_KINDS(f32, float), SG_KINDS(f64, double), SG_KINDS(c64, sg_c64), SG_KINDS(c128, sg_c128)};

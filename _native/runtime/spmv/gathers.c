@@ -14,12 +14,7 @@ static _Atomic int forced_gathers = -1;
 #include <immintrin.h>
 #include <time.h>
 
-#ifdef __clang__
-#pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
-#else
-#pragma GCC push_options
-#pragma GCC target("avx2,fma,bmi,bmi2,popcnt")
-#endif
+#include "target_avx2.h"
 #include "lookups.h"
 
 enum { PROBE_ENTRIES = 1024, PROBE_ROUNDS = 16 };
@@ -44,11 +39,7 @@ static ASP_NOINLINE float sum_looked_up(const int32_t *at, const float *x)
     return _mm_cvtss_f32(_mm256_castps256_ps128(_mm256_add_ps(a, b)));
 }
 
-#ifdef __clang__
-#pragma clang attribute pop
-#else
-#pragma GCC pop_options
-#endif
+#include "target_end.h"
 
 static int64_t now_ns(void)
 {

@@ -29,6 +29,120 @@
                        1)
 #endif
 
+/* V8 holds eight values, ROW as many as a register; O8(add) and O(add) are the instruction for these. X8 is the elements
+ * of x of eight nonzeros, X8_MASKED of fewer than that under a mask; total8 the sum of eight values. */
+#if RBYTES == 4
+#define V8 __m256
+#define ROW __m512
+#define MASK __mmask16
+#define O8(op) _mm256_##op##_ps
+#define O(op) _mm512_##op##_ps
+#define QUARTERS _mm512_shuffle_f32x4
+#if GATHERS
+#define X8(k) _mm256_i32gather_ps(x, INDEX8(indices + (k)), 4)
+#define X8_MASKED(m, k) _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), m, INDEX8_MASKED(m, indices + (k)), x, 4)
+#else
+#define X8(k) LOOKUP(indices + (k), x)
+#define LOOKED_UP8(at) asp_lookup_f32_i32(at, x)
+#endif
+ASP_INLINE float NAME(total8)(__m256 a)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+#else
+#define V8 __m512d
+#define ROW __m512d
+#define MASK __mmask8
+#define O8(op) _mm512_##op##_pd
+#define O(op) _mm512_##op##_pd
+#define QUARTERS _mm512_shuffle_f64x2
+#if GATHERS
+#define X8(k) _mm512_i32gather_pd(INDEX8(indices + (k)), x, 8)
+#define X8_MASKED(m, k) _mm512_mask_i32gather_pd(_mm512_setzero_pd(), m, INDEX8_MASKED(m, indices + (k)), x, 8)
+#else
+#define JOIN(low, high) _mm512_insertf64x4(_mm512_castpd256_pd512(low), high, 1)
+#define X8(k) JOIN(LOOKUP(indices + (k), x), LOOKUP(indices + (k) + 4, x))
+#define LOOKED_UP8(at) JOIN(asp_lookup_f64_i32(at, x), asp_lookup_f64_i32((at) + 4, x))
+#endif
+ASP_INLINE double NAME(total8)(__m512d a) { return _mm512_reduce_add_pd(a); }
+#endif
+
+enum { NAME(WIDTH) = 64 / RBYTES }; /* of a ROW */
+
+#if !GATHERS
+#define X8_MASKED(m, k) NAME(lookup_first)(m, INDEX8_MASKED(m, indices + (k)), x)
+ASP_INLINE V8 NAME(lookup_first)(__mmask8 m, __m256i at, const R *x)
+{
+    int32_t places[8] __attribute__((aligned(32)));
+    if (!m) return O8(setzero)(); /* x may be empty */
+    _mm256_store_si256((__m256i *)places, at);
+    return O8(maskz_mov)(m, LOOKED_UP8(places));
+}
+#endif
+#define PRODUCT8(k) O8(mul)(O8(loadu)(data + (k)), X8(k))
+#define PRODUCT8_MASKED(m, k) O8(mul)(O8(maskz_loadu)(m, data + (k)), X8_MASKED(m, k))
+
+/* Quarters (128 bits) [a0 + a1, a2 + a3, b0 + b1, b2 + b3]. */
+ASP_INLINE ROW NAME(fold)(ROW a, ROW b) { return O(add)(QUARTERS(a, b, 0x88), QUARTERS(a, b, 0xdd)); }
+
+ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *data, const R *x, int fetch)
+{
+    V8 a = O8(setzero)(), b = a;
+    for (; k + 16 <= stop; k += 16) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
+        if (RBYTES == 8) FETCH_AHEAD(data + k + 8);
+        a = O8(fmadd)(O8(loadu)(data + k), X8(k), a);
+        b = O8(fmadd)(O8(loadu)(data + k + 8), X8(k + 8), b);
+    }
+    if (k + 8 <= stop) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
+        a = O8(add)(a, PRODUCT8(k));
+        k += 8;
+    }
+    FETCH_AHEAD(indices + k);
+    FETCH_AHEAD(data + k);
+    const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
+    b = O8(add)(b, PRODUCT8_MASKED(rest, k));
+    return NAME(total8)(O8(add)(a, b));
+}
+
+/* Products of nonzeros [start, stop) to buffer; up to 7 values more are written. */
+ASP_INLINE void NAME(products)(R *buffer, int64_t start, int64_t stop, const I *indices, const R *data, const R *x,
+                               int fetch)
+{
+    int64_t k = start;
+    for (; k + 8 <= stop; k += 8, buffer += 8) {
+        FETCH_AHEAD(indices + k);
+        FETCH_AHEAD(data + k);
+        O8(store)(buffer, PRODUCT8(k));
+    }
+    const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
+    O8(store)(buffer, PRODUCT8_MASKED(rest, k));
+}
+
+/* Lanes in use when every 2^shift lanes hold a row, rows from `first` on. */
+#define LANES(shift, first)                                                                                      \
+    ((MASK)_mm512_cmplt_epi32_mask(                                                                              \
+        _mm512_and_epi32(lane, _mm512_set1_epi32((1 << (shift)) - 1)),                                           \
+        _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_srli_epi32(lane, shift), _mm512_set1_epi32(first)), length)))
+#define SPREAD(shift, first) O(maskz_expand)(LANES(shift, first), O(loadu)(buffer + (indptr[first] - start)))
+
+ASP_INLINE ROW NAME(any_row)(const R *products, int64_t k, int64_t stop)
+{
+    const int64_t width = NAME(WIDTH);
+    if (stop - k <= width) return O(maskz_loadu)((MASK)((1u << (stop - k)) - 1), products + k);
+    ROW sum = O(loadu)(products + k);
+    for (k += width; k + width <= stop; k += width) sum = O(add)(sum, O(loadu)(products + k));
+    const MASK rest = (MASK)((1u << (stop - k)) - 1);
+    return O(add)(sum, O(maskz_loadu)(rest, products + k));
+}
+#define ANY_ROW(i) NAME(any_row)(buffer, indptr[i] - start, indptr[(i) + 1] - start)
+#define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
+
 #if RBYTES == 4
 #include "spmv_avx512_f32.h"
 #else
@@ -41,3 +155,19 @@
 #undef INDEX8_MASKED
 #undef INDEX16_SPREAD
 #undef LENGTHS
+#undef V8
+#undef ROW
+#undef MASK
+#undef O8
+#undef O
+#undef QUARTERS
+#undef X8
+#undef X8_MASKED
+#undef JOIN
+#undef LOOKED_UP8
+#undef PRODUCT8
+#undef PRODUCT8_MASKED
+#undef LANES
+#undef SPREAD
+#undef ANY_ROW
+#undef ANY_ROWS

@@ -1,28 +1,4 @@
-/* float32: sums of sixteen rows, and of one long row. */
-
-/* Elements of x of eight nonzeros, and of fewer than that under a mask; products of both. */
-#if GATHERS
-#define X8(k) _mm256_i32gather_ps(x, INDEX8(indices + (k)), 4)
-#define X8_MASKED(m, k) _mm256_mmask_i32gather_ps(_mm256_setzero_ps(), m, INDEX8_MASKED(m, indices + (k)), x, 4)
-#else
-#define X8(k) LOOKUP(indices + (k), x)
-#define X8_MASKED(m, k) NAME(lookup_first)(m, INDEX8_MASKED(m, indices + (k)), x)
-ASP_INLINE __m256 NAME(lookup_first)(__mmask8 m, __m256i at, const float *x)
-{
-    int32_t places[8] __attribute__((aligned(32)));
-    if (!m) return _mm256_setzero_ps(); /* x may be empty */
-    _mm256_store_si256((__m256i *)places, at);
-    return _mm256_maskz_mov_ps(m, asp_lookup_f32_i32(places, x));
-}
-#endif
-#define PRODUCT8(k) _mm256_mul_ps(_mm256_loadu_ps(data + (k)), X8(k))
-#define PRODUCT8_MASKED(m, k) _mm256_mul_ps(_mm256_maskz_loadu_ps(m, data + (k)), X8_MASKED(m, k))
-
-/* Quarters (128 bits) [a0 + a1, a2 + a3, b0 + b1, b2 + b3]. */
-ASP_INLINE __m512 NAME(fold)(__m512 a, __m512 b)
-{
-    return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
-}
+/* float32: sums of sixteen rows. */
 
 /* The sum of each quarter: those of a, then those of b, c and d. */
 ASP_INLINE __m512 NAME(fold_quarters)(__m512 a, __m512 b, __m512 c, __m512 d)
@@ -38,46 +14,6 @@ ASP_INLINE __m512 NAME(fold_pairs)(__m512 a, __m512 b)
 {
     const __m512 sums = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15), sums);
-}
-
-ASP_INLINE float NAME(one_row)(int64_t k, int64_t stop, const I *indices, const float *data, const float *x,
-                               int fetch)
-{
-    __m256 a = _mm256_setzero_ps(), b = a;
-    for (; k + 16 <= stop; k += 16) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
-        a = _mm256_fmadd_ps(_mm256_loadu_ps(data + k), X8(k), a);
-        b = _mm256_fmadd_ps(_mm256_loadu_ps(data + k + 8), X8(k + 8), b);
-    }
-    if (k + 8 <= stop) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
-        a = _mm256_add_ps(a, PRODUCT8(k));
-        k += 8;
-    }
-    FETCH_AHEAD(indices + k);
-    FETCH_AHEAD(data + k);
-    const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
-    b = _mm256_add_ps(b, PRODUCT8_MASKED(rest, k));
-    a = _mm256_add_ps(a, b);
-    __m128 s = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
-    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
-    return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
-}
-
-/* Products of nonzeros [start, stop) to buffer; up to 7 floats more are written. */
-ASP_INLINE void NAME(products)(float *buffer, int64_t start, int64_t stop, const I *indices, const float *data,
-                               const float *x, int fetch)
-{
-    int64_t k = start;
-    for (; k + 8 <= stop; k += 8, buffer += 8) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
-        _mm256_store_ps(buffer, PRODUCT8(k));
-    }
-    const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
-    _mm256_store_ps(buffer, PRODUCT8_MASKED(rest, k));
 }
 
 /* Eight rows of at most two nonzeros, spread two lanes to a row. */
@@ -110,24 +46,6 @@ ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *
 }
 #endif
 
-/* Lanes in use when every 2^shift lanes hold a row, rows from `first` on. */
-#define LANES(shift, first)                                                                                      \
-    _mm512_cmplt_epi32_mask(_mm512_and_epi32(lane, _mm512_set1_epi32((1 << (shift)) - 1)),                       \
-                            _mm512_permutexvar_epi32(                                                            \
-                                _mm512_add_epi32(_mm512_srli_epi32(lane, shift), _mm512_set1_epi32(first)), length))
-#define SPREAD(shift, first) _mm512_maskz_expand_ps(LANES(shift, first), _mm512_loadu_ps(buffer + (indptr[first] - start)))
-
-ASP_INLINE __m512 NAME(any_row)(const float *products, int64_t k, int64_t stop)
-{
-    if (stop - k <= 16) return _mm512_maskz_loadu_ps((__mmask16)((1u << (stop - k)) - 1), products + k);
-    __m512 sum = _mm512_loadu_ps(products + k);
-    for (k += 16; k + 16 <= stop; k += 16) sum = _mm512_add_ps(sum, _mm512_loadu_ps(products + k));
-    const __mmask16 rest = (__mmask16)((1u << (stop - k)) - 1);
-    return _mm512_add_ps(sum, _mm512_maskz_loadu_ps(rest, products + k));
-}
-#define ANY_ROW(i) NAME(any_row)(buffer, indptr[i] - start, indptr[(i) + 1] - start)
-#define ANY_ROWS(i) NAME(fold)(NAME(fold)(ANY_ROW(i), ANY_ROW((i) + 1)), NAME(fold)(ANY_ROW((i) + 2), ANY_ROW((i) + 3)))
-
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const float *data, const float *x, float *y,
                                    int add, int fetch)
 {
@@ -159,12 +77,4 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const floa
     _mm512_storeu_ps(y, add ? _mm512_add_ps(_mm512_loadu_ps(y), sums) : sums);
 }
 
-#undef X8
-#undef X8_MASKED
-#undef PRODUCT8
-#undef PRODUCT8_MASKED
 #undef ROWS_OF_2
-#undef LANES
-#undef SPREAD
-#undef ANY_ROW
-#undef ANY_ROWS

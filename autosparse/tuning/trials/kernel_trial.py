@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse import _native
 from autosparse._native import runtime_api
 from autosparse.core.composite import Schedule
 from autosparse.core.pattern import Pattern
+from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.protocols import Call
 from autosparse.errors import TUNING_FAILURES, PackError, StructureError
@@ -25,11 +27,52 @@ from autosparse.tuning.trials.iterations import why_endless
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound, Kernel
-    from autosparse.tuning.trials.workbench import Workbench
+    from autosparse.operands.packed_copies import PackedCopyCache
+    from autosparse.tuning.memory.history import Experience
+    from autosparse.tuning.trials.handling import Handling
 
 DEFAULT_PATIENCE: Final = 4
 """`KernelTrial.patience` of a kernel whose gain was never measured."""
 MAX_PATIENCE: Final = 1000
+
+
+class Workbench(Protocol):
+    """Builds kernels of one problem on one operand, and knows their prices; see `lab.KernelLab`."""
+
+    problem: Problem
+    experience: Experience
+    packed_copies: PackedCopyCache
+    structure_version: int
+    is_stale: bool
+
+    @property
+    def handling(self) -> Handling:
+        """How the sparse operand is packed."""
+
+    @property
+    def limit_bytes(self) -> int:
+        """Upper bound on the bytes of packed copies of this operand."""
+
+    def operand(self) -> AnyOperand | None:
+        """The operand, while somebody holds it."""
+
+    def n_threads(self) -> int:
+        """Threads that a kernel may use now."""
+
+    def loaded(self, schedule: Schedule) -> Kernel | None:
+        """The kernel of `schedule` where this process has it mapped."""
+
+    def is_built(self, schedule: Schedule) -> bool:
+        """Whether the kernel of `schedule` needs no compiler."""
+
+    def build(self, trials: Sequence[KernelTrial]) -> None:
+        """Compile the kernels of several trials."""
+
+    def compare_price_s(self, schedule: Schedule | None = None) -> float:
+        """Expected seconds of comparing a kernel's result with the default one's."""
+
+    def note_wrong(self, trial: KernelTrial, difference: str) -> None:
+        """Remember that the kernel of `trial` computes something else than the default kernel."""
 
 
 @dataclass(slots=True, eq=False)
