@@ -170,7 +170,7 @@ ISA_NAMES: Final = ("baseline", "avx2", "avx512")
 SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
     for row in (
-        Setting("effort", "AUTOSPARSE_EFFORT", Effort, "off, estimate, measure or full", "Most that tuning may do."),
+        Setting("effort", "AUTOSPARSE_EFFORT", Effort, "off, estimate, measure or full", "Upper bound on tuning work."),
         Setting(
             "runs",
             "AUTOSPARSE_RUNS",
@@ -187,7 +187,13 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         ),
         Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0", "Most seconds one tuning may take."),
         Setting("background", "AUTOSPARSE_BACKGROUND", _flag, "true or false", "Tune in a background thread."),
-        Setting("deterministic", "AUTOSPARSE_DETERMINISTIC", _flag, "true or false", "One summation order, always."),
+        Setting(
+            "deterministic",
+            "AUTOSPARSE_DETERMINISTIC",
+            _flag,
+            "true or false",
+            "Always sum in the same order (bitwise reproducible).",
+        ),
         Setting(
             "extra_memory",
             "AUTOSPARSE_EXTRA_MEMORY",

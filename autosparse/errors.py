@@ -70,7 +70,7 @@ class ShapeError(AutosparseError, ValueError):
         """``out=`` of another shape than the product."""
         return cls(
             f"out has shape {tuple(got)}, but the product has shape {tuple(wanted)}.\n"
-            f"  Cure: out=np.empty({tuple(wanted)}, dtype=...), or leave out= away."
+            f"  Cure: out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
         )
 
     @classmethod
@@ -112,7 +112,7 @@ class LayoutError(AutosparseError, ValueError):
         """``out=`` that may not be written."""
         return cls(
             "output array is read-only: out.flags.writeable is False, but the product is written to it.\n"
-            "  Cure: out=np.empty(shape, dtype=...), or leave out= away."
+            "  Cure: out=np.empty(shape, dtype=...), or omit out=."
         )
 
     @classmethod

@@ -1,7 +1,7 @@
 """C emitter: loop IR to one self-contained C file (`emit`), readable and compilable on its own.
 
 The body of the parallel loop becomes a task function, handed out by the runtime's thread pool or run in place; see
-`c_parallel`. Bodies of column-tile loops are written once per width; see `c_loops`.
+`parallel`. Bodies of column-tile loops are written once per width; see `loops`.
 """
 
 from __future__ import annotations

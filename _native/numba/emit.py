@@ -1,7 +1,7 @@
 """Python emitter: loop IR to functions that numba compiles, where there is no C compiler (`emit`).
 
 The text has one function per task (the body of the parallel loop) and one for the kernel, with the C kernel's
-arguments; what it calls is in `numba_intrinsics`. Unroll, prefetch and vector lanes of the schedule are left to LLVM:
+arguments; what it calls is in `intrinsics`. Unroll, prefetch and vector lanes of the schedule are left to LLVM:
 sums may be reordered by the compiler, so that it makes vectors of them itself.
 """
 

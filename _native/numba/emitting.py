@@ -62,7 +62,7 @@ class Emitter:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What a kernel is called with (see `c_types.call_of`)."""
+        """What a kernel is called with (see `c.types.call_of`)."""
         if self.program.expression.is_plain_product:
             B, C = self.tensors
             return ("A", B, f"ld{B}", C, f"ld{C}", "n_j", "n_threads", "chunk")

@@ -235,7 +235,7 @@ def _first(load: Any) -> Any:
 def namespace(dtype: str) -> dict[str, Any]:
     """Names that emitted code may use: loads and stores, `boundary_i32` and `first_u16` for each integer type.
 
-    `boundary` and `first` do what `asp_boundary` and `asp_first` do in C (`c_types.HELPERS`).
+    `boundary` and `first` do what `asp_boundary` and `asp_first` do in C (`c.types.HELPERS`).
     """
     scalar: Callable[[float], Any] = np.dtype(dtype).type
     names = dict(LOADS)

@@ -147,7 +147,7 @@ def zero_output(emitter: Emitter, output: Access, out: PythonWriter) -> None:
 
 
 def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, write: Callable[[Scope], None]) -> None:
-    """The loop's body as a task over parts of `count` iterations (see `c_parallel`), and here the call."""
+    """The loop's body as a task over parts of `count` iterations (see `c.parallel`), and here the call."""
     number, out, slots = len(emitter.tasks), scope.out, emitter.slots
     emitter.tasks.append("")
     emitter.tasks[number] = _task(emitter, scope, number, write)

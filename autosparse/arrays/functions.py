@@ -56,7 +56,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     C = A @ B
     if not isinstance(C, np.ndarray):
         raise InputTypeError.refused(
-            "out= needs a dense product", given=construct.describe(B), cure="leave out= away, or pass a dense B"
+            "out= needs a dense product", given=construct.describe(B), cure="omit out=, or pass a dense B"
         )
     _check_out(out, C.shape, C.dtype)
     out[...] = C

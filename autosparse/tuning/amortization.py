@@ -25,8 +25,8 @@ PROMISE_SHARE: Final = 0.3
 REINVEST_SHARE: Final = 0.5
 """Share of time already saved that may be spent on further tuning."""
 CREDIT: Final = 10.0
-"""Times the rent that cheap steps may take before they have brought anything, for each share of the time expected to be
-saved: with the default overhead, 0.4 of what tuning would have saved of the products that were run."""
+"""How far cheap steps may overdraw the rent before any saving is measured, as a multiple of it, scaled by the expected
+saving: with the default overhead, 0.4 of what tuning would have saved of the products that were run."""
 CREDIT_RUNS: Final = 3.0
 """Products expected for each one that was run, where a result is near: the median under a prior whose tail falls as
 1 / sqrt(N), three more for each; a shorter life costs no more than the credit."""

@@ -264,8 +264,8 @@ def _seen_of(path: Path, op: str, changed: int) -> Seen:
 def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
     """Who to ask about the lab's problem; None when no model is for it.
 
-    Tuning that nobody asked for (`live`) reads no model, and pays for no features, before products have paid for it:
-    both are part of the price of asking. Transposed products are left to the statistics: the model has seen rows of the
+    Background tuning (`live`) reads no model and computes no features before run time has paid for it: both are part
+    of the price of asking. Transposed products are left to the statistics: the model has seen rows of the
     operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there are models of
     tensors of order 3.
     """
