@@ -8,7 +8,8 @@ Each case is searched twice with the same number of seconds, with ``hybrid=False
 new process with an empty cache. What both found takes turns in a third one: the plans that were chosen, the fastest
 single formats of both searches, rows sorted by length, composites that were measured, and composites of the schedules
 that parts are tried with first ("fixed"), which tell what a search of parts missed; with --chosen-only the two plans
-alone, which tells whether looking for composites does harm. float32. A run that was interrupted goes on where it
+alone, which tells whether looking for composites does harm, and with --again a second search without composites, which
+tells how much two equal searches differ. float32. A run that was interrupted goes on where it
 stopped, and its steps can be taken one by one: --step search (and compiles what will race), --step race (short: the
 machine should be quiet). --at-most S begins nothing after S seconds. --report prints what the file of results holds.
 """
@@ -81,7 +82,7 @@ def drawn(files: Sequence[MatrixFile], folder: Path, limit: int | None) -> list[
 
 def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chosen_only: bool) -> dict[str, list[str]]:
     """kind -> names of those that take turns, of the two searches of a case."""
-    kinds = {"off": [found["off"]["chosen"]], "on": [found["on"]["chosen"]]}
+    kinds = {name: [one["chosen"]] for name, one in found.items()}
     if chosen_only:
         return kinds
     singles = [
@@ -98,10 +99,11 @@ def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chos
 
 
 def search(case: HybridCase, args: argparse.Namespace) -> dict[str, Any]:
-    """Both searches of a case; what will race is compiled."""
+    """The searches of a case; what will race is compiled."""
+    wanted = {"off": False, "on": True, **({"again": False} if args.again else {})}
     found = {
         name: alone(searched, case, hybrid=hybrid, budget_s=args.budget_s, threads=args.threads)
-        for name, hybrid in (("off", False), ("on", True))
+        for name, hybrid in wanted.items()
     }
     kinds = contenders(found, case, chosen_only=args.chosen_only)
     texts = list(dict.fromkeys(one for kind in kinds.values() for one in kind))
@@ -140,6 +142,7 @@ def known(results: ResultFile, kind: str, args: argparse.Namespace) -> dict[str,
         and line["budget_s"] == args.budget_s
         and line["threads"] == args.threads
         and (args.chosen_only or not line["chosen_only"])
+        and (not args.again or "again" in line["searches"])
     }
 
 
@@ -192,6 +195,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--limit", type=int, help="most real matrices, drawn at random, groups in turn")
     add("--products", default="matmul:32,matmul:256", help="of the real matrices")
     add("--chosen-only", action="store_true", help="race the two chosen plans alone")
+    add("--again", action="store_true", help="search twice without composites: what is left is luck")
     add("--budget-s", type=float, default=20.0, help="of each of the two searches")
     add("--rounds", type=int, default=15)
     add("--race-s", type=float, default=6.0, help="of the race; rounds are cut to fit")

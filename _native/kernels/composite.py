@@ -20,6 +20,7 @@ from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
 from autosparse._native.kernels.kernel import BoundKernel, Kernel
+from autosparse._native.kernels.precompiled import DTYPES, block_shape
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
 
@@ -38,12 +39,31 @@ def composite_unsupported(operation: str, composite: Composite) -> str | None:
     return None
 
 
+def is_fused(composite: Composite) -> bool:
+    """Whether the runtime adds up both parts, blocks and the rest, in registers: windows of parts it has loops for."""
+    ready = all(one.is_precompiled for one in composite.schedules)
+    return bool(composite.window) and ready and not composite.n_row_parts and not is_sampled(composite)
+
+
+def _fused_unsupported(composite: Composite) -> str | None:
+    """Why the runtime has no loops that add up all parts in registers, or None."""
+    blocks, rest = composite.schedules[0].format, composite.schedules[-1].format
+    shape = block_shape(blocks)
+    if len(composite.parts) != 2 or shape is None or not rest.is_csr:
+        return "the runtime's loops over windows are for two parts, blocks and the rest by rows"
+    if composite.window % shape[0]:
+        return f"windows of {composite.window} rows do not fit {blocks}"
+    return None
+
+
 def part_unsupported(composite: Composite, at: int) -> str | None:
     """Why there is no kernel for the part at this place, or None."""
     operation, first_shared, schedule = composite.operation, composite.n_row_parts, part_schedules(composite)[at]
     reason = reason_not_precompiled if schedule.is_precompiled else supports
     if (found := reason(operation, schedule)) is not None:
         return found
+    if is_fused(composite):
+        return _fused_unsupported(composite)
     if is_private(schedule):
         return "threads that sum into results of their own have no place among parts"
     if schedule.format.values or schedule.format.symmetric:
@@ -91,7 +111,7 @@ class CompositeSpec:
             )
             if is_sampled(composite):
                 spec = dataclasses.replace(spec, scatters=composite.is_split and at >= composite.n_row_parts)
-            elif at > composite.n_row_parts or zeroes(spec):
+            elif (at > composite.n_row_parts and not is_fused(composite)) or zeroes(spec):
                 spec = dataclasses.replace(spec, adds=True)
             found.append(spec)
         return tuple(found)
@@ -123,7 +143,7 @@ class CompositeKernel:
         """Names the code within this process."""
         return hash(tuple(kernel.address for kernel in self.kernels))
 
-    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite:
+    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite | BoundFused:
         """These kernels on the parts of `packed`."""
         if packed.composite != self.composite:
             raise TypeError(f"kernels for {self.composite} got {packed.composite}")
@@ -131,6 +151,8 @@ class CompositeKernel:
         bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # Any: of one kind each
         if is_sampled(self.composite):
             return BoundSampledComposite.of(packed, bounds)
+        if is_fused(self.composite):
+            return BoundFused.of(packed, bounds)
         return BoundComposite.of(packed, bounds)
 
 
@@ -215,6 +237,40 @@ class BoundComposite:
         return not runtime_api.lib.asp_run_parts(
             *self._parts, B_address, ldb, C_address, ldc, n_cols, n_threads, size, n_reads, serial_ns
         )
+
+    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+        """Composites are called from Python."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class BoundFused:
+    """Blocks and the rest, added up in registers by one loop of the runtime. Calls may come from several threads."""
+
+    passes_python: ClassVar[bool] = False
+
+    packed: PackedComposite
+    bounds: tuple[BoundKernel, ...]  # of each part alone
+    _leading: tuple[Any, ...] = field(repr=False)  # arguments of asp_run_blocks before the dense operands
+    _n_reads: int = field(repr=False)
+
+    @classmethod
+    def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundFused:
+        """Both parts bound one by one, put together."""
+        blocks, rest = bounds
+        shape = block_shape(blocks.packed.fmt)
+        assert shape is not None
+        code, window = DTYPES[blocks.kernel.spec.dtype], packed.composite.window
+        leading = (code, *shape, window, blocks._operand, rest._operand)
+        return cls(packed, tuple(bounds), leading, blocks._n_reads + rest._n_reads)
+
+    # Positional, like BoundKernel.run.
+    def run(  # noqa: PLR0917
+        self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
+    ) -> bool:
+        """``C = op(A) @ B``, see `BoundKernel.run`."""
+        dense = (B_address, ldb, C_address, ldc, n_cols, n_threads, self._n_reads)
+        return not runtime_api.lib.asp_run_blocks(*self._leading, *dense)
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
         """Composites are called from Python."""

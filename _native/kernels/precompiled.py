@@ -14,7 +14,7 @@ from autosparse._native import runtime_api
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.kernel import Kernel
 
-from autosparse.core.formats import CSR
+from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
@@ -23,6 +23,9 @@ DTYPES: Final = {"float32": 0, "float64": 1}
 PREFETCH: Final = (0, 4, 8, 16, 64)
 LOOPS: Final = ("i1", "k1")
 """Over rows, and their entries; dense columns are cut as the registers allow."""
+BLOCK_LOOPS: Final = ("i1", "k1", "i0", "k0")
+BLOCK_SIDES: Final = (2, 4, 8)
+"""Rows, and columns, of blocks that the runtime's loops of products read."""
 
 
 def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
@@ -30,12 +33,32 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
     fmt = schedule.format
     if operation != schedule.operation or operation not in OPS or not OPS[operation].runtime_loops:
         return f"the runtime has no loops for schedules of {operation}"
+    if OPS[operation].block_loops and fmt.has_padding:
+        return _reason_no_blocks(schedule)
     if fmt.levels != CSR.levels or fmt.symmetric or fmt.values or fmt.index_bits != 32:
         return f"the runtime's loops read CSR with 32-bit indices, not {fmt}"
     if schedule.loop_order != LOOPS or schedule.dense_splits or schedule.parallel != "i1" or schedule.unroll != 1:
         return "the runtime's loops are over rows, in parallel, and their entries"
     if schedule.prefetch not in PREFETCH:
         return f"the runtime's loops fetch {', '.join(map(str, PREFETCH))} entries ahead, not {schedule.prefetch}"
+    return None
+
+
+def block_shape(fmt: Format) -> tuple[int, int] | None:
+    """(r, c) of a format of blocks by rows of blocks; None of any other."""
+    r, c = fmt.split("i"), fmt.split("k")
+    return (r, c) if r > 1 and c > 1 and fmt == Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}") else None
+
+
+def _reason_no_blocks(schedule: SuperSchedule) -> str | None:
+    """Why the runtime has no loops over the blocks of `schedule`, or None."""
+    shape = block_shape(schedule.format)
+    if shape is None or not set(shape) <= set(BLOCK_SIDES):
+        return f"the runtime's loops read blocks of {BLOCK_SIDES} rows and columns, by rows, not {schedule.format}"
+    if schedule.loop_order != BLOCK_LOOPS or schedule.dense_splits or schedule.parallel != "i1":
+        return "the runtime's loops are over rows of blocks, in parallel, and their blocks"
+    if schedule.unroll != 1 or schedule.prefetch:
+        return "the runtime's loops over blocks fetch and unroll as they see fit"
     return None
 
 
@@ -51,7 +74,9 @@ def ready_kernel(spec: KernelSpec) -> Kernel | None:
     """The runtime's kernel for `spec`; None when it has none."""
     if not runtime_api.available or not is_ready(spec):
         return None
-    lib = runtime_api.lib
-    address_of = getattr(lib, OPS[spec.operation].runtime_loops)
-    address = int(address_of(DTYPES[spec.dtype], spec.schedule.prefetch))
+    lib, code, shape = runtime_api.lib, DTYPES[spec.dtype], block_shape(spec.schedule.format)
+    if shape is not None:
+        address = int(getattr(lib, OPS[spec.operation].block_loops)(code, *shape))
+    else:
+        address = int(getattr(lib, OPS[spec.operation].runtime_loops)(code, spec.schedule.prefetch))
     return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)

@@ -114,7 +114,13 @@ def nest_lines(schedule: SuperSchedule | None, operation: str = MATMUL.name) -> 
     if schedule.is_precompiled:
         order, ahead = schedule.format.rows, schedule.prefetch
         fetched = f"rows of the dense operand fetched {ahead} entries ahead" if ahead else ""
-        notes = [f"rows {ORDERS[order]}" if order else "", fetched]
+        blocks = schedule.format.has_padding
+        size = " x ".join(str(schedule.format.split(index)) for index in "ik")
+        notes = [
+            f"blocks of {size} added up in registers" if blocks else "",
+            f"rows {ORDERS[order]}" if order else "",
+            fetched,
+        ]
         return [*words_of(operation).default_nest, f"with {', '.join(filter(None, notes))}"]
     lines = [_loop(schedule, name, depth) for depth, name in enumerate(schedule.loop_order)]
     indent = "  " * len(lines)

@@ -33,6 +33,7 @@ MATMUL: Final[Operation] = Operation(
     abilities=frozenset({"transposed", "storage", "rows", "symmetric", "slices"}),
     synonyms=("spmv", "spmm"),
     runtime_loops="asp_ready_kernel",
+    block_loops="asp_ready_blocks",
     model="matrix_product",
     parts="products",
     device=(DeviceProduct(name="spmv", kind="vector"), DeviceProduct(name="matmul", kind="columns")),

@@ -19,11 +19,12 @@ from numpy.typing import NDArray
 
 from autosparse import _native
 from autosparse.config import Effort
-from autosparse.core.composite import Composite, Part, Schedule, Selection
+from autosparse.core.composite import REST, Blocks, Composite, Part, Schedule, Selection
+from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import SuperSchedule
+from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.operands.csr import Operand
@@ -113,10 +114,10 @@ class HybridDivider:
             view = _view(self.lab)
             self.found = self.divisions(view)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
+                composites += [*fused_of(self.lab, division), *self._at_once(division)]
                 limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
-                if limit_s <= 0.0:
-                    break
-                composites += self._searched(division, limit_s)
+                if limit_s > 0.0 and not self._is_narrow:
+                    composites += self._searched(division, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
         rival: list[Schedule] = [runtime(self.lab.problem.operation, "degree")]
@@ -130,6 +131,23 @@ class HybridDivider:
         found = divisions(view, n_cols, _native.block_fill, self.costs, worth=worth)[:MOST_DIVISIONS]
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
+
+    @property
+    def _is_narrow(self) -> bool:
+        """Whether products are of so few columns that parts hardly gain: no seconds go into searches of parts."""
+        return self.lab.problem.n_dense_cols < LEAST_COLUMNS
+
+    def _at_once(self, division: Division) -> list[Composite]:
+        """Of a narrow product, the composite of what parts are tried with first, where it needs no compiler."""
+        if not self._is_narrow:
+            return []
+        parts = []
+        for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
+            place, firsts = _Place(division, at), first_schedules(self.lab.problem, kind, selection, at)
+            able = [one for one in firsts if place.reason(self.lab.problem.operation, one) is None]
+            parts += [Part(selection, one) for one in able[:1]]
+        made = _composite(self.lab.problem.operation, division, parts) if len(parts) == len(division.kinds) else None
+        return [made] if made is not None and self.lab.is_built(made) else []
 
     def _searched(self, division: Division, limit_s: float) -> list[Composite]:
         """Composites of what parts are tried with first, and of the best found; none where a part has neither.
@@ -195,6 +213,19 @@ def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Com
         if _native.composite_unsupported(operation, composite) is None:
             return composite
     return None
+
+
+def fused_of(lab: KernelLab, division: Division) -> list[Composite]:
+    """The composite of blocks and the rest that the runtime adds up in registers; none where it has no loops for it."""
+    blocks, operation = division.selections[0], lab.problem.operation
+    if OPS[operation].is_sampled or lab.problem.n_dense_cols < LEAST_COLUMNS or not isinstance(blocks, Blocks):
+        return []
+    fmt = Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={blocks.r},k={blocks.c}")
+    loops = {"loop_order": fmt.order, "implementation": RUNTIME}
+    first = Part(blocks, SuperSchedule(operation=operation, format=fmt, **loops))
+    made = Composite(parts=(first, Part(REST, runtime(operation))), window=division.window)
+    is_known = len(division.selections) == 2 and _native.composite_unsupported(operation, made) is None
+    return [made] if is_known and lab.loaded(made) is not None else []
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,8 +130,22 @@ def harm(lines: Sequence[Line]) -> list[str]:
         "",
         markdown(table),
         "",
+        *_luck(by_product),
         f"Below {LOSS}: {_named([line for _, line in lost], lambda line: ratio(line, 'on', 'off'))}.",
     ]
+
+
+def _luck(by_product: Mapping[str, Sequence[tuple[float, Line]]]) -> list[str]:
+    """How far two searches without composites differ, where there were two."""
+    table = [["product", "matrices", "geomean", "5th percentile", "least"]]
+    for product, found in sorted(by_product.items()):
+        ratios = [value for _, line in found if (value := ratio(line, "again", "off")) is not None]
+        if ratios:
+            one = Distribution.of(ratios)
+            table.append([product, str(one.n), *(f"{value:.3f}" for value in (one.geomean, one.p5, one.least))])
+    if len(table) == 1:
+        return []
+    return ["The same of a second search with `hybrid=False`, as luck has it:", "", markdown(table), ""]
 
 
 LOSS: Final = 0.97

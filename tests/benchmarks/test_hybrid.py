@@ -25,7 +25,11 @@ def test_ratios_are_of_the_mean_of_both_ways_and_one_for_equal_plans() -> None:
     assert ratio(line("x", "y", times_s), "on", "off") == pytest.approx(1.0)
     assert ratio(line("x", "z", times_s), "on", "off") == pytest.approx(2.0)
     assert ratio(line(DEFAULT, DEFAULT, {DEFAULT: {}}), "on", "off") == 1.0
-    assert "Below 0.97: M matmul 32 0.50" in report([line("z", "x", times_s)])
+    lost = line("z", "x", times_s)
+    assert "Below 0.97: M matmul 32 0.50" in report([lost])
+    assert "as luck has it" not in report([lost])
+    lost["fastest"]["again"] = {"schedule": "y", **times_s["y"]}
+    assert "| matmul 32 | 1 | 0.500 | 0.500 | 0.500 |" in report([lost]).partition("as luck has it")[2]
 
 
 def test_groups_take_turns_and_the_order_is_fixed(tmp_path: Path) -> None:

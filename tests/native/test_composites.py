@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from autosparse.core.composite import (
     schedule_from_json,
     selection_of,
 )
+from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.core.target import Target
@@ -37,6 +39,9 @@ ORDERED = schedule("i1:U,k1:C | rows=degree", "i1 j1 k1 j0", 16)
 BLOCKS = schedule("i1:U,k1:C,i0:U,k0:U | i=4,k=4", "i1 j1 k1 i0 k0 j0", 16)
 PANELS = schedule("k1:U,i1:U,k0:C,i0:U | i=4,k=16 | bits=16", "k1 j1 i1 k0 i0 j0", 16)
 READY = SuperSchedule(implementation=RUNTIME)
+READY_BLOCKS = SuperSchedule(
+    format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=4,k=4"), loop_order=("i1", "k1", "i0", "k0"), implementation=RUNTIME
+)
 VECTOR = schedule("i1:U,k1:C", "i1 k1", unroll=4)
 
 ROW_SETS = (
@@ -52,7 +57,8 @@ SPLITS = (
     Composite(parts=(Part(Rows(9), READY), Part(Blocks(4, 4, 0.3), BLOCKS), Part(REST, CSR))),
 )
 WINDOWED = tuple(Composite(parts=one.parts, window=window) for one in SPLITS for window in (8, 64))
-EVERY = (*ROW_SETS, *SPLITS, *WINDOWED)
+FUSED = Composite(parts=(Part(Blocks(4, 4, 0.3), READY_BLOCKS), Part(REST, READY)), window=8)
+EVERY = (*ROW_SETS, *SPLITS, *WINDOWED, FUSED)
 
 
 def matrix(dtype: str = "float32", seed: int = 0) -> Any:
@@ -113,6 +119,53 @@ def test_parts_divide_the_entries(composite):
         assert sorted(np.concatenate(owners).tolist()) == list(range(A.shape[0]))
 
 
+def blocks_of(r: int, c: int) -> SuperSchedule:
+    return dataclasses.replace(READY_BLOCKS, format=Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}"))
+
+
+@pytest.mark.parametrize("isa", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("r", "c"), [(2, 8), (4, 4), (4, 2), (8, 2)])
+def test_blocks_and_the_rest_are_added_up_in_registers(r, c, dtype, isa):
+    """The last row and column of blocks go over the edge; widths take tiles of every size, and B is copied or not."""
+    A = matrix(dtype)
+    A.data[:] = np.random.default_rng(2).standard_normal(A.nnz)
+    composite = Composite(parts=(Part(Blocks(r, c, 0.3), blocks_of(r, c)), Part(REST, READY)), window=8)
+    bound, _ = bound_of(A, composite)
+    blocks = blocks_of(r, c)
+    spec = _native.KernelSpec("matmul", blocks, dtype, "int32", Target.host().isa)
+    packed = _native.pack(pattern_of(A), A.data, blocks.format, transposed=False)
+    alone = _native.build(spec, store=cache.open_store(), compiler=None).bind(packed)
+    try:
+        runtime_api.lib.asp_force_isa(isa)
+        for width in (1, 5, 19, 72, 197):
+            B = np.random.default_rng(3).standard_normal((A.shape[1], width)).astype(dtype)
+            found = [product(bound, B, A.shape[0], n_threads, room=3) for n_threads in (1, 2, 3)]
+            assert all(one.tobytes() == found[0].tobytes() for one in found)
+            for C in (found[0], product(alone, B, A.shape[0], 2)):
+                np.testing.assert_allclose(C, A @ B, rtol=1e-5, atol=1e-5)
+    finally:
+        runtime_api.lib.asp_force_isa(-1)
+
+
+def test_blocks_and_the_rest_on_copied_panels_of_columns():
+    rng = np.random.default_rng(5)
+    A = sp.random_array((64, 2_000), density=0.3, format="csr", rng=rng, dtype=np.float32)
+    B = rng.standard_normal((2_000, 4_100)).astype(np.float32)[:, :300]
+    bound, _ = bound_of(A, FUSED)
+    results = []
+    try:
+        for copies in (0, 1):
+            runtime_api.lib.asp_force_copies(copies)
+            C = np.full((64, 300), np.nan, np.float32)
+            assert bound.run(B.ctypes.data, 4_100, C.ctypes.data, 300, 300, 2)
+            results.append(C)
+    finally:
+        runtime_api.lib.asp_force_copies(-1)
+    assert results[0].tobytes() == results[1].tobytes()
+    np.testing.assert_allclose(results[0], A @ B, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("composite", SPLITS, ids=str)
 def test_windows_change_no_bit(composite):
     A = matrix("float64")
@@ -153,7 +206,7 @@ def test_bytes_of_panels_of_rows_are_known_up_to_rows_of_the_last_block():
     assert 0 <= composite_bytes(pattern_of(matrix()), ROW_SETS[1], 4, transposed=False) - packed.nbytes <= 3 * 4
 
 
-@pytest.mark.parametrize("composite", [*ROW_SETS[:3], SPLITS[0], WINDOWED[0]], ids=str)
+@pytest.mark.parametrize("composite", [*ROW_SETS[:3], SPLITS[0], WINDOWED[0], FUSED], ids=str)
 def test_new_values_reach_every_part(composite):
     A = matrix()
     bound, packed = bound_of(A, composite)
@@ -170,12 +223,13 @@ def test_vector_product():
     np.testing.assert_array_equal(product(bound_of(A, composite)[0], x, A.shape[0], 2), A @ x)
 
 
-def test_result_that_padding_spoils_is_reported():
+@pytest.mark.parametrize("composite", [SPLITS[0], FUSED], ids=str)
+def test_result_that_padding_spoils_is_reported(composite):
     A = matrix()
     B = np.ones((A.shape[1], 16), np.float32)
     B[5] = np.inf
     C = np.empty((A.shape[0], 16), np.float32)
-    bound, _ = bound_of(A, SPLITS[0])
+    bound, _ = bound_of(A, composite)
     assert not bound.run(B.ctypes.data, 16, C.ctypes.data, 16, 16, 1)
 
 
@@ -284,6 +338,10 @@ def test_what_has_no_kernel_is_refused():
     adding = Composite(parts=(Part(Blocks(4, 4, 0.5), BLOCKS), Part(REST, READY)))
     assert "add" in _native.composite_unsupported("matmul", adding)
     odd = Composite(parts=SPLITS[0].parts, window=6)
+    assert "windows of 6" in _native.composite_unsupported("matmul", Composite(parts=FUSED.parts, window=6))
+    three = (FUSED.parts[0], Part(ColumnList((1,)), READY), FUSED.parts[1])
+    assert "two parts" in _native.composite_unsupported("matmul", Composite(parts=three, window=8))
+    assert "2, 4, 8" in _native.supports("matmul", blocks_of(3, 3))
     assert "windows of 6" in _native.composite_unsupported("matmul", odd)
     assert _native.composite_unsupported("mttkrp", ROW_SETS[0])
     ready = SuperSchedule(operation="sddmm", implementation=RUNTIME)

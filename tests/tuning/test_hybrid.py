@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from autosparse.tuner.hybrid.divisions import Division
 
 import autosparse as asp
 from autosparse import cache
@@ -114,6 +115,27 @@ def test_rows_are_divided_where_parts_read_copied_panels_of_B(l2_bytes: int, n_e
     with asp.options(hybrid=True):
         divider = HybridDivider(made, 1.0)
     assert any("dense" in one.kinds for one in divider.divisions()) is is_divided
+
+
+def test_blocks_beside_scattered_entries_need_no_compiler():
+    """Blocks and the rest race by the runtime's own loops, whatever seconds there are for searches of parts."""
+    rng = np.random.default_rng(0)
+    cells = np.kron(rng.random((60, 60)) < 0.1, np.ones((4, 4))) + (rng.random((240, 240)) < 0.04)
+    wide, narrow = (lab(asp.csr(sp.csr_array(cells.astype(np.float32))), columns) for columns in (64, 1))
+    fused = [one for one in HybridDivider(wide, 0.0)() if isinstance(one, Composite)]
+    assert fused[0].window
+    assert {one.implementation for one in fused[0].parts} == {RUNTIME}
+    assert not [one for one in HybridDivider(narrow, 0.0)() if isinstance(one, Composite) and one.window]
+
+
+def test_narrow_products_search_no_parts(matrix, monkeypatch):
+    """Composites of them race where they need no compiler; nothing is taken from single formats for more."""
+    monkeypatch.setattr(HybridDivider, "_searched", lambda *given: pytest.fail("parts are searched"))
+    division = Division((Rows(20), REST), ("long", "rest"), 0.9)
+    monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [division])
+    found = [one for one in HybridDivider(lab(matrix, 1), 1.0)() if isinstance(one, Composite)]
+    assert found
+    assert all(part.implementation == RUNTIME for one in found for part in one.parts)
 
 
 @pytest.mark.parametrize("asked", [True, False])

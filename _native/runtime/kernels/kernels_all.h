@@ -8,6 +8,7 @@
 #include VEC_HEADER
 #define TAG f32
 #define CTAG c64
+#include "blocks_body.h"
 #include "kernels_each.h"
 #undef R
 #undef RBYTES
@@ -19,6 +20,7 @@
 #include VEC_HEADER
 #define TAG f64
 #define CTAG c128
+#include "blocks_body.h"
 #include "kernels_each.h"
 #undef R
 #undef RBYTES
@@ -39,3 +41,5 @@
         {ROW(f32, i32), ROW(f32, i64)}, {ROW(f64, i32), ROW(f64, i64)}, {COMPLEX_ROW(c64, i32), COMPLEX_ROW(c64, i64)}, \
             {COMPLEX_ROW(c128, i32), COMPLEX_ROW(c128, i64)},                                                        \
     }
+#define BLOCKS(rows) {ASP_GLUE(ISA, f32, blocks, rows), ASP_GLUE(ISA, f64, blocks, rows)}
+#define BLOCKS_TABLE {BLOCKS(rows_2), BLOCKS(rows_4), BLOCKS(rows_8)}

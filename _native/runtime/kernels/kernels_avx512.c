@@ -4,6 +4,7 @@
 #if ASP_X86
 #include <immintrin.h>
 
+#include "blocks.h"
 #include "tiles.h"
 
 #include "target_avx512.h"
@@ -24,9 +25,14 @@
 #define TWIN_REGISTERS 32
 #define TILE_MOST_COMPLEX 8
 #define TILE_CASES_COMPLEX CASES_8
+#define BLOCK_CASES_2 CASES_9 /* vectors of a tile of blocks of 2, 4, 8 rows */
+#define BLOCK_CASES_4 CASES_6
+#define BLOCK_CASES_8 CASES_3
+#define BLOCK_MOST 9
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_avx512[4][2] = KERNEL_TABLE;
+const asp_blocks_kernel asp_blocks_avx512[3][2] = BLOCKS_TABLE;
 
 #include "target_end.h"
 #endif

@@ -1,0 +1,155 @@
+/* C of a row of blocks: the sums of its `r` rows stay in registers while blocks and then scattered entries are added, so
+ * that a row of B is loaded once for r rows of A and C is written once. Each sum has one order: blocks, then entries. */
+#define BNAME(x) ASP_GLUE(ISA, TAG, blocks, x)
+
+enum { BNAME(BLOCKS_AHEAD) = 2, BNAME(ENTRIES_AHEAD) = 8 }; /* whose rows of B are fetched: more gains nothing (Xeon) */
+
+ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
+{
+    ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL) __builtin_prefetch((const char *)b + v * VL * RBYTES);
+}
+
+/* Vector v of `nv` at b: of the first and of the last one only the lanes in masks where is_masked. */
+#ifdef V_SHIFTS
+#define FRONT(lead) ((VM)~v_mask(lead))
+#define LOAD_EDGE(b, v)                                                                                    \
+    (!is_masked             ? v_load((b) + (v) * VL)                                                       \
+     : nv == 1              ? v_loadm((b), (VM)(front & back))                                             \
+     : (v) == 0             ? v_loadm((b), front)                                                          \
+     : (v) == nv - 1        ? v_loadm((b) + (v) * VL, back)                                                \
+                            : v_load((b) + (v) * VL))
+#define EDGE(v) (nv == 1 ? (VM)(front & back) : (v) == 0 ? front : back)
+#define IS_EDGE(v) (is_masked && ((v) == 0 || (v) == nv - 1))
+#else
+#define FRONT(lead) v_mask(VL)
+#define LOAD_EDGE(b, v) (is_masked && (v) == nv - 1 ? v_loadm((b) + (v) * VL, back) : v_load((b) + (v) * VL))
+#define EDGE(v) back
+#define IS_EDGE(v) (is_masked && (v) == nv - 1)
+#endif
+
+/* `nv` vectors of columns from real j on, of which the first one lacks `lead` lanes and the last one holds `lanes`. */
+ASP_INLINE void BNAME(tile)(const int r, const int nv, const int is_masked, const asp_blocks_args *args, int64_t begin,
+                            int64_t end, int64_t j, int lead, int lanes, V *bad)
+{
+    const int32_t *const pos = args->pos, *const crd = args->crd;
+    const int32_t *const rest_pos = args->rest_pos, *const rest_crd = args->rest_crd;
+    const R *const vals = args->vals, *const rest_vals = args->rest_vals, *const B = (const R *)args->B + j;
+    R *const C = (R *)args->C + j;
+    const int64_t ldb = args->ldb, ldc = args->ldc, c = args->c, n_blocks = args->n_blocks, n_rest = args->n_rest;
+    const VM front = FRONT(lead), back = v_mask(lanes);
+    (void)front, (void)back, (void)lead;
+    for (int64_t g = begin; g < end; g++) {
+        V sum[8 * BLOCK_MOST];
+        ASP_UNROLL for (int s = 0; s < r * nv; s++) sum[s] = v_zero();
+        for (int64_t b = pos[g]; b < pos[g + 1]; b++) {
+            const int64_t first = crd[b] * c, width = asp_min(c, args->n_cols - first);
+            const int64_t later = b + BNAME(BLOCKS_AHEAD);
+            const R *a = vals + b * r * c, *x = B + first * ldb;
+            const R *const next = B + crd[later < n_blocks ? later : b] * c * ldb;
+            for (int64_t k = 0; k < width; k++, a++, x += ldb) {
+                BNAME(fetch)(nv, next + k * ldb);
+                V row[BLOCK_MOST];
+                ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = LOAD_EDGE(x, v);
+                ASP_UNROLL for (int i = 0; i < r; i++)
+                {
+                    const V value = v_set1(a[i * c]);
+                    ASP_UNROLL for (int v = 0; v < nv; v++) sum[i * nv + v] = v_fma(value, row[v], sum[i * nv + v]);
+                }
+            }
+        }
+        const int64_t n_own = asp_min(r, args->n_rows - g * r);
+        ASP_UNROLL for (int i = 0; i < r; i++)
+        {
+            if (i >= n_own) break;
+            R *const to = C + (g * r + i) * ldc;
+            const int64_t stop = rest_pos ? rest_pos[g * r + i + 1] : 0;
+            for (int64_t k = rest_pos ? rest_pos[g * r + i] : 0; k < stop; k++) {
+                const int64_t later = k + BNAME(ENTRIES_AHEAD);
+                const R *const x = B + rest_crd[k] * ldb;
+                const V value = v_set1(rest_vals[k]);
+                BNAME(fetch)(nv, B + rest_crd[later < n_rest ? later : k] * ldb);
+                ASP_UNROLL for (int v = 0; v < nv; v++)
+                    sum[i * nv + v] = v_fma(value, LOAD_EDGE(x, v), sum[i * nv + v]);
+            }
+            ASP_UNROLL for (int v = 0; v < nv; v++)
+            {
+                if (IS_EDGE(v)) v_storem(to + v * VL, EDGE(v), sum[i * nv + v]);
+                else v_store(to + v * VL, sum[i * nv + v]);
+                *bad = v_fma(sum[i * nv + v], v_zero(), *bad); /* stays zero while all is finite */
+            }
+        }
+    }
+}
+
+#define TILE_OF(r, nv, is_masked)                                                                                      \
+    static ASP_NOINLINE void BNAME(tile_##r##_##nv##_##is_masked)(const asp_blocks_args *args, int64_t begin, int64_t end, \
+                                                                  int64_t j, int lead, int lanes, V *bad)              \
+    {                                                                                                                  \
+        BNAME(tile)(r, nv, is_masked, args, begin, end, j, lead, lanes, bad);                                          \
+    }
+typedef void (*BNAME(a_tile))(const asp_blocks_args *, int64_t, int64_t, int64_t, int, int, V *);
+
+#ifdef V_SHIFTS
+/* Vectors begin where lines of B do: a whole one across two lines would be two loads. Masks cost nothing. */
+#define BOTH_OF(r, nv) TILE_OF(r, nv, 1)
+#define BOTH(r, nv) {BNAME(tile_##r##_##nv##_1), BNAME(tile_##r##_##nv##_1)}
+#else
+#define BOTH_OF(r, nv) TILE_OF(r, nv, 0) TILE_OF(r, nv, 1)
+#define BOTH(r, nv) {BNAME(tile_##r##_##nv##_0), BNAME(tile_##r##_##nv##_1)}
+#endif
+#define ITEM_2(nv) BOTH_OF(2, nv)
+#define ITEM_4(nv) BOTH_OF(4, nv)
+#define ITEM_8(nv) BOTH_OF(8, nv)
+BLOCK_CASES_2(ITEM_2)
+BLOCK_CASES_4(ITEM_4)
+BLOCK_CASES_8(ITEM_8)
+#undef ITEM_2
+#undef ITEM_4
+#undef ITEM_8
+
+/* All columns, in as few tiles as the registers allow, of nearly the same width. */
+ASP_INLINE int BNAME(columns)(const BNAME(a_tile) tiles[][2], int64_t most, const asp_blocks_args *args, int64_t begin,
+                              int64_t end)
+{
+    V bad = v_zero();
+    int64_t lead = 0;
+#ifdef V_SHIFTS
+    if (args->ldb % VL == 0 && args->n_vecs >= 2 * VL) lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
+#endif
+    for (int64_t j = -lead; j < args->n_vecs;) {
+        const int64_t left = (args->n_vecs - j + VL - 1) / VL, passes = (left + most - 1) / most;
+        const int64_t nv = (left + passes - 1) / passes, lanes = asp_min(VL, args->n_vecs - j - (nv - 1) * VL);
+        tiles[nv - 1][lanes < VL](args, begin, end, j, j < 0 ? (int)lead : 0, (int)lanes, &bad);
+        j += nv * VL;
+    }
+    R lanes[VL];
+    v_store(lanes, bad);
+    int is_bad = 0;
+    for (int lane = 0; lane < VL; lane++) is_bad |= lanes[lane] != 0;
+    return is_bad;
+}
+
+#define ROWS_OF(r, CASES, ITEM)                                                                     \
+    static int BNAME(rows_##r)(const asp_blocks_args *args, int64_t begin, int64_t end)             \
+    {                                                                                               \
+        static const BNAME(a_tile) tiles[][2] = {CASES(ITEM)};                                      \
+        return BNAME(columns)(tiles, (int64_t)(sizeof tiles / sizeof *tiles), args, begin, end);    \
+    }
+#define ITEM_2(nv) BOTH(2, nv),
+#define ITEM_4(nv) BOTH(4, nv),
+#define ITEM_8(nv) BOTH(8, nv),
+ROWS_OF(2, BLOCK_CASES_2, ITEM_2)
+ROWS_OF(4, BLOCK_CASES_4, ITEM_4)
+ROWS_OF(8, BLOCK_CASES_8, ITEM_8)
+#undef ITEM_2
+#undef ITEM_4
+#undef ITEM_8
+#undef ROWS_OF
+#undef BOTH
+#undef BOTH_OF
+#undef TILE_OF
+#undef LOAD_EDGE
+#undef EDGE
+#undef IS_EDGE
+#undef FRONT
+#undef BNAME
