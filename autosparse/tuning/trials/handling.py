@@ -5,6 +5,7 @@ Each row of `OPS` names the module whose `HANDLING` says it.
 
 from __future__ import annotations
 
+import copy
 import functools
 import importlib
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse._native import memory
+from autosparse._native import memory, runtime_api
 from autosparse.core.composite import Composite
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
@@ -42,7 +43,12 @@ class Trustworthy:
     result: AnyArray  # (rows, columns), or (entries, 1)
     sums: AnyArray  # sum of the absolute values of the products, at most, per row of the result
     n_terms: AnyArray | int  # products in such a sum
-    anew: Callable[[AnyArray], Call]  # the same call with another result
+
+    def anew(self, result: AnyArray) -> Call:
+        """The same call with another result."""
+        made = copy.copy(self.call)
+        made.target, made.kept = runtime_api.address_of(result), (*made.kept[:-1], result)
+        return made
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

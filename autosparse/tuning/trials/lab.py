@@ -286,7 +286,8 @@ class KernelLab:
         way, call = self._way(trial, operand), copy.copy(self._calls[-1])
         if way is None or not is_fresh:
             return None if way is None else lambda: way(call)
-        shape, dtype, held = call.kept[-1].shape, call.kept[-1].dtype, [None]
+        shape, dtype = call.kept[-1].shape, call.kept[-1].dtype
+        held: list[Any] = [None]
 
         def run() -> None:
             held[0] = result = memory.empty_result(shape, dtype)  # the one before goes, as with C = A @ B

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final
 
 import numpy as np
@@ -70,11 +69,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     summing = MatmulCall(absolute, address(ones), 1, address(sums), 1, 1, problem.transposed, (ones, magnitudes))
     runtime_api.raise_for(summing.by_default(n_threads, 0))
     n_terms = np.bincount(indices, minlength=n_rows) if problem.transposed else np.diff(operand.indptr)
-
-    def anew(result: AnyArray) -> Call:
-        return dataclasses.replace(call, target=address(result), kept=(B, result))
-
-    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MOST), n_terms, anew)
+    return Trustworthy(call, C, sums * np.dtype(problem.dtype).type(MOST), n_terms)
 
 
 def _with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Final
 
 import numpy as np
@@ -14,7 +13,7 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result
+from autosparse.tuning.trials.handling import MOST, Handling, Storage, Trustworthy, dense, result
 
 
 def _one(fmt: Storage) -> Format:
@@ -42,11 +41,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     rows = problem.tensor.coords[mode]
     sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MOST ** len(factors)
     n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
-
-    def anew(result: AnyArray) -> Call:
-        return dataclasses.replace(call, target=address(result), kept=(factors, result))
-
-    return Trustworthy(call, M, sums, n_terms, anew)
+    return Trustworthy(call, M, sums, n_terms)
 
 
 HANDLING: Final = Handling(

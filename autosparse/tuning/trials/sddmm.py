@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +17,6 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.trials import matmul
 from autosparse.tuning.trials.handling import (
     MOST,
-    AnyArray,
     Handling,
     Storage,
     Trustworthy,
@@ -54,11 +52,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     S = result(problem, operand.nnz, 1)
     call = SampledCall(rows, address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S))
     sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MOST**2)
-
-    def anew(result: AnyArray) -> Call:
-        return dataclasses.replace(call, target=address(result), kept=(X, Y, result))
-
-    return Trustworthy(call, S, sums, n_columns + 1, anew)
+    return Trustworthy(call, S, sums, n_columns + 1)
 
 
 HANDLING: Final = Handling(
