@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -38,12 +39,11 @@ def seconds(run: Callable[[], Any]) -> float:
 
 
 def interleaved(runs: dict[str, Callable[[], Any]], n_rounds: int) -> dict[str, float]:
-    """Median seconds of each, run in turn; every round begins with another: threads are awake after some runs."""
+    """Median seconds of each, run in turn; every round in another order: what ran before has filled the caches."""
     found: dict[str, list[float]] = {name: [] for name in runs}
-    names = list(runs)
-    for turn in range(n_rounds):
-        first = turn % len(names)
-        for name in names[first:] + names[:first]:
+    rng = random.Random(0)
+    for _ in range(n_rounds):
+        for name in rng.sample(list(runs), len(runs)):
             found[name].append(seconds(runs[name]))
     return {name: statistics.median(times) for name, times in found.items()}
 

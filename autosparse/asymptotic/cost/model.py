@@ -32,6 +32,16 @@ class Context(NamedTuple):
     zeros: int
     states: tuple[tuple[int, Predicate], ...]
 
+    def narrowed(self, reads: int) -> Context:
+        """What of it a statement with these reads depends on."""
+        states = self.states
+        for bit, _ in states:
+            if not reads >> bit & 1:
+                states = tuple([one for one in states if reads >> one[0] & 1])
+                break
+        zeros = self.zeros & reads
+        return self if zeros == self.zeros and states is self.states else Context(self.guard, zeros, states)
+
 
 Outcomes: TypeAlias = dict[tuple[int, tuple[Predicate, ...]], int]
 """Number of protocol choices by tasks and, per context, the pattern of what is written."""
@@ -93,19 +103,14 @@ class CostModel:
     # --- the interpreter ---
 
     def _visit(self, node: _Node, bound: int, contexts: tuple[Context, ...]) -> Outcomes:
-        contexts = tuple(
-            Context(
-                context.guard,
-                context.zeros & node.reads,
-                tuple((bit, state) for bit, state in context.states if node.reads >> bit & 1),
-            )
-            for context in contexts
-        )
+        contexts = tuple([context.narrowed(node.reads) for context in contexts])
         fixed: object = None
-        if self._steps is not None:
-            fixed = tuple(self._steps.get(self._read_list[bit], "") for bit in bits(node.reads))
-        if self._misread:
-            fixed = (fixed, tuple(self._misread.get(self._read_list[bit]) for bit in bits(node.reads)))
+        if self._steps is not None or self._misread:
+            if node.accesses is None:
+                node.accesses = tuple(self._read_list[bit] for bit in bits(node.reads))
+            fixed = None if self._steps is None else tuple(map(self._steps.get, node.accesses))
+            if self._misread:
+                fixed = (fixed, tuple(map(self._misread.get, node.accesses)))
         key = (node.number, bound, contexts, fixed)
         found = self._memo.get(key)
         if found is None:
@@ -352,7 +357,9 @@ class _Expression(NamedTuple):
 class _Node:
     """A statement with what the interpreter asks of it again and again."""
 
-    __slots__ = ("_live", "bit", "expression", "is_workspace", "moved", "number", "parts", "reads", "statement")
+    __slots__ = (
+        "_live", "accesses", "bit", "expression", "is_workspace", "moved", "number", "parts", "reads", "statement",
+    )  # fmt: skip
 
     def __init__(
         self, number: int, statement: Statement, parts: tuple[_Node, ...] | None, *, bit: int = 0,
@@ -360,6 +367,7 @@ class _Node:
     ) -> None:  # fmt: skip
         self.number, self.statement, self.parts, self.bit, self.expression = number, statement, parts, bit, expression
         self.is_workspace = False
+        self.accesses: tuple[Access, ...] | None = None  # of its reads
         self.moved: dict[int, int] = {}  # by the permutation bug
         self.reads = expression.reads() if expression is not None else 0
         for part in parts or ():

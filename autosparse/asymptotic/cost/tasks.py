@@ -97,6 +97,8 @@ class TaskSets:
         number = len(self.queries)
         wider = 0
         for other, theirs in enumerate(self.queries):
+            if self._are_distinct and heads & ~theirs.heads and theirs.heads & ~heads:
+                continue  # most pairs: neither has the other's heads
             is_below, is_above = self._contains(theirs, query), self._contains(query, theirs)
             if is_below and is_above:
                 self._ids[query] = other

@@ -29,12 +29,9 @@ def nests(bodies: Sequence[Statement], indices: tuple[str, ...], *, keep_outer: 
     `keep_outer` also offers wheres that keep all loops outside (the variant behind the unrestricted columns of the
     paper's Figure 6; its other columns were made without).
     """
-    placed: dict[int, list[Statement]] = {}
-    for body in bodies:
-        for nest in placements(indices, body, keep_outer=keep_outer):
-            placed.setdefault(depth(nest), []).append(nest)
-    for _, least in sorted(placed.items()):
-        bound = tuple(nest for nest in map(indexed, least) if is_bound(nest))
+    for most in range(len(indices) + 1):
+        placed = (nest for body in bodies for nest in placements(indices, body, most, keep_outer=keep_outer))
+        bound = tuple(nest for nest in map(indexed, placed) if is_bound(nest))
         if bound:
             return bound
     raise AssertionError("all loops around a body without workspaces bind every index")
@@ -52,21 +49,23 @@ def is_bound(statement: Statement, outer: frozenset[str] = frozenset()) -> bool:
     return accessed(statement) <= outer
 
 
-def placements(indices: tuple[str, ...], body: Statement, *, keep_outer: bool) -> Iterator[Statement]:
-    """Every distribution of the loops over `indices` into the wheres of `body`."""
+def placements(indices: tuple[str, ...], body: Statement, most: int, *, keep_outer: bool) -> Iterator[Statement]:
+    """Every distribution of the loops over `indices` into the wheres of `body`, of depth `most` at most."""
     if not isinstance(body, Where):
-        yield loop(indices, body)
+        if len(indices) <= most:
+            yield loop(indices, body)
         return
     producer_has, consumer_has = accessed(body.producer), accessed(body.consumer)
     is_reduced = _returned(body.producer).op != ""
-    for n_inner in range(0 if keep_outer else 1, len(indices) + 1):
+    for n_inner in range(max(0 if keep_outer else 1, len(indices) - most), len(indices) + 1):
+        left = most - len(indices) + n_inner
         for inner in itertools.combinations(indices, n_inner):
             outer = tuple(i for i in indices if i not in inner)
             of_producer = tuple(i for i in inner if i in producer_has)
             of_consumer = tuple(i for i in inner if i in consumer_has) if is_reduced else inner
-            for consumer in placements(of_consumer, body.consumer, keep_outer=keep_outer):
-                for producer in placements(of_producer, body.producer, keep_outer=keep_outer):
-                    yield loop(outer, Where(consumer, producer))
+            producers = list(placements(of_producer, body.producer, left, keep_outer=keep_outer))
+            for consumer in placements(of_consumer, body.consumer, left, keep_outer=keep_outer) if producers else ():
+                yield from (loop(outer, Where(consumer, producer)) for producer in producers)
 
 
 def orders(statement: Statement) -> Iterator[Statement]:
