@@ -120,23 +120,29 @@ def by_graphblas(A: Any) -> dict[str, Peer]:
 
 def by_taco(A: Any, folder: Path, expressions: list[str]) -> dict[str, float]:
     """Median seconds of the kernels that TACO makes by default; a program of its own, built against `folder`."""
-    source = Path(__file__).with_name("taco_products.cpp")
     with tempfile.TemporaryDirectory() as name:
-        program, matrix = Path(name) / "taco_products", Path(name) / "matrix"
-        library = folder / "build" / "lib"
-        options = ["-O2", "-std=c++14", f"-I{folder / 'include'}", f"-L{library}", "-ltaco", f"-Wl,-rpath,{library}"]
-        subprocess.run(["g++", str(source), "-o", str(program), *options], check=True)
+        matrix = Path(name) / "matrix"
         with matrix.open("wb") as file:
             for part in (np.array([A.shape[0], A.nnz], np.int32), A.indptr, A.indices):
                 part.astype(np.int32).tofile(file)
             A.data.astype(np.float64).tofile(file)
-        command = [str(program), str(matrix), str(THREADS), *expressions]
+        command = [str(taco_program(folder)), str(matrix), str(THREADS), *expressions]
         found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     rows = {row["expression"]: row for row in map(json.loads, found.splitlines())}
     for expression, row in rows.items():
         wanted = EXPRESSIONS[expression](A).sum()
         assert np.isclose(row["sum"], wanted), f"TACO computes {expression} as {row['sum']}, not {wanted}"
     return {expression: row["s"] for expression, row in rows.items()}
+
+
+def taco_program(folder: Path) -> Path:
+    """`taco_products.cpp` built against the TACO in `folder`; built anew when its source is newer."""
+    source, program = Path(__file__).with_name("taco_products.cpp"), folder / "build" / "autosparse_products"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        library = folder / "build" / "lib"
+        options = ["-O2", "-std=c++14", f"-I{folder / 'include'}", f"-L{library}", "-ltaco", f"-Wl,-rpath,{library}"]
+        subprocess.run(["g++", str(source), "-o", str(program), *options], check=True)
+    return program
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:

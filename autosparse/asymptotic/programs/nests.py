@@ -15,7 +15,6 @@ from autosparse.asymptotic.cin.nodes import (
     Statement,
     Where,
     assignments,
-    depth,
     loop,
     loops,
     reads,
