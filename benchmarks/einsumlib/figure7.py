@@ -79,7 +79,8 @@ def least_seconds(problem: Problem, plans: dict[str, Plan]) -> dict[str, float]:
         elapsed_s = min(seconds(lambda: execute(program, problem.named, problem.extents)) for _ in range(2))  # noqa: B023
         ready[name] = program, elapsed_s / NS_PER_TASK * 1e9
     found = {name: elapsed_s * NS_PER_TASK / 1e9 for name, (_, elapsed_s) in ready.items()}
-    for _ in range(2 if found["default_s"] > 0.2 else 5):
+    default_s = found["default_s"]
+    for _ in range(2 if default_s > 0.2 else 5 if default_s > 0.02 else 40):
         for name, (program, tasks) in ready.items():
             run = lambda: execute(program, problem.named, problem.extents, tasks=tasks)  # noqa: B023, E731
             found[name] = min(found[name], seconds(run))

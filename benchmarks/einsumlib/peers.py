@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 import autosparse as asp
+from einsumlib import report
 from einsumlib.inputs import EXPRESSIONS, GRAPHS, geometric_mean, interleaved, is_asked, load
 from einsumlib.report import table
 
@@ -30,10 +31,11 @@ class Peer:
     total: Callable[[Any], float]
 
 
-def measured(folder: Path, taco: Path | None = None) -> list[dict[str, Any]]:
-    """Medians of three interleaved runs, after a first one that is checked and not timed."""
-    rows = []
-    for name in GRAPHS:
+def measured(folder: Path, taco: Path | None = None, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
+    """Medians of five interleaved runs, after a first one that is checked and not timed."""
+    rows = report.rows_of("peers") if only else []
+    for name in only or GRAPHS:
+        rows = [row for row in rows if row["graph"] != name]
         A = load(folder, name)
         peers = {"einsum": by_einsum(A), "SciPy": by_scipy(A)} | by_pydata(A) | by_graphblas(A)
         tacos = by_taco(A, taco, [one for one in EXPRESSIONS if is_asked(name, one)]) if taco else {}
@@ -49,11 +51,11 @@ def measured(folder: Path, taco: Path | None = None) -> list[dict[str, Any]]:
                 total = peer.total(peer.runs[expression]())
                 assert np.isclose(total, wanted), f"{one} computes {expression} on {name} as {total}, not {wanted}"
                 ready[one] = peer.runs[expression]
-            times: dict[str, Any] = interleaved(ready, 3) | ({"TACO": tacos[expression]} if expression in tacos else {})
+            times: dict[str, Any] = interleaved(ready, 5) | ({"TACO": tacos[expression]} if expression in tacos else {})
             slow |= {one for one, s in times.items() if expression == "ij,jk->ik" and s > MOST_S}
             rows.append({"graph": name, "expression": expression, **times})
             print(name, expression, {one: round(s * 1e3, 2) for one, s in times.items()}, flush=True)
-    return rows
+    return sorted(rows, key=lambda row: GRAPHS.index(row["graph"]))
 
 
 def by_einsum(A: Any) -> Peer:

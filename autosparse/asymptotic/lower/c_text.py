@@ -16,22 +16,39 @@ typedef struct { /* touched: stamp == turn; `bits` are zero but while `space_sor
   V *value; uint32_t *stamp, turn; X *list; int64_t n, extent; uint64_t *bits;
 } asp_space;
 
+/* Memory of outputs: the runtime's, in pages that earlier ones gave back, once `asp_memory` has said so. */
+static void *take_fresh(size_t bytes) { return malloc(bytes); }
+static void give_back(void *block, size_t bytes) { (void)bytes, free(block); }
+static void *(*asp_take)(size_t) = take_fresh;
+static void (*asp_give)(void *, size_t) = give_back;
+
+void asp_memory(void *(*take)(size_t), void (*give)(void *, size_t)) { asp_take = take, asp_give = give; }
+
 void asp_free(asp_out *out)
 {
-  for (int m = 0; m < N_MODES; m++) free(out->crd[m]), out->crd[m] = 0;
-  free(out->val), out->val = 0;
+  for (int m = 0; m < N_MODES; m++)
+    if (out->crd[m]) asp_give(out->crd[m], out->capacity * sizeof(X)), out->crd[m] = 0;
+  if (out->val) asp_give(out->val, out->capacity * sizeof(V)), out->val = 0;
+}
+
+/* `used` bytes of a block in a larger one; NULL, and the block as it was, where there is no memory. */
+static void *moved(void *block, size_t used, size_t bytes)
+{
+  void *larger = asp_take(bytes);
+  if (larger && block) memcpy(larger, block, used), asp_give(block, used);
+  return larger;
 }
 
 static int grow(asp_out *out, int64_t n)
 {
   if (out->n + n <= out->capacity) return 0;
-  int64_t capacity = out->capacity + out->capacity / 2 + n + 1024;
+  const int64_t capacity = 2 * out->capacity + n + 1024;
   for (int m = 0; m < N_MODES; m++) {
-    X *crd = realloc(out->crd[m], capacity * sizeof(X));
+    X *crd = moved(out->crd[m], out->n * sizeof(X), capacity * sizeof(X));
     if (!crd) return 1;
     out->crd[m] = crd;
   }
-  V *val = realloc(out->val, capacity * sizeof(V));
+  V *val = moved(out->val, out->n * sizeof(V), capacity * sizeof(V));
   if (!val) return 1;
   out->val = val;
   out->capacity = capacity;

@@ -82,6 +82,8 @@ def load(source: str) -> Any:
         folder = open_store().artefact(key, _fill(source, compiler, isa))
         try:
             library = ctypes.CDLL(str(folder / "kernel.so"))
+            if runtime_api.available:
+                library.asp_memory(*_memory())
         except OSError as err:
             raise BuildError(f"a compiled kernel cannot be loaded: {err}", key=key) from err
         with _mutex:
@@ -263,6 +265,15 @@ def _threads() -> int:
 @functools.cache
 def _pool_address() -> int:
     return int(runtime_api.ffi.cast("intptr_t", runtime_api.lib.asp_parallel_address()))
+
+
+@functools.cache
+def _memory() -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
+    """The runtime's functions that take memory of earlier results and give it back."""
+    lib, ffi = runtime_api.lib, runtime_api.ffi
+    both = (lib.asp_output_take_address(), lib.asp_output_give_address())
+    take, give = (ctypes.c_void_p(int(ffi.cast("intptr_t", one))) for one in both)
+    return take, give
 
 
 def _cuts(tree: Levels, n_parts: int) -> list[int]:
