@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from autosparse.asymptotic.lower.c_text import FLUSH, HELPERS, MARKS, RUN, TABLE
+from autosparse.asymptotic.lower.c_parts import RUN
+from autosparse.asymptotic.lower.c_text import FLUSH, HELPERS, MARKS, TABLE
 from autosparse.asymptotic.lower.dialects import CText, PythonText
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.lower.products import Emitter
