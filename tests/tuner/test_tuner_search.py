@@ -340,3 +340,19 @@ def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
     search = make_search(factory, problem, style=style, model=model)
     plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
     assert plan.schedule == (unlucky if n_rematches else steady)
+
+
+@pytest.mark.parametrize(("style", "n_first"), [(BLOCKING, 1), (LIVE, 2)])
+def test_tuning_that_nobody_asked_for_tries_two_kernels_that_are_there_before_a_compiler(style, n_first):
+    """... also where the second is predicted to gain less than one that would have to be compiled."""
+    problem = make_problem()
+    ranked = list(dict.fromkeys(space.candidates(problem, any_schedule)))
+    ratios = {one: 0.5 + 0.02 * at for at, one in enumerate(ranked)}
+    search = make_search(FakeFactory(FakeClock(), lambda _: 1e-3), problem, style=style, model=FlatModel(ratios.get))
+    search._rank()
+    before = list(search.queue)
+    there = [before[0], before[3]]
+    search.queue.prefer_built(there.__contains__, hopeless=1.1, n=style.n_built)
+    after = list(search.queue)
+    assert after[:n_first] == there[:n_first]
+    assert after[n_first:] == [one for one in before if one not in there[:n_first]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -18,6 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 
 BUILT_TOLERANCE: Final = 0.05
 """A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""
+GAIN: Final = 0.1  # of the default time, for the second of several kernels that are there
 MOST_ASKED: Final = 6
 """Candidates whose kernels are looked for."""
 
@@ -79,18 +81,15 @@ class Queue:
         """Remember predictions of schedules that are not in the queue, whose objects the model keeps."""
         self._ratios |= {id(one.schedule): one.ratio for one in predicted}
 
-    def prefer_built(self, is_built: Callable[[Schedule], bool], *, hopeless: float) -> None:
-        """To the front: a kernel that needs no compiler and is nearly as good as the best predicted one.
+    def prefer_built(self, is_built: Callable[[Schedule], bool], *, hopeless: float, n: int = 1) -> None:
+        """To the front: `n` kernels that need no compiler and are as good as the best predicted, nearly, or save GAIN.
 
         Unless the first one comes from a record, or is predicted to take more than `hopeless` of the default's time.
         """
-        if not self._schedules or self._schedules[0] is self._start:
+        best = self.ratio_of(next(iter(self._schedules), None)) or 1.0
+        if not self._schedules or self._schedules[0] is self._start or best > hopeless:
             return
-        best = self.ratio_of(self._schedules[0]) or 1.0
-        if best > hopeless:
-            return
-        limit = (1.0 + BUILT_TOLERANCE) * best
+        limit = max((1.0 + BUILT_TOLERANCE) * best, 1.0 - GAIN if n > 1 else 0.0)
         near = [one for one in self._schedules if (self.ratio_of(one) or 1.0) <= limit][:MOST_ASKED]
-        if (ready := next((one for one in near if is_built(one)), None)) is not None:
-            self._schedules.remove(ready)
-            self._schedules.insert(0, ready)
+        ready = list(itertools.islice(filter(is_built, near), n))
+        self._schedules = [*ready, *(one for one in self._schedules if one not in ready)]

@@ -88,7 +88,7 @@ class Search:
             yield from self._ask_learned()
         if self.is_built is not None:
             hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
-            self.queue.prefer_built(self.is_built, hopeless=hopeless)
+            self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:

@@ -21,6 +21,7 @@ class SearchStyle:
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
     heat: int = 4  # candidates raced at once
+    n_built: int = 1  # kernels that need no compiler and come first
     n_neighbours: int = 8  # tried at the end: of the champion, or
     n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
     n_rematches: int = 5  # of the fastest with the champion, at last
@@ -41,6 +42,7 @@ LIVE: Final = SearchStyle(
     n_rematches=0,
     takes_all_proposals=False,
     heat=1,
+    n_built=2,
     warm_up=True,
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
