@@ -11,6 +11,7 @@ import scipy.sparse as sps
 
 import autosparse as asp
 from autosparse.asymptotic.results import FORMATS
+from autosparse.asymptotic.routes.chain import is_right_first
 
 EXPRESSIONS = (
     *("ij,jk->ik", "ij,ij->ij", "ij->i", "ij->ji", "ii->i", "ii->", "ij,j->i", "ij,jk,kl->il", "ij,jk,ik->"),
@@ -276,3 +277,11 @@ def test_half_precision_gives_what_scipy_has_no_matrix_for():
     np.testing.assert_array_equal(found.todense(), A @ A)
     with pytest.raises(ValueError, match=r"(?s)'csr' holds no float16.*Cure: format='tensor'"):
         asp.einsum("ij,jk->ik", T, T, format="csr")
+
+
+@pytest.mark.parametrize("density", [0.01, 0.05, 0.2, 0.9])
+def test_a_chain_of_one_matrix_is_ordered_as_one_of_its_copies(density):
+    A = asp.csr(array(1, (30, 30), density=density))
+    B = A.copy()
+    assert is_right_first(A, A, A) == is_right_first(A, B, A) == is_right_first(B, A, A)
+    np.testing.assert_allclose(as_dense(asp.einsum("ij,jk,kl->il", A, A, A)), as_dense(A @ A @ A))

@@ -28,7 +28,10 @@ def is_right_first(A: Any, B: Any, C: Any) -> bool:
 
     Entries of a first product are those of as many places drawn at random; O(nnz).
     """
-    lengths_b, lengths_c = np.diff(B.indptr), np.diff(C.indptr)
+    lengths_b = np.diff(B.indptr)
+    if A is B is C:  # products and multiplications of both orders are alike: what differs is the number of loops
+        return bool(A.nnz < _distinct(_total(A, lengths_b), A.shape[0] * A.shape[1]))
+    lengths_c = np.diff(C.indptr)
     per_row_of_b = _row_sums(B, lengths_c)
     n_ab, n_bc = _total(A, lengths_b), float(per_row_of_b.sum())
     n_abc = _total(A, per_row_of_b)
