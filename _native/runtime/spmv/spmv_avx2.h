@@ -62,17 +62,17 @@ ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *d
 {
     V a = v_zero(), b = a;
     for (; k + 2 * VL <= stop; k += 2 * VL) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
+        FETCH_AHEAD(indices + k, 2 * VL);
+        FETCH_AHEAD(data + k, 2 * VL);
         a = v_fma(v_load(data + k), GATHER(indices + k), a);
         b = v_fma(v_load(data + k + VL), GATHER(indices + k + VL), b);
     }
+    FETCH_AHEAD(indices + k, 2 * VL);
+    FETCH_AHEAD(data + k, 2 * VL);
     if (k + VL <= stop) {
         a = v_fma(v_load(data + k), GATHER(indices + k), a);
         k += VL;
     }
-    FETCH_AHEAD(indices + k);
-    FETCH_AHEAD(data + k);
     R rest = 0;
     for (; k < stop; k++) rest += data[k] * x[indices[k]];
     return NAME(total)(ADD(a, b)) + rest;
@@ -91,10 +91,19 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *d
     R buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));
     const int64_t start = indptr[0], stop = indptr[16];
     int64_t k = start;
-    for (; k + VL <= stop; k += VL) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
+    for (; k + 2 * VL <= stop; k += 2 * VL) {
+        FETCH_AHEAD(indices + k, 2 * VL);
+        FETCH_AHEAD(data + k, 2 * VL);
         v_store(buffer + (k - start), MULTIPLY(v_load(data + k), GATHER(indices + k)));
+        v_store(buffer + (k + VL - start), MULTIPLY(v_load(data + k + VL), GATHER(indices + k + VL)));
+    }
+    if (k < stop) {
+        FETCH_AHEAD(indices + k, 2 * VL);
+        FETCH_AHEAD(data + k, 2 * VL);
+    }
+    if (k + VL <= stop) {
+        v_store(buffer + (k - start), MULTIPLY(v_load(data + k), GATHER(indices + k)));
+        k += VL;
     }
     for (; k < stop; k++) buffer[k - start] = data[k] * x[indices[k]];
     for (int first = 0; first < 16; first += VL) {

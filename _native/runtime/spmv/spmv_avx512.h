@@ -91,20 +91,17 @@ ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *d
 {
     V8 a = O8(setzero)(), b = a;
     for (; k + 16 <= stop; k += 16) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
-        if (RBYTES == 8) FETCH_AHEAD(data + k + 8);
+        FETCH_AHEAD(indices + k, 16);
+        FETCH_AHEAD(data + k, 16);
         a = O8(fmadd)(O8(loadu)(data + k), X8(k), a);
         b = O8(fmadd)(O8(loadu)(data + k + 8), X8(k + 8), b);
     }
+    FETCH_AHEAD(indices + k, 16);
+    FETCH_AHEAD(data + k, 16);
     if (k + 8 <= stop) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
         a = O8(add)(a, PRODUCT8(k));
         k += 8;
     }
-    FETCH_AHEAD(indices + k);
-    FETCH_AHEAD(data + k);
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     b = O8(add)(b, PRODUCT8_MASKED(rest, k));
     return NAME(total8)(O8(add)(a, b));
@@ -115,10 +112,19 @@ ASP_INLINE void NAME(products)(R *buffer, int64_t start, int64_t stop, const I *
                                int fetch)
 {
     int64_t k = start;
-    for (; k + 8 <= stop; k += 8, buffer += 8) {
-        FETCH_AHEAD(indices + k);
-        FETCH_AHEAD(data + k);
+    for (; k + 16 <= stop; k += 16, buffer += 16) {
+        FETCH_AHEAD(indices + k, 16);
+        FETCH_AHEAD(data + k, 16);
         O8(store)(buffer, PRODUCT8(k));
+        O8(store)(buffer + 8, PRODUCT8(k + 8));
+    }
+    if (k < stop) {
+        FETCH_AHEAD(indices + k, 16);
+        FETCH_AHEAD(data + k, 16);
+    }
+    if (k + 8 <= stop) {
+        O8(store)(buffer, PRODUCT8(k));
+        k += 8, buffer += 8;
     }
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     O8(store)(buffer, PRODUCT8_MASKED(rest, k));

@@ -22,9 +22,12 @@ ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data
 {
     for (int row = 0; row < ROW_GROUP; row += 4, indices += 4 * n, data += 4 * n) {
         double a = 0, b = 0, c = 0, d = 0;
+        if (fetch) /* every sixteenth entry of the group, wherever these rows begin in it */
+            for (int64_t k = -row * n & 15; k < 4 * n; k += 16) {
+                FETCH_AHEAD(indices + k, 16);
+                FETCH_AHEAD(data + k, 16);
+            }
         for (int64_t k = 0; k < n; k++) {
-            FETCH_AHEAD(indices + 4 * k);
-            FETCH_AHEAD(data + 4 * k);
             a += data[k] * x[indices[k]];
             b += data[n + k] * x[indices[n + k]];
             c += data[2 * n + k] * x[indices[2 * n + k]];

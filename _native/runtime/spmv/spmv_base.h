@@ -1,12 +1,18 @@
 /* y[i] = A[i] x in plain C: four sums for long rows. */
 #ifndef FETCH_AHEAD
-/* Indices and values of nonzeros that come later. They lie in a row, which the processor should notice by itself, but loads
- * of x from everywhere make it forget (docs/adr/0064-fetching-ahead.md). Where x is small they do not, and a fetch costs what
- * it costs. Beyond the end of an array nothing happens: a fetch is a hint. */
-#define FETCH_AHEAD(p) \
-    if (fetch) __builtin_prefetch((const char *)(p) + 2048)
+/* Indices and values of nonzeros that come later, as many as n that lie at p. They lie in a row, which the processor should
+ * notice by itself, but loads of x from everywhere make it forget (docs/adr/0064-fetching-ahead.md). They are fetched into the
+ * second cache early and into the first late: a line on its way to the first takes one of the few places that loads of x need,
+ * and from the second it is there soon. Where x is small a fetch only costs. Beyond the end of an array nothing happens: a
+ * fetch is a hint. */
+#define FETCH_AHEAD(p, n)                                                                \
+    if (fetch)                                                                           \
+        ASP_UNROLL for (int line = 0; line < (int)((n) * sizeof *(p)); line += 64) {     \
+            __builtin_prefetch((const char *)(p) + line + FETCHED_EARLY_BYTES, 0, 2);    \
+            __builtin_prefetch((const char *)(p) + line + FETCHED_LATE_BYTES);           \
+        }
 #define FETCHES(args) ((args)->n_cols >= (FETCHED_X_BYTES) / (int64_t)sizeof(R))
-enum { FETCHED_X_BYTES = 2 << 20 };
+enum { FETCHED_X_BYTES = 2 << 20, FETCHED_EARLY_BYTES = 8192, FETCHED_LATE_BYTES = 1024 };
 #endif
 static void NAME(SPMV_PLAIN)(const asp_args *args, int64_t begin, int64_t end)
 {
