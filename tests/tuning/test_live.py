@@ -193,7 +193,7 @@ def store(tmp_path: Path) -> Iterator[cache.Store]:
 
 
 def as_process(store: cache.Store, name: str, monkeypatch: pytest.MonkeyPatch) -> Experience:
-    monkeypatch.setattr(experience_module, "_token", name)
+    monkeypatch.setattr(experience_module, "_process_token", lambda: name)
     return Experience(store, "here")
 
 
