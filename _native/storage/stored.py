@@ -49,11 +49,6 @@ class StoredLevels:
         return {index: self.fmt.split(index) for index in self.sizes}
 
     @property
-    def last_level(self) -> str:
-        """Coordinate of the innermost level, whose positions number the values."""
-        return self.fmt.order[-1]
-
-    @property
     def n_positions(self) -> tuple[int, ...]:
         """Positions of each level."""
         extents, counts = self.fmt.extents(self.sizes), [1]

@@ -245,7 +245,7 @@ def _position(node: ir.Block, cell: Env, machine: _Machine) -> int:
     """Position of a cell of the block in the last level."""
     for level in node.levels:
         _locate(ir.Locate(level, ir.Extent(level.coordinate, partner_bound=False)), cell, machine)
-    return cell[f"p_{machine.packed.last_level}"]
+    return cell[f"p_{machine.packed.fmt.order[-1]}"]
 
 
 def _factor(access: Access, cell: Env, machine: _Machine) -> Any:
