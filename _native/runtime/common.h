@@ -26,8 +26,18 @@
 #define ASP_INLINE static inline __attribute__((always_inline, unused))
 #define ASP_NOINLINE __attribute__((noinline))
 
+/* Tiles are compiled once for each count of vectors, which is a constant in them. Where every access is checked, that
+ * is millions of checks: there, one function serves all counts, and its loops stay loops (build_runtime.py). */
+#ifdef ASP_CHECKED
+#define ASP_TILE static __attribute__((noinline, unused))
+#else
+#define ASP_TILE ASP_INLINE
+#endif
+
 /* Loops over a compile-time count of vectors: without full unrolling the accumulators live in memory. */
-#ifdef __clang__
+#if defined(ASP_CHECKED)
+#define ASP_UNROLL
+#elif defined(__clang__)
 #define ASP_UNROLL _Pragma("clang loop unroll(full)")
 #else
 #define ASP_UNROLL _Pragma("GCC unroll 32")

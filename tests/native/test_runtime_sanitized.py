@@ -1,4 +1,4 @@
-"""The runtime's own tests again, compiled with address and undefined-behaviour sanitizers."""
+"""The runtime's own tests again, compiled with sanitizers: addresses and undefined behaviour; races of the pool."""
 
 from __future__ import annotations
 
@@ -12,24 +12,62 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
-TESTS = (
+NATIVE_TESTS = (
     "test_assembly.py",
+    "test_counts.py",
     "test_graph_kernels.py",
     "test_lookups.py",
     "test_ready.py",
     "test_ready_sddmm.py",
     "test_runtime_crowded.py",
     "test_runtime_matmul.py",
+    "test_runtime_memory.py",
+    "test_runtime_neighbours.py",
     "test_runtime_panels.py",
+    "test_runtime_pool.py",
     "test_runtime_shifts.py",
     "test_runtime_structure.py",
+    "test_runtime_transposed.py",
     "test_runtime_twins.py",
-    "test_runtime_pool.py",
-    "test_runtime_memory.py",
     "test_slices.py",
     "test_waconet.py",
-    "../ops/test_spgemm.py",
 )
+THREADED_TESTS = (
+    "test_graph_kernels.py",
+    "test_runtime_matmul.py",
+    "test_runtime_neighbours.py",
+    "test_runtime_pool.py",
+    "test_runtime_transposed.py",
+)
+OPERATION_TESTS = ("../ops/test_mttkrp.py", "../ops/test_sddmm.py", "../ops/test_spgemm.py")
+SANITIZERS = {
+    "address,undefined": ("libasan.so", (*NATIVE_TESTS, *OPERATION_TESTS)),
+    "thread": ("libtsan.so", (*THREADED_TESTS, *OPERATION_TESTS)),
+}
+# Each sanitizer must speak up here: a result that is written past its end, by two threads at once.
+MISTAKE = """
+import threading
+import numpy as np
+from autosparse._native.runtime_api import ffi, lib
+
+n = 200_000
+indptr, indices, fill = np.arange(n + 1, dtype="int32"), np.zeros(n, "int32"), np.zeros(n - 8 * SHORT, "uint16")
+
+def call():
+    at = [ffi.cast("void *", array.ctypes.data) for array in (indptr, indices, fill)]
+    for _ in range(5):
+        lib.asp_block_fill(0, n, 4, at[0], at[1], 4, 4, at[2])
+
+threads = [threading.Thread(target=call) for _ in range(2)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+OPTIONS = {
+    "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
+    "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
+    # Python, NumPy and OpenBLAS are not compiled with it: it sees their accesses, but not what orders them.
+    "TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1:die_after_fork=0",
+}
 
 
 def library(name: str) -> str:
@@ -37,12 +75,8 @@ def library(name: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """A folder for PYTHONPATH in which `autosparse` is this checkout with a sanitized runtime."""
-    if shutil.which("cc") is None or not Path(library("libasan.so")).is_absolute():
-        pytest.skip("no cc with address sanitizer")
-    folder = tmp_path_factory.mktemp("sanitized")
+def sanitized(folder: Path, sanitizer: str) -> None:
+    """Make `folder` one for PYTHONPATH in which `autosparse` is this checkout with a sanitized runtime."""
     package = folder / "autosparse"
     (package / "_native").mkdir(parents=True)
     for source in (REPOSITORY / "autosparse").iterdir():
@@ -53,25 +87,27 @@ def tree(tmp_path_factory):
         if not source.name.startswith("_runtime"):
             (package / "_native" / source.name).symlink_to(source)
     builder = [sys.executable, str(NATIVE / "runtime" / "build_runtime.py"), str(package / "_native")]
-    subprocess.run(builder, env={**os.environ, "AUTOSPARSE_SANITIZE": "1"}, check=True, capture_output=True)
-    return folder
+    subprocess.run(builder, env={**os.environ, "AUTOSPARSE_SANITIZE": sanitizer}, check=True, capture_output=True)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", TESTS)
-def test_no_sanitizer_speaks_up(tree, name):
-    environment = {
-        **os.environ,
-        "PYTHONPATH": str(tree),
-        "LD_PRELOAD": library("libasan.so"),
-        "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
-        "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    }
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
+@pytest.mark.parametrize("sanitizer", SANITIZERS)
+def test_no_sanitizer_speaks_up(tmp_path: Path, sanitizer: str) -> None:
+    name, tests = SANITIZERS[sanitizer]
+    if shutil.which("cc") is None or not Path(library(name)).is_absolute():
+        pytest.skip(f"no cc with {name}")
+    tree = tmp_path / "sanitized"
+    sanitized(tree, sanitizer)
+    environment = {**os.environ, **OPTIONS, "PYTHONPATH": str(tree), "LD_PRELOAD": library(name)}
     where = f"import autosparse._native._runtime as r; assert r.__file__.startswith({str(tree)!r}), r.__file__"
     subprocess.run([sys.executable, "-c", where], env=environment, cwd=tree, check=True)
+    mistake = MISTAKE.replace("SHORT", str(int("address" in sanitizer)))
+    done = subprocess.run([sys.executable, "-c", mistake], env=environment, cwd=tree, capture_output=True, check=False)
+    assert done.returncode != 0
+    assert b"in asp_block_fill" in done.stderr, done.stderr[-2000:]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
     done = subprocess.run(
-        [*command, str(REPOSITORY / "tests" / "native" / name)],
+        [*command, *(str(REPOSITORY / "tests" / "native" / test) for test in tests)],
         env=environment,
         cwd=REPOSITORY,
         capture_output=True,

@@ -1,7 +1,7 @@
 /* Softmax and weighted sums over one sparse row, for all heads (values are stored entry by entry, heads inside). */
 
 /* y = exp(x - max) / sum over the n entries of a row, per head; in == out is allowed. A row of -inf gives nan. */
-ASP_INLINE void NAME(row_softmax_lanes)(const R *in, R *out, int64_t n, int64_t H)
+ASP_TILE void NAME(row_softmax_lanes)(const R *in, R *out, int64_t n, int64_t H)
 { /* H divides W: lane l always belongs to head l % H */
     const int64_t size = n * H, full = size / W * W;
     const R minus_inf = -(R)INFINITY;
@@ -34,7 +34,7 @@ ASP_INLINE void NAME(row_softmax_lanes)(const R *in, R *out, int64_t n, int64_t 
     for (int64_t l = 0; full + l < size; ++l) out[full + l] = last[l] * fold[l];
 }
 
-ASP_INLINE void NAME(row_softmax)(const R *in, R *out, int64_t n, int64_t H)
+ASP_TILE void NAME(row_softmax)(const R *in, R *out, int64_t n, int64_t H)
 {
     if (n == 0) return;
     if (W % H == 0) {
@@ -58,7 +58,7 @@ ASP_INLINE void NAME(row_softmax)(const R *in, R *out, int64_t n, int64_t H)
     }
 }
 
-ASP_INLINE void NAME(row_softmax_backward_lanes)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
+ASP_TILE void NAME(row_softmax_backward_lanes)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
 { /* H divides W: lane l always belongs to head l % H */
     const int64_t size = n * H, full = size / W * W;
     R dot[W];
@@ -74,7 +74,7 @@ ASP_INLINE void NAME(row_softmax_backward_lanes)(const R *y, const R *dy, R *dx,
 }
 
 /* dx = y * (dy - sum(y * dy)) over a row, per head; dx == dy is allowed. */
-ASP_INLINE void NAME(row_softmax_backward)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
+ASP_TILE void NAME(row_softmax_backward)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
 {
     if (W % H == 0) {
         NAME(row_softmax_backward_lanes)(y, dy, dx, n, H);
@@ -89,7 +89,7 @@ ASP_INLINE void NAME(row_softmax_backward)(const R *y, const R *dy, R *dx, int64
 
 /* T vectors of out = sum over the nonzeros [p, end) of w * V[column], V offset to the head and feature already. */
 #define G_WEIGHTED(name, VTYPE, LOADV, STOREV, width)                                                              \
-    ASP_INLINE void NAME(name)(const g_weighted *s, const R *V, const R *w, int64_t p, int64_t end, R *out, int T)    \
+    ASP_TILE void NAME(name)(const g_weighted *s, const R *V, const R *w, int64_t p, int64_t end, R *out, int T)    \
     {                                                                                                              \
         const I *indices = s->indices, *perm = s->perm;                                                            \
         const int64_t H = s->n_heads;                                                                              \

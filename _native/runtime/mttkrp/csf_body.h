@@ -9,7 +9,7 @@ typedef struct {
     int64_t nodes_soon[ASP_MAX_MODES];
 } NAME(tensor);
 
-ASP_INLINE NAME(tensor) NAME(tensor_of)(const csf_task *task, const int64_t n, int64_t column)
+ASP_TILE NAME(tensor) NAME(tensor_of)(const csf_task *task, const int64_t n, int64_t column)
 {
     const asp_csf *csf = task->csf;
     NAME(tensor) t;
@@ -36,7 +36,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
 
 /* sum[0..V) = sum of value * factor row over the leaves [p, end) */
 #define LEAVES(V)                                                                                        \
-    ASP_INLINE void NAME(leaves##V)(const NAME(tensor) *t, const int64_t last, int64_t p, int64_t end, VEC *sum) \
+    ASP_TILE void NAME(leaves##V)(const NAME(tensor) *t, const int64_t last, int64_t p, int64_t end, VEC *sum) \
     {                                                                                                    \
         VEC even[V], odd[V];                                                                             \
         ASP_UNROLL for (int v = 0; v < V; ++v) even[v] = odd[v] = (VEC){0};                              \
@@ -84,7 +84,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
 
 /* sum[0..V) = sum over the entries [p, end) of a flat tensor of value * product of its n - 1 factor rows. */
 #define FLAT(V)                                                                                          \
-    ASP_INLINE void NAME(flat##V)(const NAME(tensor) *t, const int64_t n, int64_t p, int64_t end, VEC *sum) \
+    ASP_TILE void NAME(flat##V)(const NAME(tensor) *t, const int64_t n, int64_t p, int64_t end, VEC *sum) \
     {                                                                                                    \
         VEC total[V];                                                                                    \
         ASP_UNROLL for (int v = 0; v < V; ++v) total[v] = (VEC){0};                                      \
@@ -140,14 +140,14 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
 #define WALKS(V)                                                                                         \
     LEAVES(V)                                                                                            \
     FLAT(V)                                                                                              \
-    LEVEL(V, parents, OF_LEAVES, ASP_INLINE)                                                             \
+    LEVEL(V, parents, OF_LEAVES, ASP_TILE)                                                             \
     LEVEL(V, nodes, OF_NODES, static)                                                                    \
     CHILDREN(V)                                                                                          \
     ROWS(V, NAME(describe)(task, column, &here), any_rows_,                                              \
          NAME(children##V)(t, task->csf->n_modes, task->csf->is_flat, p, stop, sum))
 #if VBYTES > 16
 #define WALKS_KNOWN(V)                                                                                   \
-    LEVEL(V, grandparents, OF_PARENTS, ASP_INLINE)                                                       \
+    LEVEL(V, grandparents, OF_PARENTS, ASP_TILE)                                                       \
     ROWS(V, KNOWN(3), flat_rows_3_, NAME(flat##V)(t, 3, p, stop, sum))                                   \
     ROWS(V, KNOWN(4), flat_rows_4_, NAME(flat##V)(t, 4, p, stop, sum))                                   \
     ROWS(V, KNOWN(5), flat_rows_5_, NAME(flat##V)(t, 5, p, stop, sum))                                   \

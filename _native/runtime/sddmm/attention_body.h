@@ -21,7 +21,7 @@ static void NAME(weighted)(const void *args, int64_t begin, int64_t end)
 }
 
 /* Additive scores of a row: leaky_relu(q[i, h] + k[j, h]). Signs are random, so nothing may branch on them. */
-ASP_INLINE void NAME(additive_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
+ASP_TILE void NAME(additive_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
 {
     const I *indices = a->dots.indices;
     const R *q = (const R *)a->q + row * H, slopes[2] = {(R)a->slope, 1};
@@ -41,7 +41,7 @@ ASP_INLINE void NAME(additive_some)(const g_attention *a, int64_t row, int64_t p
 }
 
 /* d score of a row from d leaky_relu in a->dscore, summed over the row to d q. */
-ASP_INLINE void NAME(additive_backward_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
+ASP_TILE void NAME(additive_backward_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
 {
     const I *indices = a->dots.indices;
     const R *q = (const R *)a->q + row * H, slopes[2] = {(R)a->slope, 1};

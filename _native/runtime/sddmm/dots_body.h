@@ -4,7 +4,7 @@
 
 /* Four dot products; with `shared` all x are one row. What is left of K beyond whole vectors is computed by a vector
  * that ends at K: lanes already used are cleared on both sides, so that 0 * inf cannot arise. */
-ASP_INLINE QUAD NAME(dots4)(const g_dots *d, int64_t q, int64_t n_full, int shared)
+ASP_TILE QUAD NAME(dots4)(const g_dots *d, int64_t q, int64_t n_full, int shared)
 {
     const R *x[4], *y[4];
     for (int l = 0; l < 4; ++l) {
@@ -57,7 +57,7 @@ ASP_INLINE R NAME(dot_short)(const R *x, const R *y, int64_t K)
 }
 
 /* n_full is a constant in every caller but one. */
-ASP_INLINE void NAME(dots_some)(const g_dots *d, int64_t n_full)
+ASP_TILE void NAME(dots_some)(const g_dots *d, int64_t n_full)
 {
     const R *in = d->in, *times = d->times, alpha = (R)d->alpha, beta = (R)d->beta;
     R *out = d->out;

@@ -50,13 +50,6 @@ static inline int64_t g_lead(const g_sddmm *s)
     return s->ldy * width % LINE || before % width ? 0 : before / width;
 }
 
-/* All of a row: its vectors are registers. Compilers stop at 16 by themselves. */
-#ifdef __clang__
-#define G_UNROLL_ROW _Pragma("clang loop unroll(full)")
-#else
-#define G_UNROLL_ROW _Pragma("GCC unroll 32")
-#endif
-
 #define G_BODY "dots_rows_body.h"
 #include "graph_each.h"
 

@@ -96,14 +96,14 @@ ASP_INLINE const R *NAME(x_of)(const NAME(row_job) *j, int64_t row)
 ASP_INLINE int64_t NAME(place_of)(const NAME(row_job) *j, int64_t p) { return j->places ? j->places[p] : p; }
 
 /* Results at entries p .. p + n, for places `shift` further on; n <= 4 and n_full are constants in every caller. */
-ASP_INLINE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int n, int64_t n_full,
+ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int n, int64_t n_full,
                            int lined, int plain)
 {
     const R *y[4];
     VEC sum[4];
     for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
     for (int l = 0; l < 4; ++l) sum[l] = (VEC){0}; /* and no product: additions in one order, whoever computes the row */
-    G_UNROLL_ROW
+    ASP_UNROLL
     for (int64_t v = 0; v < n_full; ++v)
         for (int l = 0; l < n; ++l) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
     QUAD dots = FOLD4(sum[0], sum[1], sum[2], sum[3]);
@@ -138,7 +138,7 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
 
 #if G_LINED && IS_FLOAT
 /* Eight results, of short rows: their sums take hardly longer than four. */
-ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int64_t n_full,
+ASP_TILE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int64_t n_full,
                             int plain)
 {
     const R *y[8];
@@ -156,13 +156,13 @@ ASP_INLINE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int
 }
 #endif
 
-ASP_INLINE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
+ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
                               int lined, int plain)
 {
     VEC x[MOST_VECTORS];
     const R *const mine = NAME(x_of)(j, row);
     const int64_t shift = NAME(place_of)(j, p) - p;
-    G_UNROLL_ROW
+    ASP_UNROLL
     for (int64_t v = 0; v < n_full; ++v) x[v] = NAME(part)(mine, v, n_full, j->lead, lined);
 #if G_LINED && IS_FLOAT
     for (; n_full <= 4 && !lined && p + 8 <= stop; p += 8) {
@@ -199,7 +199,7 @@ ASP_INLINE void NAME(twin_step)(const NAME(row_job) *j, const R *const *x, const
 
 /* Results of TWINS rows of X, at x[r], whose entries are in the same columns, those from p + at on: n of each, for places
  * from places[r] + at on. Each vector of a row of Y is read once for all of them; rows of X come from the first cache. */
-ASP_INLINE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
+ASP_TILE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
                                 int n, int64_t n_full, int lined, int plain)
 {
     const R *y[4];
@@ -222,7 +222,7 @@ ASP_INLINE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64
 }
 
 /* TWINS rows from `row` on with n entries each, from p on; the rows of X that follow are fetched. */
-ASP_INLINE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
+ASP_TILE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
                                int64_t n_full, int lined, int plain)
 {
     const R *x[TWINS];
@@ -242,7 +242,7 @@ ASP_INLINE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_r
     }
 }
 
-ASP_INLINE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full, int lined,
+ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full, int lined,
                               int plain)
 {
     const I *indptr = s->indptr;

@@ -1,7 +1,7 @@
 /* C += A[rows]^T B[rows]: the row of B stays in registers and is added, scaled, to the rows of C that A's row names. */
 
 /* Whole vectors from real column j on. */
-ASP_INLINE void NAME(scatter_tile)(const int nv, const asp_args *args, int64_t begin, int64_t end, int64_t j)
+ASP_TILE void NAME(scatter_tile)(const int nv, const asp_args *args, int64_t begin, int64_t end, int64_t j)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;
@@ -64,7 +64,7 @@ typedef R PIECE_(1);
         c += n;                                          \
     }
 
-ASP_INLINE void NAME(scatter_rest)(const int lanes, const asp_args *args, int64_t begin, int64_t end, int64_t j)
+ASP_TILE void NAME(scatter_rest)(const int lanes, const asp_args *args, int64_t begin, int64_t end, int64_t j)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;

@@ -78,11 +78,11 @@ ASP_INLINE void NAME(fetch_row)(const int nv, const int fetch, const R *b)
 /* sum += A[i] B for the nonzeros [k, stop) of one row; rows of B named `ahead` nonzeros later are fetched meanwhile
  * (0: none). Of several sets of sums the first is what the others were added to. */
 #if WORDS == 2
-ASP_INLINE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
+ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
                               int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, NAME(masks) masks,
                               V *sum, V *imaginary)
 #else
-ASP_INLINE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
+ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
                               int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, NAME(masks) masks,
                               V *sum)
 #endif
@@ -170,7 +170,7 @@ ASP_INLINE void NAME(stream_shifted)(const int nv, NAME(joined) *out, R *c, NAME
 
 /* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless in part), its first
  * one lacks `lead` of them (0 unless shifted; j is what the first lane would be). */
-ASP_INLINE void NAME(tile)(const int nv, const int kind, const int has_twins, const asp_args *args, int64_t begin,
+ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, const asp_args *args, int64_t begin,
                            int64_t end, int64_t j, int lanes, int lead)
 {
     /* Copies: a store to C could change what args points at, as far as the compiler knows. */

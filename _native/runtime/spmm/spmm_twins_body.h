@@ -22,7 +22,7 @@ ASP_INLINE void NAME(add_twin_entry)(const int nv, const int kind, const int fir
 
 /* Vectors [first, first + count) of the rows of C of twins whose n nonzeros each begin at k: the sums that each row
  * would have alone, by as many sets. */
-ASP_INLINE void NAME(add_twins)(const int nv, const int kind, const int fetch, const int first, const int count,
+ASP_TILE void NAME(add_twins)(const int nv, const int kind, const int fetch, const int first, const int count,
                                 const I *indices, const R *data, int64_t ahead, int64_t k, int64_t n, const R *B,
                                 int64_t ldb, NAME(masks) masks, V (*sums)[TILE_MOST + 1])
 {
@@ -51,7 +51,7 @@ ASP_INLINE void NAME(add_twins)(const int nv, const int kind, const int fetch, c
 }
 
 /* All vectors of the rows of C of twins, whose n nonzeros each begin at k. */
-ASP_INLINE void NAME(twin_rows)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
+ASP_TILE void NAME(twin_rows)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
                                 int64_t ahead, int64_t k, int64_t n, const R *B, int64_t ldb, NAME(masks) masks,
                                 V (*sums)[TILE_MOST + 1])
 {

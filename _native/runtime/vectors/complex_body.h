@@ -1,7 +1,7 @@
 /* Pairs of reals as complex numbers: what the tiles need beyond real arithmetic. */
 
 /* c (+)= sum + i * imaginary, for `width` reals (two for each column). */
-ASP_INLINE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary, int width, int accumulate)
+ASP_TILE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary, int width, int accumulate)
 {
     R by_real[TILE_MOST * VL], by_imaginary[TILE_MOST * VL];
     ASP_UNROLL for (int v = 0; v < nv; v++) /* not memcpy: taking their address would put the sums in memory */
