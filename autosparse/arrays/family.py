@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from autosparse._native import memory
 from autosparse.arrays import conversion, fields
 from autosparse.arrays.fields import NAMES, watched
-from autosparse.arrays.plain import FRESH_STATE, attributes
+from autosparse.arrays.plain import attributes, set_state
 from autosparse.arrays.products import Products
 from autosparse.dispatch import executor
 from autosparse.operands import mutation_guard
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
 ndarray = np.ndarray
 
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _INT32_MAX = np.iinfo(np.int32).max
 
 
@@ -113,7 +114,7 @@ class AutoSparseMatrix(_Family, Products):
         cell.shared, cell.fresh = True, False
         twin = object.__new__(self._twin)
         twin._cell = cell
-        attributes(twin).update(FRESH_STATE, _shape=self._shape[::-1])
+        set_state(twin, self._shape[::-1])
         return twin
 
     def _transposes_in_place(self) -> bool:
@@ -124,9 +125,9 @@ class AutoSparseMatrix(_Family, Products):
         """Whether SciPy's constructor, too, would take the index arrays as they are."""
         if len(shape) != 2 or indices.dtype != indptr.dtype:
             return False
-        if indices.dtype == np.int32:
-            return max(shape) <= _INT32_MAX
-        return bool(indices.dtype == np.int64) and issubclass(cls, sps.sparray)  # matrices may narrow to int32
+        if indices.dtype == _INT32:
+            return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
+        return bool(indices.dtype == _INT64) and issubclass(cls, sps.sparray)  # matrices may narrow to int32
 
     @classmethod
     def _over(cls, m: Any) -> Any:
@@ -135,14 +136,13 @@ class AutoSparseMatrix(_Family, Products):
         if not (type(indptr) is type(indices) is type(data) is ndarray and cls._takes_as_is(shape, indptr, indices)):
             return None
         n_major, n_minor = shape[::-1] if cls._transposed else shape
-        is_whole = indptr.shape == (n_major + 1,) and indices.shape == data.shape == (indptr[-1],) and not indptr[0]
-        if not is_whole:
+        if indptr.shape != (n_major + 1,) or indptr.item(0):
+            return None
+        if indices.shape != data.shape or data.shape != (indptr.item(-1),):
             return None
         made = object.__new__(cls)
-        cell = made._cell = Operand()
-        cell._arrays[:] = indptr, indices, data
-        cell.settle(n_major, n_minor)
-        attributes(made).update(FRESH_STATE, _shape=shape)
+        made._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
+        set_state(made, shape)
         return made
 
     @classmethod
@@ -152,8 +152,9 @@ class AutoSparseMatrix(_Family, Products):
         if not cls._takes_as_is(shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)
         made = object.__new__(cls)
-        made._cell = Operand.of_valid(*(shape[::-1] if cls._transposed else shape), rows)
-        attributes(made).update(FRESH_STATE, _shape=shape)
+        n_major, n_minor = shape[::-1] if cls._transposed else shape
+        made._cell = Operand.over(n_major, n_minor, list(rows), is_valid=True)
+        set_state(made, shape)
         return made
 
     def tocsc(self, copy: bool = False) -> Any:
@@ -201,7 +202,7 @@ class AutoSparseMatrix(_Family, Products):
         for field, array in ((INDPTR, cell.peek(INDPTR)), (INDICES, cell.peek(INDICES)[:nnz])):
             twin._cell.rebind(field, memory.copied(array))
         twin._cell.rebind(DATA, values)
-        attributes(twin).update(FRESH_STATE, _shape=self._shape)
+        set_state(twin, self._shape)
         twin._settle()
         return twin
 

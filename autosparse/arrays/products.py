@@ -12,8 +12,8 @@ from scipy.sparse._sputils import upcast_char
 from autosparse.arrays import plain
 from autosparse.dispatch import executor
 from autosparse.errors import ShapeError
-from autosparse.operands.csr import NOT_FEW_NS, Operand
-from autosparse.operands.native_rows import NativeRows
+from autosparse.operands.csr import DATA, NOT_FEW_NS, Operand
+from autosparse.operands.native_rows import NATIVE, NativeRows
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
 ndarray = np.ndarray  # a global of this module: one look-up less per product
@@ -41,6 +41,11 @@ class Products:
             cell = self._cell
             rows = cell.rows
             if rows is None:
+                values, shape = cell._arrays[DATA], other.shape
+                if type(values) is ndarray and values.dtype.char not in NATIVE:  # SciPy's, whatever its arrays are like
+                    if 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
+                        return self._product_of_scipy(other)
+                    return super().__matmul__(other)  # type: ignore[misc]
                 if cell.few_ns < NOT_FEW_NS and cell.dispatcher is None:
                     C = executor.few(cell, other, transposed=self._transposed)
                     if C is not None:
@@ -95,10 +100,14 @@ class Products:
         """A @ B of an ndarray (k,) or (k, n) of another dtype: ours where B converts to A's, else SciPy's."""
         B = None if rows.dtype is None else _converted(other, rows.dtype)
         if B is None:
-            as_scipys = self._plain()
-            is_vector = other.ndim == 1 and len(self._shape) == 2  # lengths fit: no need to look what `other` is again
-            return as_scipys._matmul_vector(other) if is_vector else as_scipys._matmul_dispatch(other)
+            return self._product_of_scipy(other)
         return executor.matmul(self._cell, B, transposed=self._transposed)
+
+    def _product_of_scipy(self, other: AnyArray) -> Any:
+        """SciPy's A @ B of an ndarray (k,) or (k, n): it fits, so nobody need look what it is again."""
+        as_scipys = plain.over(self._plain_class, self._shape, self._cell._arrays)
+        is_vector = other.ndim == 1 and len(self._shape) == 2
+        return as_scipys._matmul_vector(other) if is_vector else as_scipys._matmul_dispatch(other)
 
     def _matmul_dispatch(self, other: Any, *args: Any) -> Any:
         try:
@@ -113,8 +122,3 @@ class Products:
             return super()._rmatmul_dispatch(other, *args)  # type: ignore[misc]
         except ShapeError as err:
             raise ShapeError.mismatch(err.first_line, left=np.shape(other), right=self._shape) from None
-
-    def _plain(self) -> Any:
-        """The matrix as an object of SciPy's class over the same arrays, for use within one call."""
-        indptr, indices, data = self._cell._arrays
-        return plain.over(self._plain_class, self._shape, {"indptr": indptr, "indices": indices, "data": data})

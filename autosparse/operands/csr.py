@@ -92,13 +92,14 @@ class Operand:
         self._leased: Any = _NONE_YET  # Any: of three arrays of ours, from the first one on
 
     @classmethod
-    def of_valid(cls, n_major: int, n_minor: int, arrays: tuple[AnyArray, AnyArray, AnyArray]) -> Operand:
-        """Operand over (indptr, indices, data) that are known to be within bounds and in nobody else's hands."""
+    def over(cls, n_major: int, n_minor: int, arrays: list[Any], *, is_valid: bool) -> Operand:
+        """Operand over [indptr, indices, data]: known to be within bounds and in nobody else's hands, or unread."""
         made = cls()
-        made._arrays = list(arrays)
+        made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
-        made._checked = True
-        made.fresh = made._handed_out = False
+        made._checked = is_valid
+        made.fresh = not is_valid
+        made._handed_out = False
         return made
 
     # -- the arrays, as the user's object hands them out and takes them

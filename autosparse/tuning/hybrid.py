@@ -180,7 +180,7 @@ class HybridDivider:
         whole = self.lab.operand()
         assert isinstance(whole, Operand)
         values = np.ascontiguousarray(whole.data[entries])
-        operand = Operand.of_valid(pattern.n_rows, pattern.n_cols, (pattern.indptr, pattern.indices, values))
+        operand = Operand.over(pattern.n_rows, pattern.n_cols, [pattern.indptr, pattern.indices, values], is_valid=True)
         operand.validate()
         lab = _part_lab(self.lab, operand)
         problem = lab.problem

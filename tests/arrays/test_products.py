@@ -257,3 +257,19 @@ def test_sparse_times_sparse(a: str, b: str) -> None:
     for C in (ours @ ours_b, ours @ theirs_b, theirs @ ours_b):
         np.testing.assert_allclose(C.toarray(), expected)
     assert type(theirs @ ours_b) is type(theirs @ theirs_b)
+
+
+def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
+    """Nothing that is remembered of values in between serves the next ones."""
+    m = sps.csr_array(np.arange(12).reshape(3, 4) % 5)
+    A, x = autosparse.csr(m), np.arange(4)
+    for values in (m.data, m.data * 0.5, m.data > 1, (m.data * 2j).astype("complex64"), m.data * 3, m.data * 0.25):
+        A.data, now = values, sps.csr_array((values, m.indices, m.indptr), shape=m.shape)
+        for B in (x, x[:, None] * 1.5, x > 1):
+            for ours, theirs in ((A, now), (A.T, now.T)):
+                B = np.resize(B, (ours.shape[1], *B.shape[1:]))
+                found = ours @ B
+                np.testing.assert_array_equal(found, theirs @ B)
+                assert found.dtype == (theirs @ B).dtype
+        with pytest.raises(ValueError, match="mismatch"):
+            A @ np.ones(5)
