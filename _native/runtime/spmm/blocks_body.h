@@ -28,7 +28,7 @@ ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
 #endif
 
 /* `nv` vectors of columns from real j on, of which the first one lacks `lead` lanes and the last one holds `lanes`. */
-ASP_INLINE void BNAME(tile)(const int r, const int nv, const int is_masked, const asp_blocks_args *args, int64_t begin,
+ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const asp_blocks_args *args, int64_t begin,
                             int64_t end, int64_t j, int lead, int lanes, V *bad)
 {
     const int32_t *const pos = args->pos, *const crd = args->crd;
