@@ -62,6 +62,17 @@ threads = [threading.Thread(target=call) for _ in range(2)]
 [thread.start() for thread in threads]
 [thread.join() for thread in threads]
 """
+# Python would look for autosparse in the working directory first, and pytest in the folder above the tests.
+SANITIZED_TESTS = """
+import sys
+sys.path.pop(0)
+import autosparse._native._runtime as runtime
+assert runtime.__file__.startswith(sys.argv[1]), runtime.__file__
+import pytest
+code = pytest.main(sys.argv[2:])
+assert sys.modules["autosparse._native.runtime_api"].lib is runtime.lib
+sys.exit(code)
+"""
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
@@ -99,15 +110,14 @@ def test_no_sanitizer_speaks_up(tmp_path: Path, sanitizer: str) -> None:
     tree = tmp_path / "sanitized"
     sanitized(tree, sanitizer)
     environment = {**os.environ, **OPTIONS, "PYTHONPATH": str(tree), "LD_PRELOAD": library(name)}
-    where = f"import autosparse._native._runtime as r; assert r.__file__.startswith({str(tree)!r}), r.__file__"
-    subprocess.run([sys.executable, "-c", where], env=environment, cwd=tree, check=True)
     mistake = MISTAKE.replace("SHORT", str(int("address" in sanitizer)))
     done = subprocess.run([sys.executable, "-c", mistake], env=environment, cwd=tree, capture_output=True, check=False)
     assert done.returncode != 0
     assert b"in asp_block_fill" in done.stderr, done.stderr[-2000:]
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:faulthandler"]
+    wanted = (str(REPOSITORY / "tests" / "native" / test) for test in tests)
+    command = [sys.executable, "-c", SANITIZED_TESTS, str(tree), "-x", "-q", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, *(str(REPOSITORY / "tests" / "native" / test) for test in tests)],
+        [*command, "-p", "no:faulthandler", *wanted],
         env=environment,
         cwd=REPOSITORY,
         capture_output=True,
