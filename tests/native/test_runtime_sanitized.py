@@ -14,12 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
 NATIVE_TESTS = (
     "test_assembly.py",
-    "test_counts.py",
     "test_graph_kernels.py",
-    "test_lookups.py",
-    "test_ready.py",
-    "test_ready_sddmm.py",
-    "test_runtime_crowded.py",
     "test_runtime_matmul.py",
     "test_runtime_memory.py",
     "test_runtime_neighbours.py",
@@ -29,7 +24,6 @@ NATIVE_TESTS = (
     "test_runtime_structure.py",
     "test_runtime_transposed.py",
     "test_runtime_twins.py",
-    "test_slices.py",
     "test_waconet.py",
 )
 THREADED_TESTS = (
@@ -116,8 +110,9 @@ def test_no_sanitizer_speaks_up(tmp_path: Path, sanitizer: str) -> None:
     assert b"in asp_block_fill" in done.stderr, done.stderr[-2000:]
     wanted = (str(REPOSITORY / "tests" / "native" / test) for test in tests)
     command = [sys.executable, "-c", SANITIZED_TESTS, str(tree), "-x", "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "no:faulthandler", "-k", "not beyond_32_bits"]  # of 13 GB: what is kept about them is written
     done = subprocess.run(
-        [*command, "-p", "no:faulthandler", *wanted],
+        [*command, *wanted],
         env=environment,
         cwd=REPOSITORY,
         capture_output=True,
