@@ -92,7 +92,8 @@ def winner_of(races: Sequence[LastRace], *, is_composite: bool) -> int | None:
 def _champions(search: Search, limit_s: float) -> list[Trial]:
     """The champion; behind a composite the best single format that beats the default kernel; then close losers.
 
-    Where there is no room for both packed copies, the races of the search decide which of them it is.
+    Before a single format a composite that lost to it by little, where there is time for one more. Where there is no
+    room for both packed copies, the races of the search decide which of them it is.
     """
     champion = search.champion
     singles = [one for one in _singles(search) if one is not champion]
@@ -101,11 +102,16 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
         champion.pack()
     title_s = search.measured_s[id(champion)]
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
+    composite = _close_composite(search) if n_affordable > 0 and not is_composite else None
+    n_affordable -= composite is not None
     n_rivals, champions = min(MOST_CLOSE, len(_close(search, singles)), n_affordable), [champion]
     for rival in singles[: max(int(is_composite), n_rivals)]:
         rival.pack()
         if rival.ready:
             champions.append(rival)
+    if composite is not None:
+        composite.pack()
+        return [composite, *champions] if composite.ready else champions
     if not is_composite or not singles or len(champions) > 1:
         return champions
     if title_s <= LAST_TIE * search.measured_s[id(singles[0])]:
@@ -113,6 +119,14 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
     champion.drop()
     singles[0].pack()
     return [singles[0] if singles[0].ready else champion]
+
+
+def _close_composite(search: Search) -> Trial | None:
+    """The fastest composite that lost to a champion of one format by little: both race as products are run."""
+    limit_s = CLOSE * search.measured_s[id(search.champion)]
+    able = [one for one in search.trials if isinstance(one.schedule, Composite) and one.failed is None]
+    able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
+    return min(able, key=lambda one: search.measured_s[id(one)], default=None)
 
 
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:

@@ -221,9 +221,8 @@ def fused_of(lab: KernelLab, division: Division) -> list[Composite]:
     if OPS[operation].is_sampled or lab.problem.n_dense_cols < LEAST_COLUMNS or not isinstance(blocks, Blocks):
         return []
     fmt = Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={blocks.r},k={blocks.c}")
-    loops = {"loop_order": fmt.order, "implementation": RUNTIME}
-    first = Part(blocks, SuperSchedule(operation=operation, format=fmt, **loops))
-    made = Composite(parts=(first, Part(REST, runtime(operation))), window=division.window)
+    loops = SuperSchedule(operation=operation, format=fmt, loop_order=tuple(fmt.order), implementation=RUNTIME)
+    made = Composite(parts=(Part(blocks, loops), Part(REST, runtime(operation))), window=division.window)
     is_known = len(division.selections) == 2 and _native.composite_unsupported(operation, made) is None
     return [made] if is_known and lab.loaded(made) is not None else []
 

@@ -117,6 +117,20 @@ def test_a_close_loser_may_win_where_products_are_run(other, limit_s, chosen):
     assert all(one.packed == (one is search.champion) for one in search.trials)
 
 
+@pytest.mark.parametrize(
+    ("composite", "limit_s", "chosen"),
+    [(0.7, 10.0, COMPOSITE), (0.79, 10.0, SINGLE), (0.9, 10.0, SINGLE), (1.1, 10.0, SINGLE), (0.7, 0.1, SINGLE)],
+)
+def test_a_composite_that_lost_by_little_may_win_where_products_are_run(composite, limit_s, chosen):
+    """... by more than a tie, as ever, and where there is time for one more."""
+    search, found, clock = searched({SINGLE: 0.8, COMPOSITE: 0.82})
+    assert found.schedule == SINGLE
+    times = {SINGLE: 0.8, COMPOSITE: composite}
+    plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
+    assert plan.schedule == chosen
+    assert all(one.packed == (one is search.champion) for one in search.trials)
+
+
 @pytest.mark.parametrize("fresh", [0.6, 0.9])
 def test_what_is_claimed_is_kept_in_every_way(fresh):
     search, found, clock = searched({SINGLE: 0.8}, found=(), always=(SINGLE,))
