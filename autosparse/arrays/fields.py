@@ -14,6 +14,7 @@ from autosparse._native import python_objects, runtime_api
 from autosparse.operands.csr import DATA, Operand
 
 NAMES: Final = ("indptr", "indices", "data")
+_OF_EXAMPLE: Final = ("array([0, 1, 2], dtype=int32)", "array([1, 0], dtype=int32)", "array([2., 3.])")
 _KEPT: Final[list[Any]] = []  # what the descriptors read, for the life of the process
 
 Fetch = Callable[[Any], Any]
@@ -37,7 +38,12 @@ def watched(field: int) -> Any:  # Any: a property, or a descriptor like one
 
 
 def _doc(field: int) -> str:
-    return f"The {NAMES[field]} array, live: what is written to it the next product sees."
+    name = NAMES[field]
+    return f"""The {name} array, live: what is written to it the next product sees.
+
+    >>> asp.csr([[0.0, 2.0], [3.0, 0.0]]).{name}
+    {_OF_EXAMPLE[field]}
+    """
 
 
 def hasten(owner: type, probe: Callable[[], Any]) -> None:

@@ -47,6 +47,8 @@ class Triples:
     dtype: np.dtype[Any]
     pieces: tuple[Any, ...]  # Any: what `read_piece` takes
     read_piece: Callable[..., sps.coo_array]
+    n_entries: int | None = None  # that the file says it has; None: it says nothing
+    is_mirrored: bool = False  # an entry beside the diagonal stands for two
 
     def piece(self, which: Any) -> sps.coo_array:
         """The entries of one piece; InputFileError for what cannot be read, or lies outside of the shape."""
@@ -126,10 +128,16 @@ def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> 
 
 def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
     """Pieces are read, cut at the rows of the blocks, and joined block by block; Dask moves the cuts."""
-    counts = [delayed(_count)(source, piece) for piece in source.pieces]
+    counts = [delayed(_count)(source, piece) for piece in source.pieces] or [np.zeros(source.shape[0] + 1, np.int64)]
     while len(counts) > 1:
         counts = [delayed(sum)(counts[at : at + 8]) for at in range(0, len(counts), 8)]
-    starts = np.concatenate(([0], np.cumsum(counts[0].compute())))
+    counted = delayed(counts[0]).compute()
+    n_found = int(counted[-1])
+    if source.n_entries not in (None, n_found):
+        raise InputFileError.unreadable(
+            source.path, reason=f"it says that it has {source.n_entries:,} entries, and has {n_found:,}"
+        )
+    starts = np.concatenate(([0], np.cumsum(counted[:-1])))
     n_bytes = int(starts[-1]) * (4 + source.dtype.itemsize)
     chunks = balanced_chunks(starts, n_blocks or max(1, -(-n_bytes // DEFAULT_BLOCK_BYTES)))
     bounds = [0, *np.cumsum(chunks).tolist()]
@@ -146,7 +154,10 @@ def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
 
 
 def _count(source: Triples, piece: Any) -> Any:
-    return np.bincount(source.piece(piece).row, minlength=source.shape[0])
+    """Stored entries of each row in this piece, and behind them the entries that the file has of it."""
+    found = source.piece(piece)
+    n_twins = int(np.count_nonzero(found.row != found.col)) // 2 if source.is_mirrored else 0
+    return np.append(np.bincount(found.row, minlength=source.shape[0]), found.nnz - n_twins)
 
 
 def _cut(source: Triples, piece: Any, bounds: list[int]) -> list[Any]:
@@ -175,8 +186,11 @@ def _join(parts: list[Any], shape: tuple[int, int], dtype: np.dtype[Any]) -> Any
 
 
 def _matrix_market(path: Path, shape: Any, columns: Any, dtype: DTypeLike | None) -> Triples:
-    header = Header(*scipy.io.mminfo(str(path)))
-    header.check(path.stat().st_size)
+    try:
+        header = Header(*scipy.io.mminfo(str(path)))
+        header.check(path.stat().st_size)
+    except ValueError as err:
+        raise InputFileError.unreadable(path, reason=str(err)) from err
     if header.layout != "coordinate":
         raise InputFileError.unreadable(
             path, reason="it holds a dense array; numpy and dask.array.from_array read these"
@@ -190,7 +204,8 @@ def _matrix_market(path: Path, shape: Any, columns: Any, dtype: DTypeLike | None
     cuts = [*range(at, size, PIECE_BYTES), size]
     field = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}.get(header.field, np.float64)
     pieces = tuple((banner, start, stop) for start, stop in pairwise(cuts) if stop > start)
-    return Triples(path, (header.n_rows, header.n_cols), np.dtype(dtype or field), pieces, _lines)
+    shape, is_mirrored = (header.n_rows, header.n_cols), header.symmetry != "general"
+    return Triples(path, shape, np.dtype(dtype or field), pieces, _lines, header.n_entries, is_mirrored)
 
 
 def _lines(path: Path, piece: tuple[bytes, int, int], shape: tuple[int, int]) -> sps.coo_array:

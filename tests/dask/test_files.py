@@ -93,6 +93,19 @@ def test_matrix_market_in_pieces(tmp_path, monkeypatch, symmetry):
     same(A, wanted)
 
 
+@pytest.mark.parametrize("symmetry", ["general", "symmetric"])
+def test_matrix_market_of_another_number_of_entries_is_refused(tmp_path, symmetry):
+    wanted = m if symmetry == "general" else (m @ m.T).tocsr()
+    scipy.io.mmwrite(tmp_path / "a.mtx", wanted, symmetry=symmetry, precision=17)
+    lines = (tmp_path / "a.mtx").read_text().splitlines()
+    for broken in (lines[:-1], [*lines, lines[-1]], []):
+        (tmp_path / "b.mtx").write_text("".join(f"{line}\n" for line in broken))
+        with pytest.raises(ValueError, match=r"file|banner"):
+            scipy.io.mmread(tmp_path / "b.mtx")
+        with pytest.raises(InputFileError, match="entries" if broken else "banner"):
+            asp.dask.read(tmp_path / "b.mtx")
+
+
 def test_parquet_of_triples(tmp_path):
     pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     import pyarrow.parquet as pq
