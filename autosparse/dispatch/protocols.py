@@ -34,7 +34,6 @@ class Call(Protocol):
     """What every operation's call can do."""
 
     rows: Any  # Any: NativeRows of matrices, nothing for tensors
-    target: int  # address of the result
     n_vecs: int
     kept: Any  # what its addresses are of; of calls on synthetic operands the result comes last
 

@@ -46,9 +46,10 @@ class Trustworthy:
 
     def anew(self, result: AnyArray) -> Call:
         """The same call with another result."""
-        made = copy.copy(self.call)
+        made: Any = copy.copy(self.call)  # of this operation: where its result lies is its `target`
         made.target, made.kept = runtime_api.address_of(result), (*made.kept[:-1], result)
-        return made
+        call: Call = made
+        return call
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
