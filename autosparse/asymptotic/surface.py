@@ -121,7 +121,7 @@ def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any, 
         raise EinsumError.refused(
             "einsum of torch tensors gives a dense tensor of their dtype",
             f"Given: {', '.join(f'{name}={given[name]!r:.80}' for name in refused)}.",
-            cure="leave it away, and convert operands or the result",
+            cure="omit it, and convert operands or the result",
         )
     return of_tensors(read(text, list(map(shape_of, operands))), operands)
 
