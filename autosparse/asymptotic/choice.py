@@ -19,6 +19,8 @@ from autosparse.errors import BuildError
 
 TRANSPOSED: Final = 8.0
 """Price of bringing one entry into another order, in tasks."""
+MOVED: Final = 1.0
+"""The same for a matrix whose pattern is kept in that order: only its values move. A tensor keeps those, too."""
 ADDED_AFTERWARDS: Final = 20.0
 """Price of sorting one entry of an output that no loop order keeps in order."""
 SEARCHED: Final = 4.0
@@ -40,8 +42,13 @@ class Choice:
         return self.plans[0][1]
 
 
-def choose(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Choice:
-    """Frontier programs of `operands` (two or more, indices as in the prepared operands), cheapest first."""
+def choose(
+    operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool, are_copies_kept: bool = False
+) -> Choice:
+    """Frontier programs of `operands` (two or more, indices as in the prepared operands), cheapest first.
+
+    `are_copies_kept`: operands in other orders stay from call to call, as in the paper, which does not count them.
+    """
     inputs = tuple(operand.indices for operand in operands)
     sparse = tuple(isinstance(operand, Sparse) for operand in operands)
     found = candidates(inputs, subscripts.output, sparse)
@@ -59,7 +66,8 @@ def choose(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
         plan = _fitted(plan, patterns, subscripts.extents)
         if not plan.fits(subscripts.extents):
             continue
-        priced.append((_price(plan, candidate, patterns, estimator), plan, candidate))
+        price = _price(plan, candidate, patterns, estimator, are_copies_kept=are_copies_kept)
+        priced.append((price, plan, candidate))
     if not priced:
         raise BuildError("no program has workspaces whose entries can be numbered in 64 bits")
     # At one price a dense first level is better: it needs no list of the rows that are not empty.
@@ -84,15 +92,17 @@ def large(extents: Mapping[str, int]) -> frozenset[str]:
     return frozenset(index for index, extent in extents.items() if extent > MOST_DENSE_PLACES)
 
 
-def _price(plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estimator: Estimator) -> float:
+def _price(
+    plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estimator: Estimator, *, are_copies_kept: bool
+) -> float:
     """Tasks, and what the asymptotic model calls free: copies in other orders, searches, entries sorted afterwards."""
     counted = estimator.meetings(plan)
     tasks = estimator.cost(candidate.cost) if counted is None else counted
     price = tasks
     for name, operand in patterns.items():
         order = plan.orders[name]
-        if operand.sorted_by != order:
-            price += TRANSPOSED * operand.nnz
+        if operand.sorted_by != order and not (are_copies_kept and operand.tensor is not None):
+            price += (MOVED if are_copies_kept else TRANSPOSED) * operand.nnz
         searched = sum(plan.protocol(name, index) == "l" for index in order) - (name in plan.dense_levels)
         price += SEARCHED * searched * tasks / max(1, len(candidate.steps))
     if plan.output_kind == "entries":
@@ -106,7 +116,7 @@ def is_computable(operands: Sequence[Operand]) -> bool:
     """Whether a kernel can be made: two to four operands of one numeric type, some sparse with entries."""
     return 2 <= len(operands) <= 4 and _has_kernels(
         tuple(
-            (operand.indices, True, operand.values.dtype)
+            (operand.indices, True, operand.dtype)
             if isinstance(operand, Sparse)
             else (operand.indices, False, operand.array.dtype)
             for operand in operands

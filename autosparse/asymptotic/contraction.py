@@ -12,7 +12,7 @@ from autosparse.asymptotic import pairwise
 from autosparse.asymptotic.choice import is_computable
 from autosparse.asymptotic.operands import AnyArray, Operand, Sparse, prepare
 from autosparse.asymptotic.path import is_short, shortened
-from autosparse.asymptotic.remembered import contract, contract_by_numba
+from autosparse.asymptotic.remembered import contract, contract_without_compiler
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.routes.triangles import triangles
 from autosparse.asymptotic.subscripts import Subscripts
@@ -46,9 +46,7 @@ def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) 
         except BuildError as err:
             message = f"einsum {subscripts}: NumPy joins the operands, because {err}"
             warn_once(FallbackWarning, EINSUM.name, message)
-            compiled = contract_by_numba(prepared, subscripts, is_dense_output=is_dense)
-            if compiled is not None:
-                return compiled
+            return contract_without_compiler(prepared, subscripts, is_dense_output=is_dense)
     return pairwise.contract(prepared, subscripts)
 
 

@@ -11,8 +11,9 @@ import numpy as np
 from autosparse.asymptotic.cin.nodes import Assign, Loop, reads
 from autosparse.asymptotic.cost.queries import Atom
 from autosparse.asymptotic.cost.tasks import PlainQuery, bits
+from autosparse.asymptotic.lower.ordered_entries import keys
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Sparse, keys
+from autosparse.asymptotic.operands import AnyArray, Sparse
 
 N_SAMPLES: Final = 512
 FARTHEST: Final = 8.0

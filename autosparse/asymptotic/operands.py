@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse.arrays.sparse_tensor import AutoSparseTensor, tensor
+from autosparse.asymptotic.lower.ordered_entries import OrderedEntries, added, keys
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
 
@@ -22,23 +22,49 @@ AnyArray: TypeAlias = NDArray[Any]  # any dtype that NumPy multiplies
 class Sparse:
     """``values[e]`` at ``coords[:, e]``, entries distinct; `indices` has a letter per mode.
 
-    A matrix may come as `rows`, its (indptr, indices) sorted in each row: then coordinates are made when asked for.
+    A matrix may come as `rows`, its (indptr, indices) sorted in each row, and a tensor as what it keeps in order: then
+    coordinates and values are made when asked for.
     """
 
-    __slots__ = ("_coords", "indices", "rows", "shape", "shared", "sorted_by", "stored", "values")
+    __slots__ = (
+        "_coords",
+        "_values",
+        "dtype",
+        "indices",
+        "nnz",
+        "rows",
+        "shape",
+        "shared",
+        "sorted_by",
+        "stored",
+        "tensor",
+    )
 
     def __init__(
         self, indices: str, coords: AnyArray | None, values: AnyArray, shape: tuple[int, ...],
         *, sorted_by: str | None = None, rows: tuple[AnyArray, AnyArray] | None = None,
     ) -> None:  # fmt: skip
-        self.indices, self._coords, self.values, self.shape, self.rows = indices, coords, values, shape, rows
+        self.indices, self._coords, self.shape, self.rows = indices, coords, shape, rows
+        self._values: AnyArray | None = values
+        self.dtype: np.dtype[Any] = values.dtype
+        self.nnz = int(values.size)  # stored entries
         self.sorted_by = sorted_by  # the order of modes that entries are sorted by
+        self.tensor: OrderedEntries | None = None
         self.stored: dict[tuple[object, ...], Any] = {}  # copies in other orders: `lower.levels`
         self.shared: dict[tuple[object, ...], Any] = {}  # the same by modes, of all reads of one matrix
+
+    @classmethod
+    def of_tensor(cls, indices: str, tensor: OrderedEntries, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Sparse:
+        """A tensor's entries, in the order of its modes."""
+        made = cls(indices, None, np.empty(0, dtype), shape, sorted_by=indices)
+        made._values, made.nnz, made.tensor = None, tensor.nnz, tensor
+        return made
 
     @property
     def coords(self) -> AnyArray:
         """Coordinates, (modes, entries)."""
+        if self._coords is None and self.tensor is not None:
+            self._coords = self.tensor.coords
         if self._coords is None:
             assert self.rows is not None
             indptr, indices = self.rows
@@ -47,9 +73,12 @@ class Sparse:
         return self._coords
 
     @property
-    def nnz(self) -> int:
-        """Stored entries."""
-        return int(self.values.size)
+    def values(self) -> AnyArray:
+        """Values, (entries,)."""
+        if self._values is None:
+            assert self.tensor is not None
+            self._values = self.tensor.values(self.dtype)
+        return self._values
 
 
 @dataclass(eq=False)
@@ -171,6 +200,8 @@ def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: 
             return Sparse(
                 letters, None, plain[2].astype(dtype, copy=False), obj.shape, sorted_by=letters, rows=plain[:2]
             )
+    if isinstance(obj, AutoSparseTensor) and _is_whole(obj.shape, letters, others, subscripts):
+        return Sparse.of_tensor(letters, OrderedEntries.of(obj._entries), obj.shape, dtype)
     coords, values = _entries(obj)
     values = values.astype(dtype, copy=False)
     shape = obj.shape
@@ -194,6 +225,13 @@ def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: 
     return distinct(indices, coords[modes], values, extents)
 
 
+def _is_whole(shape: Sequence[int], letters: str, others: str, subscripts: Subscripts) -> bool:
+    """Whether each mode of a tensor is one of the operand's: no diagonal, no sum, nothing that broadcasts."""
+    return len(set(letters)) == len(letters) and all(
+        index in others and not _is_broadcast(index, letters, shape, subscripts) for index in letters
+    )
+
+
 def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray] | None:
     """(indptr, indices, data) of a csr matrix with sorted distinct entries; None for others."""
     if isinstance(obj, AutoSparseTensor) or obj.format != "csr" or not obj.has_canonical_format:
@@ -211,19 +249,6 @@ def _entries(obj: Any) -> tuple[AnyArray, AnyArray]:
     return np.stack([np.asarray(row, dtype=np.int64) for row in coords]), np.asarray(coo.data)
 
 
-def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
-    """Entries numbered in the row-major order of `shape`; ranks among those present where that exceeds 64 bits."""
-    if math.prod(max(1, extent) for extent in shape) < 2**62:
-        found = np.zeros(coords.shape[1], dtype=np.int64)
-        for row, extent in zip(coords, shape, strict=True):
-            found *= extent
-            found += row
-        return found
-    if not coords.shape[1]:
-        return np.zeros(0, dtype=np.int64)
-    return np.asarray(np.unique(coords, axis=1, return_inverse=True)[1], dtype=np.int64).reshape(-1)
-
-
 def distinct(indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Sparse:
     """Entries sorted, those at one place added up."""
     if not values.size:
@@ -236,9 +261,3 @@ def distinct(indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int,
     if starts.size < values.size:
         coords, values = coords[:, starts], added(values, starts)
     return Sparse(indices, np.ascontiguousarray(coords), values, shape, sorted_by=indices)
-
-
-def added(values: AnyArray, starts: AnyArray) -> AnyArray:
-    """Sums of runs; of booleans, whether one is true."""
-    how: np.ufunc = np.logical_or if values.dtype == bool else np.add
-    return np.asarray(how.reduceat(values, starts), dtype=values.dtype)

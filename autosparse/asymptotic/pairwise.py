@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from autosparse.asymptotic.operands import AnyArray, Operand, Sparse, distinct, keys
+from autosparse.asymptotic.lower.ordered_entries import keys
+from autosparse.asymptotic.operands import AnyArray, Operand, Sparse, distinct
 from autosparse.asymptotic.subscripts import Subscripts
 
 

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 
 from autosparse import config, forking
 from autosparse._native import runtime_api
+from autosparse.asymptotic import pairwise
 from autosparse.asymptotic.candidates import kernel_of, name_of
 from autosparse.asymptotic.choice import choose, large
 from autosparse.asymptotic.cin.nodes import Access, reads
 from autosparse.asymptotic.cin.parser import parse
 from autosparse.asymptotic.lower import numba_kernel
-from autosparse.asymptotic.lower.bound import Bound, bound, is_plain
+from autosparse.asymptotic.lower.bound import Bound, bound, is_kept, is_plain
 from autosparse.asymptotic.lower.kernel import Program, compiled, execute
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
@@ -33,19 +35,50 @@ MOST: Final = 256
 """Choices kept in a process."""
 MOST_BOUND: Final = 32
 """Of those, programs for which copies of patterns are kept, too."""
-VERSION: Final = 2
+VERSION: Final = 3
 """Of candidates and kernels: what was the best of other ones is chosen and timed anew."""
 CALLS_BEFORE_TIMING: Final = 8
-"""Calls with one pattern after which the best few programs of the model are timed (or at once, with as many `runs`)."""
+"""Calls with one pattern, or `runs` that are promised, from which on the model's best few programs may be timed."""
+RACE_S: Final = 0.8
+"""About what that takes, mostly the compiler's: calls must have taken, or promise to take, as long."""
+NUMBA_S: Final = 4.0
+"""About what numba takes for a kernel."""
 
 
 @dataclass(eq=False)
-class Remembered:
+class Served:
+    """Calls with the same patterns, and the seconds that they took."""
+
+    n_calls: int = 0
+    served_s: float = 0.0
+
+    def count(self, elapsed_s: float) -> None:
+        """One more call."""
+        self.n_calls += 1
+        self.served_s += elapsed_s
+
+    def pays(self, price_s: float) -> bool:
+        """Whether `price_s` is no more than these calls, or those that the option `runs` promises, take in all."""
+        if not self.n_calls:
+            return False
+        promised = config.get_options().runs or 0
+        expected_s = max(self.served_s, promised * self.served_s / self.n_calls)
+        return max(self.n_calls, promised) >= CALLS_BEFORE_TIMING and expected_s >= price_s
+
+
+@dataclass(eq=False)
+class Joined(Served):
+    """Calls that joins served, and what numba compiles after them."""
+
+    plan: Plan | None = None
+
+
+@dataclass(eq=False)
+class Remembered(Served):
     """One choice: the compiled program, and the calls that it served."""
 
-    program: Program
+    program: Program = field(kw_only=True)
     tasks: float = 0.0  # about how many turns its loops take
-    n_calls: int = 0
     is_timed: bool = False
     measured_s: tuple[tuple[str, float], ...] = ()  # of the programs that were timed here
 
@@ -53,7 +86,7 @@ class Remembered:
 _choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
 _bound: Final[OrderedDict[str, Bound]] = OrderedDict()
 _keys: Final[OrderedDict[tuple[object, ...], str]] = OrderedDict()
-_without_compiler: Final[dict[str, tuple[int, Plan | None]]] = {}
+_without_compiler: Final[dict[str, Joined]] = {}
 _mutex: Final = forking.lock()
 
 
@@ -69,24 +102,25 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
             is_timed = False
         else:
             tasks, plan, is_timed = loaded
-        found = Remembered(compiled(plan, named, subscripts.extents), tasks, is_timed=is_timed)
+        found = Remembered(program=compiled(plan, named, subscripts.extents), tasks=tasks, is_timed=is_timed)
         if loaded is None:
             _save(key, plan, tasks, is_timed=False)
         with _mutex:
             found = _choices.setdefault(key, found)
             while len(_choices) > MOST:
                 _choices.popitem(last=False)
-    found.n_calls += 1
-    options = config.get_options()
-    is_due = max(found.n_calls, options.runs or 0) >= CALLS_BEFORE_TIMING and options.effort.rank >= Effort.MEASURE.rank
-    if is_due and not found.is_timed:
+    may_time = config.get_options().effort.rank >= Effort.MEASURE.rank
+    if may_time and not found.is_timed and found.pays(RACE_S):
         found.is_timed = True
-        choice = choose(operands, subscripts, is_dense_output=is_dense_output)
+        choice = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
         entrants = race(choice, named, subscripts.extents)
         found.program, found.tasks = entrants[0].program, entrants[0].tasks
         found.measured_s = tuple((one.program.plan.text, one.elapsed_s) for one in entrants)
         _save(key, found.program.plan, found.tasks, is_timed=True)
-    return _served(key, found, named, subscripts.extents)
+    start = time.perf_counter()
+    result = _served(key, found, named, subscripts.extents)
+    found.count(time.perf_counter() - start)
+    return result
 
 
 def _served(
@@ -94,39 +128,41 @@ def _served(
 ) -> Sparse | AnyArray:  # fmt: skip
     """The result; from the second call on with what follows from the patterns kept."""
     kept = _bound.get(key)
-    if kept is not None and kept.program is found.program and is_plain(named, kept.program):
-        return kept.run(named)
-    result = execute(found.program, named, extents, tasks=found.tasks)
-    made = bound(found.program, named, extents, found.tasks) if found.n_calls > 1 and runtime_api.available else None
-    if made is not None:
+    if kept is None or kept.program is not found.program or not is_plain(named, kept.program):
+        is_wanted = found.n_calls > 0 and runtime_api.available
+        kept = bound(found.program, named, extents, found.tasks) if is_wanted else None
+        if kept is None:
+            return execute(found.program, named, extents, tasks=found.tasks)
         with _mutex:
-            _bound[key] = made
+            _bound[key] = kept
             while len(_bound) > MOST_BOUND:
                 _bound.popitem(last=False)
-    return result
+    return kept.run(named)
 
 
-def contract_by_numba(
+def contract_without_compiler(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
-) -> Sparse | AnyArray | None:
-    """The einsum by a kernel that numba compiles, from the eighth call with these patterns on; None before, or without.
+) -> Sparse | AnyArray:
+    """The einsum by joins; by a kernel of numba's once joins of these patterns have taken as long as it to compile.
 
-    Numba takes seconds for a kernel: `runs` of eight or more say that they pay.
+    `runs` promise joins, too. Eight calls are the least.
     """
     if not numba_kernel.is_there():
-        return None
+        return pairwise.contract(operands, subscripts)
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
-    count, plan = _without_compiler.get(key, (0, None))
-    count += 1
-    if max(count, config.get_options().runs or 0) >= CALLS_BEFORE_TIMING and plan is None:
-        plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
+    found = _without_compiler.get(key) or Joined()
     if len(_without_compiler) >= MOST:
         _without_compiler.clear()
-    _without_compiler[key] = count, plan
-    if plan is None:
-        return None
-    named = {name_of(n): operand for n, operand in enumerate(operands)}
-    return numba_kernel.run(plan, named, subscripts.extents, is_compiled=True)
+    _without_compiler[key] = found
+    if found.plan is None and found.pays(NUMBA_S):
+        found.plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
+    if found.plan is not None:
+        named = {name_of(n): operand for n, operand in enumerate(operands)}
+        return numba_kernel.run(found.plan, named, subscripts.extents, is_compiled=True)
+    start = time.perf_counter()
+    result = pairwise.contract(operands, subscripts)
+    found.count(time.perf_counter() - start)
+    return result
 
 
 def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Remembered | Plan | None:
@@ -147,7 +183,10 @@ def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
     hashes: dict[tuple[int, int], object] = {}
     for operand in operands:
         if isinstance(operand, Sparse):
-            facts += [operand.indices, operand.nnz, operand.values.dtype.str]
+            facts += [operand.indices, operand.nnz, operand.dtype.str]
+            if operand.tensor is not None:
+                facts.append(operand.tensor.hash)
+                continue
             for part in operand.rows or (operand.coords,):
                 place = runtime_api.address_of(part), part.nbytes
                 facts.append(hashes.get(place) or hashes.setdefault(place, _hash(part)))

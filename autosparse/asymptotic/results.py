@@ -55,7 +55,7 @@ def _levels(entries: Sparse) -> Any:
 
 def dense(entries: Sparse) -> AnyArray:
     """The entries as an ndarray."""
-    array = np.zeros(entries.shape, dtype=entries.values.dtype)
+    array = np.zeros(entries.shape, dtype=entries.dtype)
     array[tuple(entries.coords)] = entries.values if array.ndim else entries.values.sum()
     return array
 

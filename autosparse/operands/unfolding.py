@@ -23,13 +23,16 @@ AnyArray = NDArray[Any]  # values may have any dtype
 class Entries:
     """Coordinates (ndim, nnz) of a tensor of shape `shape`, read-only and ours alone, and values (nnz,), the user's."""
 
-    __slots__ = ("_anchors", "_clean", "_print", "_touch", "_values", "coords", "pattern", "shape", "values_version")
+    __slots__ = (
+        "_anchors", "_clean", "_print", "_touch", "_values", "coords", "ordered", "pattern", "shape", "values_version",
+    )  # fmt: skip
 
     def __init__(self, shape: tuple[int, ...], coords: AnyArray, values: AnyArray) -> None:
         self.shape = shape
         self.coords = coords
         self.pattern = TensorPattern(shape, coords)
         self.values_version = 0
+        self.ordered: Any = None  # Any: what einsum keeps, private to autosparse.asymptotic
         self._values = values
         self._anchors: mutation_guard.Anchors | None = None
         # A touch stores None; a look stores a token of its own and calls it clean only while it is still there.

@@ -77,9 +77,10 @@ class Problem:
         self.named = {name_of(number): one for number, one in enumerate(self.prepared)}
         self.extents = self.subscripts.extents
 
-    def choice(self) -> Choice:
+    def choice(self, *, are_copies_kept: bool = False) -> Choice:
         """The frontier by its prices."""
-        return choose(self.prepared, self.subscripts, is_dense_output=len(self.subscripts.output) < 2)
+        is_dense = len(self.subscripts.output) < 2
+        return choose(self.prepared, self.subscripts, is_dense_output=is_dense, are_copies_kept=are_copies_kept)
 
     def forget_copies(self) -> None:
         """As in a new call, operands are brought into other orders anew."""

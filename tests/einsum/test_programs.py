@@ -215,7 +215,8 @@ def test_many_operands_follow_a_path():
     np.testing.assert_allclose(as_dense(asp.einsum(text, *map(sps.csr_array, arrays))), np.einsum(text, *arrays))
 
 
-def test_a_choice_is_remembered_and_timed_once(tmp_path):
+def test_a_choice_is_remembered_and_timed_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(remembered, "RACE_S", 0.0)
     A = sps.csr_array(array(5, (30, 30)))
     with asp.options(cache_dir=tmp_path):
         remembered._choices.clear()
@@ -264,6 +265,7 @@ def check_both(A):
 
 def test_another_process_chooses_nothing_anew_and_times_what_no_process_has(tmp_path, monkeypatch):
     """A process that ends before its calls pay for a race leaves its choice to be timed by a later one."""
+    monkeypatch.setattr(remembered, "RACE_S", 0.0)
     A = sps.csr_array(array(6, (25, 25)))
     with asp.options(cache_dir=tmp_path):
         remembered._choices.clear()
@@ -368,8 +370,29 @@ def test_sources_can_be_read(tmp_path):
 
 @pytest.mark.skipif(not numba_kernel.is_there(), reason="numba is not installed")
 @pytest.mark.filterwarnings("ignore:einsum")
-def test_without_a_compiler_numba_runs_programs_that_pay():
+def test_without_a_compiler_numba_runs_programs_that_pay(monkeypatch):
     A = sps.csr_array(array(7, (6, 6)))
+    remembered._without_compiler.clear()
     with asp.options(compiler="/no/such/compiler", runs=100):
-        found = asp.einsum("ij,jk,ik->", A, A, A)
-    np.testing.assert_allclose(found, ((A @ A) * A).sum())
+        for price_s, is_numba in ((1e9, False), (0.0, True)):
+            monkeypatch.setattr(remembered, "NUMBA_S", price_s)
+            for _ in range(3):
+                found = asp.einsum("ij,jk,ik->", A, A, A)
+                np.testing.assert_allclose(found, ((A @ A) * A).sum())
+            (known,) = remembered._without_compiler.values()
+            assert (known.plan is not None) == is_numba
+
+
+@pytest.mark.parametrize("promised", [None, 100])
+def test_nothing_is_timed_before_calls_have_taken_as_long(promised, tmp_path, monkeypatch):
+    A = sps.csr_array(array(9, (20, 20)))
+    monkeypatch.setattr(remembered, "RACE_S", 1e9)
+    remembered._choices.clear()
+    with asp.options(cache_dir=tmp_path, runs=promised):
+        for _ in range(2 * remembered.CALLS_BEFORE_TIMING):
+            asp.einsum("ij,ik,kj->ij", A, A, A)
+        (known,) = remembered._choices.values()
+        assert not known.is_timed
+        monkeypatch.setattr(remembered, "RACE_S", known.served_s)
+        asp.einsum("ij,ik,kj->ij", A, A, A)
+        assert known.is_timed

@@ -64,7 +64,9 @@ def test_planning_compares_and_remembers() -> None:
     stored, B = matrix_of(), torch.randn(23, 8)
     A = matrix.csr(stored)
     made = settled(A, B)
-    assert made.launch is None, "the interpreter cannot be faster"
+    ours = [seconds for name, seconds in made.measured_s.items() if name != "torch"]
+    is_faster = min(ours) < choice.ACCEPTED * made.measured_s["torch"]
+    assert (made.launch is not None) == is_faster, made.why
     again = matrix.csr(stored.clone())
     with asp.options(runs=10**9):
         again @ B

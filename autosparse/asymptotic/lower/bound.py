@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from autosparse._native import runtime_api
-from autosparse.asymptotic.lower.kernel import Inputs, Program, Run
-from autosparse.asymptotic.lower.levels import levels
+from autosparse.asymptotic.lower.kernel import Inputs, Program, Run, arrays_of
+from autosparse.asymptotic.lower.levels import levels, numbered
+from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse
 
 MOST_ENTRIES: Final = 1 << 19
-"""Entries of all operands up to which copies of patterns in other orders are kept."""
+"""Entries of all matrices up to which copies of patterns in other orders are kept; a tensor keeps its own."""
 OWN: Final = -1
 PLACES: Final = -2
+TREE: Final = -3
 
 
 class Bound:
     """Runs of one program on operands of known patterns.
 
     An argument is an array of the operand's own (`part` 0, 1: of its rows, 2: its values, whose address may change from
-    call to call), one that was made of patterns (`OWN`), or the values in another order, by their `PLACES`.
+    call to call), one that was made of patterns (`OWN`), the values in another order, by their `PLACES`, or all arrays
+    of the `TREE` that a tensor keeps.
     """
 
     __slots__ = ("_parts", "_run", "program")
@@ -38,6 +41,9 @@ class Bound:
             operand = operands[name]
             if part == OWN:
                 arrays.append(array)
+            elif part == TREE:
+                assert isinstance(operand, Sparse)
+                arrays += arrays_of(_tree(operand, self.program, name), self.program.index)
             elif isinstance(operand, Dense):
                 arrays.append(operand.array)
             elif part == PLACES:
@@ -52,17 +58,21 @@ class Bound:
 
 
 def bound(program: Program, operands: Mapping[str, Operand], extents: dict[str, int], tasks: float) -> Bound | None:
-    """`program` for operands with these patterns; None where they are not plain rows, or are large."""
-    matrices = {name: one for name, one in operands.items() if isinstance(one, Sparse)}
-    if sum(one.nnz for one in matrices.values()) > MOST_ENTRIES or not is_plain(operands, program):
+    """`program` for operands with these patterns; None where they are neither plain rows nor tensors, or are large."""
+    if not is_kept(operands) or not is_plain(operands, program):
         return None
-    inputs = Inputs.of(program, operands)
+    matrices = {name: one for name, one in operands.items() if isinstance(one, Sparse)}
+    inputs = Inputs.of(program, operands, keep=True)
     parts: list[tuple[str, int, AnyArray | None]] = []
     at = 0
     places: dict[int, AnyArray] = {}
     for name in program.plan.sparse:
         operand, tree = matrices[name], inputs.trees[name]
         n_pattern = 2 * len(tree.crd)
+        if operand.tensor is not None:
+            parts.append((name, TREE, None))
+            at += n_pattern + 1
+            continue
         parts += [(name, *_source(array, operand)) for array in inputs.arrays[at : at + n_pattern]]
         at += n_pattern + 1
         if tree.values is operand.values:
@@ -75,10 +85,21 @@ def bound(program: Program, operands: Mapping[str, Operand], extents: dict[str, 
     return Bound(program, Run(program, inputs, extents, tasks), parts)
 
 
+def is_kept(operands: Mapping[str, Operand]) -> bool:
+    """Whether copies in other orders stay from call to call: of small matrices, and of tensors that have the room."""
+    sparse = [one for one in operands.values() if isinstance(one, Sparse)]
+    tensors = [one.tensor for one in sparse if one.tensor is not None]
+    return (
+        all(one.rows is not None or one.tensor is not None for one in sparse)
+        and sum(one.nnz for one in sparse if one.tensor is None) <= MOST_ENTRIES
+        and all(tensor.fits(tensors.count(tensor)) for tensor in tensors)
+    )
+
+
 def is_plain(operands: Mapping[str, Operand], program: Program) -> bool:
-    """Whether the sparse operands are rows of matrices, in contiguous arrays of the program's types."""
+    """Whether the matrices are rows in contiguous arrays of the program's types; tensors are always."""
     for operand in operands.values():
-        if isinstance(operand, Sparse):
+        if isinstance(operand, Sparse) and operand.tensor is None:
             if operand.rows is None or not operand.values.flags.c_contiguous:
                 return False
             if any(one.dtype != program.index or not one.flags.c_contiguous for one in operand.rows):
@@ -100,12 +121,13 @@ def _source(array: AnyArray | None, operand: Sparse) -> tuple[int, AnyArray | No
     return OWN, array
 
 
+def _tree(operand: Sparse, program: Program, name: str) -> Levels:
+    """In the order that the program reads."""
+    plan = program.plan
+    is_dense = name in plan.dense_levels
+    return levels(operand, plan.orders[name], is_dense=is_dense, dtype=program.index, keep=True)
+
+
 def _places(operand: Sparse, program: Program, name: str) -> AnyArray:
     """Which entry of `operand` stands at each place of the order that the program reads."""
-    numbers: Any = np.arange(operand.nnz, dtype=np.int64)
-    numbered = Sparse(
-        operand.indices, None, numbers, operand.shape, sorted_by=operand.sorted_by, rows=operand.rows
-    )  # fmt: skip
-    order = program.plan.orders[name]
-    found = levels(numbered, order, is_dense=name in program.plan.dense_levels, dtype=program.index).values
-    return found.astype(np.intp, copy=False)
+    return _tree(numbered(operand), program, name).values.astype(np.intp, copy=False)

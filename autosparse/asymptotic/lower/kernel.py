@@ -17,7 +17,8 @@ from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.memory import empty_output
 from autosparse.asymptotic.lower.emit import emit
-from autosparse.asymptotic.lower.levels import Levels, levels
+from autosparse.asymptotic.lower.levels import levels
+from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
 from autosparse.cache.stores import open_store
@@ -52,7 +53,7 @@ class Program:
 def compiled(plan: Plan, operands: dict[str, Operand], extents: dict[str, int]) -> Program:
     """`plan` as machine code for operands of these types and sizes; BuildError."""
     one = next(iter(operands.values()))
-    value = one.values.dtype if isinstance(one, Sparse) else one.array.dtype
+    value = one.dtype if isinstance(one, Sparse) else one.array.dtype
     entries = [operand.nnz for operand in operands.values() if isinstance(operand, Sparse)]
     bits = 64 if max([1, *extents.values(), *entries]) >= 2**31 - 1024 else 32  # positions are stepped over by blocks
     library = load(emit(plan, dtype=value.name, index_bits=bits))
@@ -124,15 +125,16 @@ class Inputs:
         return max((tree.values.size for tree in self.trees.values()), default=0)
 
     @classmethod
-    def of(cls, program: Program, operands: Mapping[str, Operand]) -> Inputs:
-        """Operands in the orders of the program's loops."""
+    def of(cls, program: Program, operands: Mapping[str, Operand], *, keep: bool = False) -> Inputs:
+        """Operands in the orders of the program's loops; `keep`: tensors are to keep them."""
         plan, arrays, trees = program.plan, [], {}
         for name in plan.sparse:
             operand = operands[name]
             assert isinstance(operand, Sparse)
-            tree = levels(operand, plan.orders[name], is_dense=name in plan.dense_levels, dtype=program.index)
+            is_dense = name in plan.dense_levels
+            tree = levels(operand, plan.orders[name], is_dense=is_dense, dtype=program.index, keep=keep)
             trees[name] = tree
-            arrays += _arrays(tree, program.index)
+            arrays += arrays_of(tree, program.index)
         for access in plan.dense:
             operand = operands[access.tensor]
             assert isinstance(operand, Dense)
@@ -140,7 +142,8 @@ class Inputs:
         return cls(arrays, trees)
 
 
-def _arrays(tree: Levels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
+def arrays_of(tree: Levels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
+    """Arguments for a tree: from the first level on its positions and coordinates, then values."""
     found: list[AnyArray | None] = []
     if tree.crd:
         first = tree.crd[0]

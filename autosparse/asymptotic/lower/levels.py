@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sps
 
 from autosparse._native import runtime_api
-from autosparse.asymptotic.operands import AnyArray, Sparse, keys
+from autosparse.asymptotic.lower.ordered_entries import Levels, keys
+from autosparse.asymptotic.operands import AnyArray, Sparse
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
 Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Levels:
-    """Level n lists the children of node p at ``crd[n][pos[n][p]:pos[n][p + 1]]``.
+def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: bool = False) -> Levels:
+    """`operand` with the levels `order`, the first one dense when `is_dense`; indices of `dtype`.
 
-    The first level has no `pos`; it has no `crd` either where it is dense: then node i is coordinate i.
+    `keep`: a tensor is to keep them for later calls.
     """
-
-    pos: tuple[AnyArray, ...]  # of levels 1, 2, ...
-    crd: tuple[AnyArray | None, ...]
-    values: AnyArray
-
-
-def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Levels:
-    """`operand` with the levels `order`, the first one dense when `is_dense`; indices of `dtype`."""
     key = (order, is_dense, dtype.str)
     found = operand.stored.get(key)
     by_modes = (*map(operand.indices.index, order), is_dense, dtype.str)
     if found is None and operand.rows is not None:
         found = operand.shared.get(by_modes)
+    if found is None and operand.tensor is not None:
+        made = lambda: _built(*_ordered(numbered(operand), order), is_dense=is_dense, dtype=dtype)  # noqa: E731
+        found = operand.stored[key] = operand.tensor.tree(by_modes, made, operand.dtype, keep=keep)
     if found is None:
         if len(order) == 2 and operand.sorted_by in (order, order[::-1]) and max(operand.shape) < 2**31:
             found = _of_matrix(operand, order, is_dense=is_dense, dtype=dtype)
@@ -75,6 +69,15 @@ def transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
         return pattern, minor, values
     turned = sps.csr_array((data, indices, indptr), shape=shape).tocsc()
     return turned.indptr, turned.indices, turned.data
+
+
+def numbered(operand: Sparse) -> Sparse:
+    """The entries with their numbers for values."""
+    numbers: AnyArray = np.arange(operand.nnz, dtype=np.int64)
+    return Sparse(
+        operand.indices, operand.coords if operand.rows is None else None, numbers, operand.shape,
+        sorted_by=operand.sorted_by, rows=operand.rows,
+    )  # fmt: skip
 
 
 def _ordered(operand: Sparse, order: str) -> tuple[list[AnyArray], AnyArray, list[int]]:

@@ -31,7 +31,7 @@ def is_there() -> bool:
 def run(plan: Plan, operands: dict[str, Operand], extents: dict[str, int], *, is_compiled: bool) -> Sparse | AnyArray:
     """The result of `plan`, on one thread."""
     one = next(iter(operands.values()))
-    dtype = one.values.dtype if isinstance(one, Sparse) else one.array.dtype
+    dtype = one.dtype if isinstance(one, Sparse) else one.array.dtype
     arguments = _arguments(plan, operands)
     shape = tuple(extents[index] for index in plan.output.indices)
     is_dense = plan.output_kind == "dense"

@@ -19,7 +19,8 @@ from torch.autograd.function import once_differentiable
 
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, keys
+from autosparse.asymptotic.lower.ordered_entries import keys
+from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
