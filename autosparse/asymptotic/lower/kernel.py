@@ -17,7 +17,7 @@ from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.memory import empty_output
 from autosparse.asymptotic.lower.emit import emit
-from autosparse.asymptotic.lower.levels import levels
+from autosparse.asymptotic.lower.levels import levels, pointers, transposed
 from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
@@ -238,7 +238,7 @@ class Run:
         return whole
 
     def _collected(self, outs: Any) -> Sparse:
-        """The parts' entries in one: rows where the output is a matrix that was written in order."""
+        """The parts' entries in one: rows where the output is a matrix that was written by rows or by columns."""
         plan, n_modes, index = self._program.plan, self._n_modes, self._program.index
         n = sum(outs[n_modes + 1 :: n_modes + 3])
         indices = "".join(plan.output.indices)
@@ -256,6 +256,11 @@ class Run:
         if counts is not None:
             pattern = np.cumsum(counts, dtype=index if n < 2**31 else np.int64)
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, coords[0]))
+        if plan.output_kind != "entries" and n_modes == 2 and not is_sorted and max(n, *self._shape) < 2**31:
+            n_rows, n_cols = self._shape
+            by_column = (pointers(coords[1], n_cols).astype(index), coords[0], values)
+            pattern, minor, values = transposed(by_column, (n_cols, n_rows))
+            return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, minor))
         if not is_sorted:
             return distinct(indices, coords.astype(np.int64), values, self._shape)
         return Sparse(indices, coords, values, self._shape, sorted_by=indices)

@@ -46,7 +46,7 @@ def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> 
     if operand.rows is not None and major == 0:
         pattern, minor = operand.rows
     else:
-        pattern, minor = _pointers(operand.coords[major], operand.shape[major]), operand.coords[1 - major]
+        pattern, minor = pointers(operand.coords[major], operand.shape[major]), operand.coords[1 - major]
     values = operand.values
     if first != order:
         shape = (operand.shape[major], operand.shape[1 - major])
@@ -109,7 +109,7 @@ def _built(
             is_new[1:] |= row[1:] != row[:-1]
         firsts = slice(None) if is_last else np.flatnonzero(is_new)
         if depth:
-            pos.append(_pointers(nodes[firsts], n_nodes).astype(dtype))
+            pos.append(pointers(nodes[firsts], n_nodes).astype(dtype))
         if depth == 0 and is_dense:
             crd.append(None)
             nodes, n_nodes = row, extents[0]
@@ -121,6 +121,6 @@ def _built(
     return Levels(tuple(pos), tuple(crd), np.ascontiguousarray(values))
 
 
-def _pointers(nodes: AnyArray, n_nodes: int) -> AnyArray:
+def pointers(nodes: AnyArray, n_nodes: int) -> AnyArray:
     """Where each node's children begin, given the parent of each child in ascending order."""
     return np.concatenate(([0], np.cumsum(np.bincount(nodes, minlength=n_nodes))))
