@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,12 @@ EXPRESSIONS = ("ikl,jk,jl->ij", "ikl,k->il", "ikl,lm->mki", "ikl,kil->", "ikl,ik
 CALLS = 4
 
 pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory) -> Path:
+    """One for all: a program is compiled once."""
+    return tmp_path_factory.mktemp("cache")
 
 
 def entries(kind: str, n: int = 60) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
@@ -59,14 +66,15 @@ def check(expression: str, T: asp.AutoSparseTensor, rest: list[object], dtype: t
 
 @pytest.mark.parametrize("kind", ["sorted", "in any order", "repeated"])
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_write_to_the_values_is_seen(expression: str, kind: str, tmp_path, monkeypatch) -> None:
+def test_every_write_to_the_values_is_seen(expression: str, kind: str, cache, monkeypatch) -> None:
     monkeypatch.setattr(remembered, "RACE_S", 0.0)
     monkeypatch.setattr(remembered, "CALLS_BEFORE_TIMING", CALLS)
+    remembered._choices.clear()
     coords, values, shape = entries(kind)
     for extra_memory in (1.5, 100.0, 0.0):
         T = asp.tensor(coords, values.copy(), shape)
         rest = others(expression, T)
-        with asp.options(cache_dir=tmp_path, extra_memory=extra_memory):
+        with asp.options(cache_dir=cache, extra_memory=extra_memory):
             for _ in range(CALLS + 2):
                 check(expression, T, rest)
             T.values[:] = np.arange(T.nnz)  # in place
@@ -83,11 +91,11 @@ def test_every_write_to_the_values_is_seen(expression: str, kind: str, tmp_path,
 
 
 @pytest.mark.parametrize("kind", ["sorted", "in any order", "repeated"])
-def test_what_is_kept_takes_no_more_than_the_option_allows(kind: str, tmp_path) -> None:
+def test_what_is_kept_takes_no_more_than_the_option_allows(kind: str, cache) -> None:
     coords, values, shape = entries(kind, 200)
     for extra_memory in (0.0, 1.5, 3.0, 100.0):
         T = asp.tensor(coords, values, shape)
-        with asp.options(cache_dir=tmp_path, extra_memory=extra_memory):
+        with asp.options(cache_dir=cache, extra_memory=extra_memory):
             for expression in EXPRESSIONS * 3:
                 check(expression, T, others(expression, T))
             kept = OrderedEntries.of(T._entries)
@@ -100,12 +108,12 @@ def test_what_is_kept_takes_no_more_than_the_option_allows(kind: str, tmp_path) 
             assert kept._kept or extra_memory < 100.0
 
 
-def test_trees_are_made_once_and_one_call_keeps_none(tmp_path) -> None:
+def test_trees_are_made_once_and_one_call_keeps_none(cache) -> None:
     coords, values, shape = entries("sorted")
     T = asp.tensor(coords, values, shape)
     rest = others("ikl,jk,jl->ij", T)
     remembered._choices.clear()
-    with asp.options(cache_dir=tmp_path, extra_memory=100.0, effort="estimate"):
+    with asp.options(cache_dir=cache, extra_memory=100.0, effort="estimate"):
         check("ikl,jk,jl->ij", T, rest)
         kept = OrderedEntries.of(T._entries)
         assert not kept._kept
