@@ -168,7 +168,7 @@ def _extents(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[s
         own: dict[str, int] = {}
         for index, extent in zip(subscript, shape, strict=True):
             known = own.setdefault(index, extent)
-            if known != extent and 1 not in (known, extent):
+            if known != extent and not (1 in (known, extent) and _ones_meet_others()):
                 raise EinsumError.refused(
                     f"dimensions for collapsing index {index!r} don't match ({known} != {extent})",
                     f"{index!r} has the extents {known} and {extent} of operand {number}.",
@@ -186,6 +186,12 @@ def _extents(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[s
             if known == 1:
                 extents[index] = extent
     return extents
+
+
+@functools.cache
+def _ones_meet_others() -> bool:
+    """Whether this NumPy lets an extent of 1 broadcast in a diagonal; some versions do."""
+    return _numpys_words("ii->i", [(1, 2)]) is None
 
 
 def _numpys_words(text: str, shapes: Sequence[tuple[int, ...]]) -> str | None:

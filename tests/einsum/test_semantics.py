@@ -285,3 +285,19 @@ def test_a_chain_of_one_matrix_is_ordered_as_one_of_its_copies(density):
     B = A.copy()
     assert is_right_first(A, A, A) == is_right_first(A, B, A) == is_right_first(B, A, A)
     np.testing.assert_allclose(as_dense(asp.einsum("ij,jk,kl->il", A, A, A)), as_dense(A @ A @ A))
+
+
+@pytest.mark.parametrize("shape", [(1, 3), (3, 1), (1, 1), (3, 3)])
+@pytest.mark.parametrize("expression", ["ii->i", "ii->", "ii,i->i", "i,ii->"])
+def test_diagonals_take_the_extents_that_numpy_takes(expression, shape):
+    square, x = np.arange(1.0, 1 + np.prod(shape)).reshape(shape), np.arange(1.0, 4.0)
+    given = [square if len(one) == 2 else x for one in expression.split("->")[0].split(",")]
+    ours = [sps.coo_array(one) if one.ndim == 2 else one for one in given]
+    try:
+        wanted = np.einsum(expression, *given)
+    except ValueError as err:
+        with pytest.raises(ValueError, match="collapsing index") as raised:
+            asp.einsum(expression, *ours)
+        assert str(err) in str(raised.value)
+    else:
+        np.testing.assert_allclose(asp.einsum(expression, *ours), wanted)
