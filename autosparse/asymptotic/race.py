@@ -22,8 +22,11 @@ MOST_PRICES: Final = 4
 MOST_VARIANTS: Final = 4
 """Programs of the fastest one's price that are timed, itself included."""
 MOST_RUNS: Final = 5
+SHORT_S: Final = 0.05
+MOST_SHORT_RUNS: Final = 25
+"""Runs of each program as long as all together took less than `SHORT_S`."""
 AGAIN: Final = 1.5
-"""A program that took at most so many times the best is run again, up to `MOST_RUNS` times."""
+"""A program that took at most so many times the best is run again."""
 MOST_S: Final = 1.0
 """Seconds after which nothing is run again."""
 
@@ -92,12 +95,16 @@ def ranked(priced: Sequence[tuple[float, P]], measure: Callable[[P, float], floa
 
 def _timed(rows: Sequence[tuple[float, P]], measure: Callable[[P, float], float]) -> list[tuple[float, float, P]]:
     """The least of several runs, in rounds."""
-    start = time.perf_counter()
     found = [measure(plan, price) for price, plan in rows]
-    for turn in range(1, MOST_RUNS):
+    start, total_s = time.perf_counter(), sum(found)
+    for turn in range(1, MOST_SHORT_RUNS):
+        if turn >= MOST_RUNS and total_s >= SHORT_S:
+            break
         # First runs may have met cold caches.
         limit_s = (AGAIN if turn > 1 else WORTH_TIMING) * min(found)
         for n, (price, plan) in enumerate(rows):
-            if found[n] <= limit_s and sum(found) + time.perf_counter() - start < MOST_S:
-                found[n] = min(found[n], measure(plan, price))
+            if found[n] <= limit_s and max(total_s, time.perf_counter() - start) < MOST_S:
+                elapsed_s = measure(plan, price)
+                total_s += elapsed_s
+                found[n] = min(found[n], elapsed_s)
     return [(elapsed_s, *row) for elapsed_s, row in zip(found, rows, strict=True)]
