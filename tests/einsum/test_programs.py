@@ -291,7 +291,7 @@ def ranks(priced, times):
 def test_one_program_of_each_price_is_run_then_variants_of_the_fastest():
     priced = [(10, "a"), (10, "a2"), (12, "b"), (12, "b2"), (15, "c"), (39, "d"), (39.1, "e"), (41, "f")]
     found, runs = ranks(
-        priced, {"a": [0.02] * 5, "b": [0.01] * 10, "b2": [0.005] * 6, "c": [0.05] * 2, "d": [0.03] * 5}
+        priced, {"a": [0.02] * 5, "b": [0.01] * 10, "b2": [0.005] * 25, "c": [0.05] * 2, "d": [0.03] * 5}
     )
     assert found == [("b2", 0.005), ("b", 0.01), ("a", 0.02), ("d", 0.03), ("c", 0.05)]
     assert dict(runs) == {"a": 10, "b": 12, "b2": 12, "c": 15, "d": 39}
