@@ -4,7 +4,7 @@ A setting is a row of `SETTINGS` and a field of `Options`. Order of precedence: 
 then `set_options(...)`, then the environment variable, then the default. Nothing is read at import.
 """
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
 
 import os
 import sys
@@ -344,7 +344,7 @@ def get_options() -> Options:
     return _current.get() or _base_options()
 
 
-def set_options(**given: Unpack[OptionValues]) -> None:
+def set_options(**given: "Unpack[OptionValues]") -> None:
     """Change options for the whole process (all threads), below any `options(...)` context.
 
     >>> asp.set_options(budget_s=5.0)
@@ -365,7 +365,7 @@ def reload_options() -> None:
 
 
 @contextmanager
-def options(**given: Unpack[OptionValues]) -> Iterator[Options]:
+def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
     """Options for the calls inside the ``with`` block, in this thread or task; blocks nest, the inner one wins.
 
     >>> A, x = asp.csr(sps.eye_array(3, format="csr")), np.ones(3)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
-from autosparse.dispatch.state import FOREVER_NS, DispatchState, HasDtype, state_for
+from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from autosparse.core.plan import Plan
     from autosparse.dispatch.calls import MatmulCall
-    from autosparse.dispatch.protocols import Call, Serving
+    from autosparse.dispatch.protocols import Call, HasDtype, Serving
     from autosparse.operands.unfolding import AnyOperand, Unfolding
     from autosparse.tuning.report import Report
 

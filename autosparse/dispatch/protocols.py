@@ -6,8 +6,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from autosparse.operands.packed_copies import PackedCopy
     from autosparse.operands.unfolding import AnyOperand
+
+
+class HasDtype(Protocol):
+    """Whatever tells the dtype that is computed in: the operand's rows, a dense operand."""
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """None: not for our kernels."""
 
 
 class Bound(Protocol):

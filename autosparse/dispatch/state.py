@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import weakref
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import names
 
 if TYPE_CHECKING:
-    from autosparse.dispatch.protocols import PastPython, Serving, Tuning
+    from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
@@ -147,14 +147,6 @@ def dispatcher_of(operand: Operand | Unfolding) -> Dispatcher:
     if dispatcher is None:
         dispatcher = operand.dispatcher = Dispatcher()
     return dispatcher
-
-
-class HasDtype(Protocol):
-    """Whatever tells the dtype that is computed in: the operand's rows, a dense operand."""
-
-    @property
-    def dtype(self) -> np.dtype[Any] | None:
-        """None: not for our kernels."""
 
 
 def state_for(

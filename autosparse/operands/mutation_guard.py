@@ -9,17 +9,26 @@ aliased one. Where the two cannot be told apart (free-threaded builds, other Pyt
 Not covered: raw addresses kept by C code.
 """
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations, while the module is loaded.
 
 import functools
 import hashlib
 import sys
 import weakref
 from collections.abc import Iterable
-from typing import Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class HasCell(Protocol):
+        """An object with the attribute that `is_held_once` asks about."""
+
+        _cell: Any  # Any: its type is the caller's matter
+
 
 AnyArray = NDArray[Any]  # any dtype: the guard looks at bytes
 
@@ -127,7 +136,7 @@ class StructurePrint(NamedTuple):
     hashes: tuple[Any, Any]  # 128 bits each: `runtime_api.hash128`, else text
 
     @classmethod
-    def of(cls, indptr: AnyArray, indices: AnyArray) -> StructurePrint:
+    def of(cls, indptr: AnyArray, indices: AnyArray) -> "StructurePrint":
         """Of the row starts and the indices in use."""
         hashes = (_hashes()[1](np.ascontiguousarray(array)) for array in (indptr, indices))
         return cls((indptr.dtype.str, indices.dtype.str), (indptr.size, indices.size), (next(hashes), next(hashes)))
@@ -163,12 +172,6 @@ def count_references(arrays: list[Any], *, own: int) -> int:
     return total
 
 
-class HasCell(Protocol):
-    """An object with the attribute that `is_held_once` asks about."""
-
-    _cell: Any  # Any: its type is the caller's matter
-
-
 class _Dummy:
     __slots__ = ("_cell",)
 
@@ -188,6 +191,6 @@ def _held_once_count() -> int | None:
     return alone if alias is not None and aliased == alone + 1 else None
 
 
-def is_held_once(owner: HasCell) -> bool:
+def is_held_once(owner: "HasCell") -> bool:
     """Whether ``owner._cell`` is referred to from nowhere else; False where that cannot be known."""
     return _getrefcount is not None and _getrefcount(owner._cell) == _held_once_count()

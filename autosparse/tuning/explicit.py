@@ -13,7 +13,8 @@ from autosparse.config import Effort, get_options, parse_setting
 from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
-from autosparse.dispatch.state import DispatchState, HasDtype, state_for
+from autosparse.dispatch.protocols import HasDtype
+from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.errors import OptionError, ShapeError
 from autosparse.log import progress_line
 from autosparse.operands.csr import Operand

@@ -56,6 +56,26 @@ def test_variables_reach_both_and_settings_are_spelled_out() -> None:
     assert found == {"AUTOSPARSE_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
+def test_a_round_beside_other_processes_is_measured_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    race = importlib.import_module("programlib.race")
+    others = race.Spent(wall_s=12.0, all_s=7.5, children_s=2.0).others_since(race.Spent(10.0, 5.0, 1.0))
+    assert others == pytest.approx(1.5 / 2.0 / (race.os.cpu_count() or 1))
+    shares = iter([0.5, 0.0, 0.3, 0.2, 0.1])  # of the cores, by round: two are kept, and two more are too many
+
+    def call(arguments: tuple[object, ...], environment: object) -> str:
+        if arguments[0] == "run":
+            np.savez(str(arguments[4]), np.ones(3))
+        return json.dumps({"wall_s": 1.0, "cpu_s": 1.0, "peak_mb": 1.0})
+
+    monkeypatch.setattr(race, "call", call)
+    monkeypatch.setattr(race.Spent, "others_since", lambda self, before: next(shares))
+    program = importlib.import_module("programlib.catalogue").PROGRAMS["gmres"]
+    found = race.race(program, rounds=2, environment={}).record()
+    assert found["n_repeated"] == 2
+    assert found["disturbed"] == [0.0, 0.2]
+    assert len(found["samples_s"]["autosparse"]) == 2
+
+
 @pytest.mark.full
 def test_the_script_runs_a_program_and_writes_what_it_found(tmp_path: Path) -> None:
     out = tmp_path / "programs.jsonl"

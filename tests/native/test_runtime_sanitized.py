@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -108,15 +109,14 @@ def test_no_sanitizer_speaks_up(tmp_path: Path, sanitizer: str) -> None:
     done = subprocess.run([sys.executable, "-c", mistake], env=environment, cwd=tree, capture_output=True, check=False)
     assert done.returncode != 0
     assert b"in asp_block_fill" in done.stderr, done.stderr[-2000:]
-    wanted = (str(REPOSITORY / "tests" / "native" / test) for test in tests)
     command = [sys.executable, "-c", SANITIZED_TESTS, str(tree), "-x", "-q", "-p", "no:cacheprovider"]
     command += ["-p", "no:faulthandler", "-k", "not beyond_32_bits"]  # of 13 GB: what is kept about them is written
-    done = subprocess.run(
-        [*command, *wanted],
-        env=environment,
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-6000:]
+
+    def run(test: str) -> subprocess.CompletedProcess[str]:
+        arguments = [*command, str(REPOSITORY / "tests" / "native" / test)]
+        apart = {**environment, "AUTOSPARSE_CACHE_DIR": str(tmp_path / Path(test).stem)}
+        return subprocess.run(arguments, env=apart, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for test, done in zip(tests, pool.map(run, tests), strict=True):
+            assert done.returncode == 0, f"{test}\n{done.stdout[-6000:]}{done.stderr[-6000:]}"
