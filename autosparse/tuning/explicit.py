@@ -25,6 +25,7 @@ from autosparse.tuning import planner, statistics
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, plan_lookup
+from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.report import Report
 from autosparse.tuning.setup import lab_of, session_of, target_of
 from autosparse.tuning.trials.lab import KernelLab
@@ -195,7 +196,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
             "hash": prices.price_s("hash", problem.operand_bytes),
             "rank": prices.price_s("rank"),
             "compile": prices.price_s("compile"),
-            "pack": prices.price_s("pack", problem.pattern.nnz),
+            "pack": packing_s(prices, problem.pattern.nnz),
         },
     )
 

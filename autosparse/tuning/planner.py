@@ -27,6 +27,7 @@ from autosparse.tuner.search.trial import Divider, Step, Trial, Work
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import proposer_of, seen_by
+from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.memory.misses import why_searched
 from autosparse.tuning.memory.plan_lookup import (
     expected_gain,
@@ -197,7 +198,7 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     prices, problem = lab.experience.prices, lab.problem
     prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
     measured_gain = expected_gain(lab)
-    pack_s = prices.price_s("pack", problem.pattern.nnz) + lab.compare_price_s()
+    pack_s = packing_s(prices, problem.pattern.nnz) + lab.compare_price_s()
     look_s = prices.price_s("rank") + pack_s + prices.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
     each_s = prices.price_s("compile") + pack_s + 2 * rounds * default_s
@@ -228,7 +229,7 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
         is_built=lab.is_built,
         doubt=lambda is_learned: seen_by(lab, is_learned=is_learned).doubt(lab.problem),
         is_foreign=lambda: seen_by(lab, is_learned=True).is_foreign(lab.problem),
-        first_price_s=lab.experience.prices.price_s("pack", lab.problem.pattern.nnz) + lab.compare_price_s(),
+        first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         build_all=None if live else lab.build,
         always=() if live else _always(lab),

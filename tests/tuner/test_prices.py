@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from autosparse.tuner.search.prices import Prices
 
+from autosparse.tuning.memory.history import LARGE_ENTRIES, sized
+
 
 def test_a_step_that_was_stopped_for_a_minute_is_no_price():
     prices = Prices()
@@ -47,3 +49,18 @@ def test_a_price_of_a_busy_machine_does_not_hold_for_ever():
     assert prices.price_s("compile") > 20.0
     again = Prices.from_record(prices.to_record())
     assert again.price_s("compile") == pytest.approx(10 * Prices().price_s("compile"))
+
+
+@pytest.mark.parametrize("kind", ["pack", "compare"])
+def test_what_small_matrices_took_says_nothing_about_those_that_no_cache_holds(kind):
+    """A machine that gets new pages slowly has old ones for small matrices."""
+    small, large = LARGE_ENTRIES // 100, LARGE_ENTRIES * 10
+    prices = Prices()
+    before_s = prices.price_s(sized(kind, large), large)
+    for _ in range(20):
+        prices = prices.observed(sized(kind, small), 1e-9 * small, small)
+    assert prices.price_s(sized(kind, large), large) == before_s
+    dear = prices.observed(sized(kind, large), 3 * before_s, large)
+    assert dear.price_s(sized(kind, large), large) == pytest.approx(3 * before_s)
+    assert dear.price_s(sized(kind, small), small) == prices.price_s(sized(kind, small), small)
+    assert Prices.from_record(dear.to_record()).price_s(sized(kind, large), large) == pytest.approx(3 * before_s)

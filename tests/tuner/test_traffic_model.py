@@ -9,7 +9,16 @@ from dataclasses import fields
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.analytic.matmul import CROWDED, TWINS, MachineRates, TrafficModel, VectorRates, behind_runtime
+from autosparse.tuner.analytic.matmul import (
+    CROWDED,
+    TWINS,
+    MachineRates,
+    TrafficModel,
+    VectorRates,
+    _Setting,
+    _Shapes,
+    behind_runtime,
+)
 from autosparse.tuner.analytic.traits import Traits
 from autosparse.tuner.features.statistics import Locality, PatternFacts, pattern_facts
 from autosparse.tuner.generators.base import generate
@@ -267,3 +276,23 @@ def test_rows_of_panels_take_time_even_where_memory_is_free():
     assert len(by_panel) > 1
     assert [by_panel[k] for k in sorted(by_panel)] == sorted(by_panel.values(), reverse=True)
     assert len(set(by_panel.values())) == len(by_panel)
+
+
+@pytest.mark.parametrize("reach", [90, 100_000])
+def test_slices_are_believed_to_read_the_bytes_that_they_take(reach):
+    """Columns that 16 bits do not reach are stored in 32: nothing is saved where rows name columns from anywhere."""
+    rng, n_rows, degree = np.random.default_rng(6), 4_000, 20
+    columns = rng.integers(0, reach, (n_rows, degree)) + 75 * np.arange(n_rows)[:, None]
+    indices = np.sort(columns, axis=1).astype(np.int32).ravel()
+    pattern = Pattern(n_rows, 400_000, np.arange(0, indices.size + 1, degree, dtype=np.int32), indices)
+    problem = dataclasses.replace(
+        problem_of("mesh", 1, transposed=False, dtype="float32", target=AVX512), pattern=pattern
+    )
+    slices = [one for one in spaces.candidates(problem, _native.supports) if one.format.is_sliced]
+    slices = [one for one in slices if one.format.sigma == 1 and one.format.index_bits == 16]
+    traits = Traits.of(slices)
+    model = TrafficModel(pattern_facts(pattern))
+    read = model._stored_bytes(_Setting.of(problem), traits, _Shapes.of(traits, model.facts))
+    taken = [_native.packed_bytes(pattern, one.format, 4, transposed=False) for one in slices]
+    assert slices
+    assert read == pytest.approx(taken, rel=0.1)

@@ -156,14 +156,24 @@ class TrafficModel:
 
     def _stored_bytes(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         """Bytes of op(A) read in one pass: one index per block, a value per cell."""
-        index_bytes = np.where(traits.index_bits > 0, traits.index_bits // 8, setting.wide)
         # Of slices, an index per cell, not per block; one per slot along a filled diagonal.
-        index_bytes = index_bytes * np.where(traits.is_sliced, traits.r, 1)
+        index_bytes = self._index_bytes(setting, traits) * np.where(traits.is_sliced, traits.r, 1)
         pos_bytes = self.facts.n_rows / traits.r * shape.n_panels * setting.wide
         item = np.where(traits.value_bits > 0, traits.value_bits // 8, setting.item)
         diagonal_bytes = shape.n_diagonal_cells * item
         found = shape.n_blocks * (index_bytes + traits.r * traits.c * item) + diagonal_bytes + pos_bytes
         return np.asarray(found)
+
+    def _index_bytes(self, setting: _Setting, traits: Traits) -> Floats:
+        """Bytes of a stored column.
+
+        Slices that count 16 bits from their smallest column hold 32 where these do not suffice. A slice reaches as far
+        as the widest of its rows: all do where rows in the mean reach as far, none where they reach half as far.
+        """
+        reach = self.facts.mean_gap * max(0.0, self.facts.mean_row - 1.0)
+        narrow_share = min(1.0, max(0.0, 2.0 - reach / (1 << 15)))
+        found = np.where(traits.index_bits > 0, traits.index_bits // 8, setting.wide)
+        return np.where(traits.is_sliced & (traits.index_bits == 16), 4.0 - 2.0 * narrow_share, found)
 
     def _footprint(self, setting: _Setting) -> float:
         """Bytes of one product's operands: what decides which cache they live in."""
@@ -172,9 +182,7 @@ class TrafficModel:
 
     def _rate(self, setting: _Setting, footprint: float) -> float:
         """Bytes per second of the smallest cache that holds `footprint`."""
-        rates = self.rates.l1, self.rates.l2, self.rates.l3
-        found = (rate for limit, rate in zip(setting.cache_bytes, rates, strict=True) if footprint <= limit)
-        return next(found, self.rates.memory)
+        return float(self._rates(setting, np.asarray(footprint)))
 
     def _rates(self, setting: _Setting, footprints: Floats) -> Floats:
         """`_rate` of each."""
@@ -217,8 +225,6 @@ class TrafficModel:
 
 CROWDED: Final = 1.3
 """Geometric mean over 23 matrices, 256 columns (docs/adr/0021-past-the-last-cache.md)."""
-
-
 TWINS: Final = 1.3
 """Geometric mean over matrices of elasticity, 32 to 256 columns (docs/adr/0022-twins.md)."""
 

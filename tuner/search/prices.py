@@ -21,7 +21,9 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "compile": 0.35,  # per kernel
     "load": 3e-3,  # per kernel that is in the cache already
     "pack": 6e-9,  # per stored value written
+    "pack large": 2.2e-8,  # the same of an operand that no cache holds: nearly all of it is in pages that are new
     "compare": 2e-9,  # per entry of the operands of a product whose result is compared with the default kernel's
+    "compare large": 1.5e-8,  # of one column: each entry of x comes from memory, too
     "refresh": 2e-9,  # per stored value
     "save": 2e-4,  # per record: it is written later
 }
@@ -87,8 +89,10 @@ class Prices:
         """What `to_record` wrote; parts that make no sense are left out (prices are guesses, never reasons to fail)."""
         record = record if isinstance(record, Mapping) else {}
         rates_s, gains = _means(record.get("rates_s")), _means(record.get("gains"))
+        most_s = {kind: MOST_RECORDED * rate_s for kind, rate_s in DEFAULT_RATES_S.items()}
+        likely = {kind: mean for kind, mean in rates_s.items() if kind in most_s and 0 < mean.value <= MOST_RATE_S}
         return cls(
-            {kind: _believed(kind, mean) for kind, mean in rates_s.items() if _is_likely(kind, mean)},
+            {kind: Mean(min(mean.value, most_s[kind]), mean.n_seen) for kind, mean in likely.items()},
             {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
         )
 
@@ -101,18 +105,8 @@ def _with_start(kind: str, units: float) -> float:
 MOST_RECORDED: Final = 10.0
 """Times the default rate that a record of an earlier process is believed. A step that was dear when the machine was
 busy is bought less, and seen less, than one that was cheap: left alone, such a price would hold for ever."""
-MOST_RATE_S: Final = 1e9
+MOST_RATE_S: Final = 1e9  # and none is 0: it would stay 0 for ever
 MOST_SEEN: Final = 2**53
-
-
-def _is_likely(kind: str, mean: Mean) -> bool:
-    """Whether such a rate can be that of a machine: one of 0 would stay 0 for ever."""
-    return kind in DEFAULT_RATES_S and 0 < mean.value <= MOST_RATE_S
-
-
-def _believed(kind: str, mean: Mean) -> Mean:
-    """What a new process takes over from `mean`."""
-    return Mean(min(mean.value, MOST_RECORDED * DEFAULT_RATES_S[kind]), mean.n_seen)
 
 
 def _means(table: Any) -> dict[str, Mean]:

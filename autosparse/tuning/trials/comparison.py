@@ -17,6 +17,7 @@ from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
+from autosparse.tuning.memory.history import sized
 from autosparse.tuning.trials.handling import AnyArray, Trustworthy, handling_of
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ def result_rows(problem: Problem) -> int:
     if OPS[problem.operation].is_sampled:
         return problem.pattern.nnz
     return problem.result_rows
+
+
+def kind(problem: Problem, n_columns: int) -> str:
+    """Name of the price of a comparison."""
+    return sized("compare", problem.pattern.nnz if n_columns == 1 else 0)
 
 
 def units(problem: Problem, n_columns: int) -> float:

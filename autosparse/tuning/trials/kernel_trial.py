@@ -22,6 +22,7 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import PackedCopy
 from autosparse.operands.unfolding import AnyOperand
+from autosparse.tuning.memory.history import sized
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.iterations import why_endless
 
@@ -140,7 +141,10 @@ class KernelTrial:
         compare_s = 0.0 if self._is_compared() else self.lab.compare_price_s(self.schedule)
         if self.reads_live or self.lab.packed_copies.has(self.schedule.format, self.lab.handling.view(problem)):
             return compare_s
-        return compare_s + self.lab.experience.prices.price_s("pack", self._pack_units())
+        return compare_s + self.lab.experience.prices.price_s(self._pack_kind(), self._pack_units())
+
+    def _pack_kind(self) -> str:
+        return sized("pack", self.lab.problem.pattern.nnz)
 
     def _pack_units(self) -> float:
         assert self.schedule is not None
@@ -212,7 +216,7 @@ class KernelTrial:
         finally:
             self.pack_s = time.perf_counter() - start_s
         if is_new:
-            self.lab.experience.observe("pack", self.pack_s, self._pack_units())
+            self.lab.experience.observe(self._pack_kind(), self.pack_s, self._pack_units())
 
     def _ends(self, bound: Bound, schedule: Schedule) -> bool:
         """Whether the kernel may be run at all; else sets `failed`."""
@@ -257,7 +261,7 @@ class KernelTrial:
             reason = comparison.difference(lab.problem, operand, self._bound, schedule, lab.n_threads())
             n_columns = comparison.columns_compared(lab.problem, schedule)
             units = comparison.units(lab.problem, n_columns)
-            lab.experience.observe("compare", time.perf_counter() - start_s, units)
+            lab.experience.observe(comparison.kind(lab.problem, n_columns), time.perf_counter() - start_s, units)
             operand.refresh()
             if reason is None or versions == (operand.structure_version, operand.values_version):
                 break

@@ -194,7 +194,8 @@ class KernelLab:
         n_columns = comparison.columns_compared(
             self.problem, schedule or SuperSchedule(operation=self.problem.operation)
         )
-        return self.experience.prices.price_s("compare", comparison.units(self.problem, n_columns))
+        kind, units = comparison.kind(self.problem, n_columns), comparison.units(self.problem, n_columns)
+        return self.experience.prices.price_s(kind, units)
 
     def compiler_id(self) -> str:
         """Names the compiler in failure records."""
