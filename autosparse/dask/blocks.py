@@ -7,6 +7,7 @@ that does know them. A pickled block carries the hash of its pattern and the pla
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -35,12 +36,28 @@ def _reduction(name: str) -> Callable[..., Any]:
 def _reduced(A: Any, name: str, axis: Any, keepdims: Any, **how: Any) -> Any:
     """SciPy's method along `axis` as a dense array, with the reduced axes kept where `keepdims` is true."""
     axes = tuple(range(2)) if axis is None else tuple(int(n) % 2 for n in np.atleast_1d(axis))
-    if A.size == 0 or 0 in A.shape:
+    if 0 in A.shape:
         return getattr(np, name)(A.toarray(), axis=axes, keepdims=bool(keepdims is True), **how)
     found = getattr(A, name)(axis=None if len(axes) == 2 else axes[0], **how)
     dense = np.asarray(found.toarray() if sps.issparse(found) else found)
     shape = tuple(1 if n in axes else extent for n, extent in enumerate(A.shape))
     return dense.reshape(shape) if keepdims is True else dense.reshape([shape[n] for n in (0, 1) if n not in axes])
+
+
+def _dense(A: Any, *arguments: Any, **how: Any) -> Any:
+    """``np.array(A, like=block)``: what is asked for is a dense array beside blocks, of something that is none."""
+    return np.array(A.toarray() if sps.issparse(A) else A, *arguments, **how)
+
+
+def _place(name: str) -> Callable[..., Any]:
+    def find(A: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        """SciPy's argmax and argmin, as a dense array."""
+        found = np.asarray(getattr(A, name)(axis=axis))
+        if keepdims is not True:
+            return found
+        return found.reshape((1,) * A.ndim if axis is None else tuple(np.insert(found.shape, axis % A.ndim, 1)))
+
+    return find
 
 
 def _zeros_like(A: Any, dtype: Any = None, *, shape: Any = None, **_: Any) -> Any:
@@ -58,6 +75,13 @@ _FUNCTIONS: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     np.min: _reduction("min"),
     np.amax: _reduction("max"),
     np.amin: _reduction("min"),
+    np.argmax: _place("argmax"),
+    np.argmin: _place("argmin"),
+    np.array: _dense,
+    np.asarray: _dense,
+    np.real: lambda A: A.real,
+    np.imag: lambda A: A.imag,
+    np.diagonal: lambda A, offset=0, axis1=0, axis2=1: A.diagonal(offset if axis1 < axis2 else -offset),
     np.concatenate: _concatenate,
     np.vstack: lambda parts, **_: joined(list(parts), axis=0),
     np.hstack: lambda parts, **_: joined(list(parts), axis=1),
@@ -116,6 +140,11 @@ class _Block:
         if keepdims:
             return _reduced(self, "sum", axis, True, dtype=dtype)
         return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
+
+    @property
+    def size(self) -> int:
+        """Number of elements, as arrays have it: Dask takes what has none for empty. SciPy's is `nnz`."""
+        return math.prod(self._shape)  # type: ignore[attr-defined]
 
     @property
     def nbytes(self) -> int:
@@ -184,9 +213,17 @@ def joined(parts: list[Any], *, axis: int) -> Any:
     """The blocks below each other (axis 0) or beside each other (axis 1) as one."""
     if len(parts) == 1:
         return block(parts[0])
+    if all(part.ndim == 1 for part in parts):
+        return _end_to_end(parts)
     stack, kind = (sps.vstack, "csr") if axis % 2 == 0 else (sps.hstack, "csc")
     kind = parts[0].format if len({part.format for part in parts if sps.issparse(part)}) == 1 else kind
     return block(stack([sps.csr_array(part) if not sps.issparse(part) else part for part in parts], format=kind))
+
+
+def _end_to_end(parts: list[Any]) -> Any:
+    """Sparse vectors one behind the other, as rows and columns of a matrix are."""
+    row = sps.hstack([part.reshape(1, -1) for part in parts], format="coo")
+    return type(parts[0])(row.reshape((row.shape[1],)))
 
 
 def _product(left: Any, right: Any) -> Any:

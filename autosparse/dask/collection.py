@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -23,27 +25,92 @@ MOST_EDGES = 1024
 """Parts of a dense operand times blocks of a sparse one, above which the parts are joined before they are sent."""
 
 
+def _operator(name: str, by: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Dask's operator and the one for a `SparseArray` on the right, with the dtype that blocks have."""
+
+    def left(self: Any, *others: Any) -> Any:
+        return (
+            _elementwise(by, self, *others) if all(map(_is_known, others)) else getattr(da.Array, name)(self, *others)
+        )
+
+    def right(self: Any, other: Any) -> Any:
+        return _elementwise(by, other, self) if _is_known(other) else NotImplemented
+
+    return left, right
+
+
 class SparseArray(da.Array):
     """A Dask array of blocks, whose products cut dense operands as the blocks are cut.
 
     Dask cuts both operands of a product at the places at which either is cut: a vector in 16 parts would cut every
-    block of rows into 16 of columns, for each product anew. Here the dense operand follows the sparse one. What other
-    operations of Dask's return (sums, slices, map_blocks) are its own arrays, whose products are right too.
+    block of rows into 16 of columns, for each product anew. Here the dense operand follows the sparse one. Values have
+    the dtypes that SciPy gives them: a product of bools is bool, half of a float32 a float64. Slices and sums of such
+    arrays are such arrays again. What other functions of Dask's return (map_blocks, concatenate) are its own arrays,
+    whose products are right but for the dtype where narrow integers are added up block by block.
     """
 
     __slots__ = ()
+    __add__, __radd__ = _operator("__add__", operator.add)
+    __sub__, __rsub__ = _operator("__sub__", operator.sub)
+    __mul__, __rmul__ = _operator("__mul__", operator.mul)
+    __truediv__, __rtruediv__ = _operator("__truediv__", operator.truediv)
+    __pow__, _ = _operator("__pow__", operator.pow)
+    __neg__, _ = _operator("__neg__", operator.neg)
+    __abs__, _ = _operator("__abs__", operator.abs)
 
     def __matmul__(self, other: Any) -> Any:
         if _is_dense(other) and len(self.chunks[1]) == 1 and other.ndim in (1, 2) and other.shape[0] == self.shape[1]:
             return _product_of_rows(self, other)
-        return da.matmul(self, _cut_along(other, -2, self.chunks[1]))
+        return self._as_scipy(da.matmul(self, _cut_along(other, -2, self.chunks[1])), other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        return da.matmul(_cut_along(other, -1, self.chunks[0]), self)
+        return self._as_scipy(da.matmul(_cut_along(other, -1, self.chunks[0]), self), other)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **how: Any) -> Any:
+        if ufunc is np.matmul and method == "__call__" and not how and inputs[1] is self:
+            return self.__rmatmul__(inputs[0])
+        return super().__array_ufunc__(ufunc, method, *inputs, **how)
 
     def dot(self, other: Any) -> Any:
         """`self` @ `other`, as `numpy.dot` of matrices is."""
-        return super().dot(_cut_along(other, -2, self.chunks[1]))
+        return self._as_scipy(super().dot(_cut_along(other, -2, self.chunks[1])), other)
+
+    def _as_scipy(self, product: Any, other: Any) -> Any:
+        """The product in SciPy's dtype: Dask adds up parts of bools and narrow integers as int64."""
+        dtype = np.result_type(self.dtype, other.dtype) if hasattr(other, "dtype") else product.dtype
+        return _like_blocks(product if product.dtype == dtype else product.astype(dtype))
+
+    def __getitem__(self, key: Any) -> Any:
+        return _like_blocks(super().__getitem__(key))
+
+    def astype(self, dtype: Any, **how: Any) -> Any:
+        """With values of `dtype`."""
+        return _like_blocks(super().astype(dtype, **how))
+
+    def conj(self) -> Any:
+        """Complex conjugate; itself where values are real."""
+        return super().conj() if self.dtype.kind == "c" else self
+
+    def trace(self, offset: int = 0, *arguments: Any, **how: Any) -> Any:
+        """Sum of the elements on the diagonal `offset`."""
+        diagonal = da.diagonal(self, offset).map_blocks(np.asarray, dtype=self.dtype, meta=np.empty(0, self.dtype))
+        return diagonal.sum(*arguments, **how)
+
+    def max(self, *arguments: Any, **how: Any) -> Any:
+        """The largest element, zeros that are not stored among them; of all, or along an axis."""
+        return da.max(_without_empty(self), *arguments, **how)
+
+    def min(self, *arguments: Any, **how: Any) -> Any:
+        """The smallest element; see `max`."""
+        return da.min(_without_empty(self), *arguments, **how)
+
+    def argmax(self, *arguments: Any, **how: Any) -> Any:
+        """Where the largest element is; of all, counted row by row, or along an axis."""
+        return da.argmax(_in_order(self), *arguments, **how)
+
+    def argmin(self, *arguments: Any, **how: Any) -> Any:
+        """Where the smallest element is; see `argmax`."""
+        return da.argmin(_in_order(self), *arguments, **how)
 
     def transpose(self, *axes: Any) -> Any:
         """The transpose; its blocks are those of `self`, transposed."""
@@ -62,6 +129,51 @@ class SparseArray(da.Array):
 
 def _sparse(A: da.Array) -> Any:
     return SparseArray(A.dask, A.name, A.chunks, A.dtype, A._meta)
+
+
+def _like_blocks(A: Any) -> Any:
+    """`A`, as a `SparseArray` where its chunks are blocks of two dimensions."""
+    return _sparse(A) if A.ndim == 2 and sps.issparse(A._meta) and not isinstance(A, SparseArray) else A
+
+
+def _is_known(other: Any) -> bool:
+    """Whether it is an operand whose class does not answer for itself."""
+    return isinstance(other, (da.Array, np.ndarray, np.generic, int, float, complex))
+
+
+def _elementwise(by: Callable[..., Any], *operands: Any) -> Any:
+    """Dask's `elemwise`, told the dtype: it would try `by` on dense arrays, which differ from sparse ones."""
+    with np.errstate(all="ignore"):
+        dtype = by(*map(_tiny, operands)).dtype
+    return _like_blocks(da.core.elemwise(partial(_on_blocks, by), *operands, dtype=dtype))
+
+
+def _tiny(operand: Any) -> Any:
+    """One element in place of a Dask array or a dense one."""
+    if not isinstance(operand, (da.Array, np.ndarray)):
+        return operand
+    if isinstance(operand, da.Array) and sps.issparse(operand._meta):
+        return csr_block(np.ones((1, 1), operand.dtype))
+    return np.ones((1,) * operand.ndim, operand.dtype)
+
+
+def _on_blocks(by: Callable[..., Any], *operands: Any) -> Any:
+    return block(by(*operands))
+
+
+def _without_empty(A: SparseArray) -> da.Array:
+    """A without blocks that have no element: a largest one of none there is not."""
+    for axis, extents in enumerate(A.chunks):
+        kept = [at for at, extent in enumerate(extents) if extent] or [0]
+        if len(kept) < len(extents):
+            A = A.blocks[(slice(None),) * axis + (kept,)]
+    return A
+
+
+def _in_order(A: SparseArray) -> da.Array:
+    """A in blocks of whole rows: of equal elements the first one is found, which is not that of the first block."""
+    A = _without_empty(A)
+    return A if A.numblocks[1] == 1 else A.rechunk({1: -1})
 
 
 def _is_dense(other: Any) -> bool:

@@ -10,7 +10,7 @@ from dask.base import normalize_token
 from dask.sizeof import sizeof
 
 from autosparse._native import runtime_api
-from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.arrays.family import AutoSparseMatrix, coo_array
 from autosparse.dask.blocks import csc_block, csr_block, joined
 from autosparse.dask.lifted import Lifted
 
@@ -42,6 +42,7 @@ def _register() -> None:
         dispatch.concatenate_lookup.register(kind, _concatenate)
         dispatch.tensordot_lookup.register(kind, _tensordot)
         dispatch.take_lookup.register(kind, _take)
+    dispatch.concatenate_lookup.register(coo_array, _concatenate)  # rows and columns of blocks
     for chunk in (csr_block, csc_block, Lifted):
         da.register_chunk_type(chunk)
         sizeof.register(chunk, lambda one: one.nbytes)

@@ -109,6 +109,92 @@ def test_reductions(A, axis):
     equal(A.sum(axis=axis, keepdims=True), dense.sum(axis=axis, keepdims=True))
 
 
+UNEVEN = (((4, 9), 9), ((5, 0, 8), (4, 5)), ((0, 13), (2, 0, 7)), ((13,), 9))
+OPERATIONS = {
+    "A @ x": lambda A, x, B, S: A @ x,
+    "A @ B": lambda A, x, B, S: A @ B,
+    "A @ S": lambda A, x, B, S: A @ S,
+    "A.T @ y": lambda A, x, B, S: A.T @ np.resize(x, 13),
+    "y @ A": lambda A, x, B, S: np.resize(x, 13) @ A,
+    "C @ A": lambda A, x, B, S: np.resize(B, (3, 13)) @ A,
+    "A @ A.T": lambda A, x, B, S: A @ A.T,
+    "A.T @ A": lambda A, x, B, S: A.T @ A,
+    "A.dot": lambda A, x, B, S: A.dot(B),
+    "A.T": lambda A, x, B, S: A.T,
+    "A + A": lambda A, x, B, S: A + A,
+    "A - A": lambda A, x, B, S: A - A,
+    "-A": lambda A, x, B, S: -A,
+    "abs": lambda A, x, B, S: abs(A),
+    "2 * A": lambda A, x, B, S: 2 * A,
+    "A * 2.5": lambda A, x, B, S: A * 2.5,
+    "A * A": lambda A, x, B, S: A * A,
+    "A / 2": lambda A, x, B, S: A / 2,
+    "A ** 2": lambda A, x, B, S: A**2,
+    "A != 0": lambda A, x, B, S: A != 0,
+    "(A + A)[1:] @ x": lambda A, x, B, S: (A + A)[1:] @ x,
+    "conj": lambda A, x, B, S: A.conj(),
+    "real": lambda A, x, B, S: A.real,
+    "astype": lambda A, x, B, S: A.astype(np.complex128),
+    "A[2:7]": lambda A, x, B, S: A[2:7],
+    "A[:, 1:4]": lambda A, x, B, S: A[:, 1:4],
+    "A[::2]": lambda A, x, B, S: A[::2],
+    "A[list]": lambda A, x, B, S: A[[1, 3, 12]],
+    "A[mask]": lambda A, x, B, S: A[np.arange(13) % 3 == 0],
+    "A[:, mask]": lambda A, x, B, S: A[:, np.arange(9) % 2 == 0],
+    "A[3, 4]": lambda A, x, B, S: A[3, 4],
+    "trace": lambda A, x, B, S: A.trace(),
+    **{
+        f"{name}, axis {axis}": lambda A, x, B, S, name=name, axis=axis: getattr(A, name)(axis=axis)
+        for name in ("sum", "mean", "max", "min", "argmax", "argmin")
+        for axis in (None, 0, 1)
+    },
+}
+HAS_VECTORS = hasattr(sps.csr_array(np.eye(2))[0], "ndim") and sps.csr_array(np.eye(2))[0].ndim == 1  # SciPy 1.15
+if HAS_VECTORS:
+    OPERATIONS |= {"A[3]": lambda A, x, B, S: A[3], "A[:, 2]": lambda A, x, B, S: A[:, 2]}
+DTYPES = ("bool", "int8", "int32", "float32", "float64", "complex64")
+
+
+def small(dtype, shape):
+    """Whole numbers, a third of them zero: sums are exact in any order, and largest elements come more than once."""
+    rng = np.random.default_rng(7)
+    numbers = rng.integers(-2, 3, shape) * (rng.random(shape) < 0.6)
+    return (numbers * (1 + 0.5j) if np.dtype(dtype).kind == "c" else numbers).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("chunks", UNEVEN, ids=str)
+def test_values_and_dtypes_are_those_of_scipy_whatever_the_chunks(dtype, chunks):
+    """Of bools, too, whose sums are no sums; of blocks without rows, without columns, and without entries."""
+    whole = sps.csr_array(small(dtype, (13, 9)))
+    operands = small(dtype, 9), small(dtype, (9, 3)), sps.csr_array(small(dtype, (9, 5)))
+    blocks = asp.dask.from_csr(whole, chunks)
+    with np.errstate(all="ignore"):
+        for name, operation in OPERATIONS.items():
+            try:
+                wanted = operation(whole, *operands)
+            except NotImplementedError as err:
+                with pytest.raises(NotImplementedError, match=str(err)[:20]):
+                    operation(blocks, *operands)
+                continue
+            lazy = operation(blocks, *operands)
+            found = lazy.compute()
+            found, wanted = (one.toarray() if sps.issparse(one) else np.asarray(one) for one in (found, wanted))
+            what = f"{name}: {found!r}, SciPy has {wanted!r}"
+            assert found.shape == wanted.shape == lazy.shape, what
+            assert found.dtype == wanted.dtype == lazy.dtype, f"{what}, Dask said {lazy.dtype}"
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=what)
+
+
+def test_joined_arrays_have_the_dtype_of_stacked_ones():
+    one, other = (sps.csr_array(small(dtype, (13, 9))) for dtype in ("float32", "complex64"))
+    blocks = [asp.dask.from_csr(part, ((5, 0, 8), (4, 5))) for part in (one, other)]
+    for axis, stack in ((0, sps.vstack), (1, sps.hstack)):
+        found, wanted = da.concatenate(blocks, axis=axis), stack([one, other])
+        equal(found, wanted)
+        assert found.dtype == found.compute().dtype == wanted.dtype
+
+
 def test_arithmetic(A):
     equal(2 * A - A / 3, 2 * dense - dense / 3)
     equal(A * A, dense * dense)
