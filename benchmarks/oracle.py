@@ -7,50 +7,61 @@
 For each matrix and operation two steps are taken, each written as one JSON line, so that a killed run goes on:
 
 * *search*: `estimate` and `measure` decide as they do for users; then a full search runs for at least --seconds, and
-  again twice as long until it has timed MORE_CANDIDATES times as many schedules as `measure`;
+  again twice as long until it has timed MORE_CANDIDATES times as many schedules as `measure`. All have as much memory
+  for packed copies as users give them (option `extra_memory`);
 * *race*: the default kernel, what each tier chose and the N_FINALISTS fastest of the long search, interleaved in one
-  process, N_RACES times with fresh packed copies. A time is the median over the races.
+  process, N_RACES times with fresh packed copies. A time is the median over the races. What other processes disturb, a
+  race or what the tiers decide anew before it, is done again, MOST_TRIES times at most.
 
 The *oracle* is the fastest of all that raced. Of several near each other the luckiest wins, so that shares of it are
 rather too low than too high. Compilers take most of a search: `--step compile`, with a lasting --cache, makes every
 kernel that one may ask for, at whatever hour. Searches of a busy machine propose worse and learn wrong prices; after
 them `--step race --decide-again` lets the tiers decide anew before each race.
 
-Without --sealed only groups are measured that are held out from training and not sealed (benchmarks/sealed.py).
+Only groups are measured that are held out from training and not sealed (benchmarks/sealed.py), or with
+`--groups validation` those that training validates on: what is chosen is chosen by these.
 """
 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from autosparse.tuner.collect.duty import Load, others_load
 from autosparse.tuner.collect.operations import OPS, Op
 from autosparse.tuner.collect.recipes import RealFile, is_held_out, is_sealed, read_coordinates, real_files
 from autosparse.tuner.space import spaces
+from autosparse.tuner.training.data import is_validation
 from peerlib.environment import matrices_folder, start_again
-from peerlib.oracle_report import report
+from peerlib.oracle_report import MOST_LOAD, report
 from peerlib.records import ResultFile, given_arguments
 
 from autosparse import cache
 from autosparse.calibration.collection import CollectingLab, build_ahead, lab_for
-from autosparse.config import Effort, get_options, options, set_options
+from autosparse.config import Effort, Options, get_options, options, set_options
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Plan
 from autosparse.errors import TUNING_FAILURES
 from autosparse.tuning import planner
+from autosparse.tuning.trials.lab import KernelLab
+
+T = TypeVar("T")
 
 MORE_CANDIDATES: Final = 3
 N_FINALISTS: Final = 5
 N_RACES: Final = 3
 N_PROPOSED: Final = 64
 """Of the learned model's favourites, how many kernels are made ahead."""
+MOST_TRIES: Final = 3
+"""How often what others disturb is done; what they disturbed least counts."""
 WHOLE: Final = 0.6
 """Of its budget, below which a search ended because nothing was left: a last step that does not fit leaves less."""
 TIERS: Final[Mapping[str, float]] = {"estimate": 10.0, "measure": 10.0}
@@ -74,6 +85,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--cache", type=Path, help="folder of kernels that outlives the run: a race finds those of its search compiled")
     add("--decide-again", action="store_true", help="with race: what the tiers choose is what they decide now")
     add("--step", choices=("compile", "search", "race", "all"), default="all", help="all: searches and races")
+    add("--groups", choices=("open", "validation"), default="open", help="held-out groups, or those of validation")
     add("--sealed", action="store_true", help=argparse.SUPPRESS)  # set by sealed.py, which keeps the book
     add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
     add("--report", action="store_true", help="only the tables of what --json holds")
@@ -86,29 +98,36 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def files_of(args: argparse.Namespace) -> list[RealFile]:
-    """Held-out files of the sealed groups, or of the others: the first of every group, then the second, and so on.
+    """Files of the wanted groups: the first of every group, then the second, and so on.
 
     A run that is stopped early has seen as many groups as it could.
     """
     found: dict[str, list[RealFile]] = {}
     for one in real_files(args.matrices):
         is_wanted = one.nnz >= args.min_nnz and (not args.only or one.name.removesuffix(".npz") in args.only)
-        if is_wanted and is_held_out(one.group) and is_sealed(one.group) == args.sealed:
+        if is_wanted and kind_of(one.group) == ("sealed" if args.sealed else args.groups):
             found.setdefault(one.group, []).append(one)
     chosen = [sorted(group, key=lambda one: one.nnz)[: args.per_group] for group in found.values()]
     turns = itertools.zip_longest(*sorted(chosen, key=lambda group: group[-1].nnz))
     return [one for turn in turns for one in turn if one is not None]
 
 
+def kind_of(group: str) -> str:
+    """ "sealed", "open" (held out as well), "validation" or "train"."""
+    if is_held_out(group):
+        return "sealed" if is_sealed(group) else "open"
+    return "validation" if is_validation(group) else "train"
+
+
 # -- the two steps ----------------------------------------------------------------------------------------------------
 
 
-def decided(lab: CollectingLab, effort: Effort, budget_s: float, start: Plan | None = None) -> dict[str, Any]:
+def decided(lab: KernelLab, effort: Effort, budget_s: float, start: Plan | None = None) -> dict[str, Any]:
     """What tuning with `effort` decides, knowing nothing but kernels that are compiled."""
     if start is None:
         cache.open_store(get_options()).forget(("plan", "features"))
     start_s = time.perf_counter()
-    decision = planner.plan(lab.lab, runs=None, effort=effort, budget_s=budget_s)
+    decision = planner.plan(lab, runs=None, effort=effort, budget_s=budget_s)
     if decision.trial is not None:
         decision.trial.drop()
     plan = decision.plan
@@ -123,12 +142,29 @@ def decided(lab: CollectingLab, effort: Effort, budget_s: float, start: Plan | N
     }
 
 
-def tiers_of(lab: CollectingLab) -> dict[str, dict[str, Any]]:
+def undisturbed(do: Callable[[], T]) -> tuple[T, float]:
+    """(what `do` gives, processors that others kept busy meanwhile), again where they were more than MOST_LOAD."""
+    tries: list[tuple[T, float]] = []
+    while len(tries) < MOST_TRIES:
+        before = Load.now()
+        tries.append((do(), others_load(before)))
+        if not tries[-1][1] > MOST_LOAD:  # nan: nobody knows
+            break
+    return min(tries, key=lambda one: one[1])
+
+
+def as_users_have_it(lab: CollectingLab) -> KernelLab:
+    """`lab` with the memory for packed copies that users give theirs: races hold many copies at once, searches two."""
+    settings = lab.lab.options._replace(extra_memory=Options().extra_memory)
+    return dataclasses.replace(lab.lab, options=settings)
+
+
+def tiers_of(lab: KernelLab) -> dict[str, dict[str, Any]]:
     """What each tier decides."""
     return {name: decided(lab, Effort(name), budget_s) for name, budget_s in TIERS.items()}
 
 
-def searched(lab: CollectingLab, least_s: float, most_s: float) -> dict[str, Any]:
+def searched(lab: KernelLab, least_s: float, most_s: float) -> dict[str, Any]:
     """What the tiers decide, and the fastest of a search that is long enough, or took `most_s`."""
     tiers = tiers_of(lab)
     budget_s, spent_s = least_s, 0.0
@@ -146,20 +182,19 @@ def raced(lab: CollectingLab, search: Mapping[str, Any], *, decide_again: bool) 
     """Median seconds of every entrant, and of each race."""
     from ablation import race
 
-    tiers = tiers_of(lab) if decide_again else search["tiers"]
+    tiers, load = undisturbed(lambda: tiers_of(as_users_have_it(lab))) if decide_again else (search["tiers"], None)
     chosen = [one["schedule"] for one in (*search["tiers"].values(), *tiers.values())]
     texts = [search["long"]["schedule"], *search["long"]["fastest"], *chosen]
     entrants: dict[str, Schedule | None] = {"default": None}
     entrants |= {text: schedule_from_json(text) for text in texts if text is not None}
-    races: list[dict[str, float]] = []
-    left_out: dict[str, str] = {}
-    for _ in range(N_RACES):
-        times, left_out = race(lab, entrants)
-        races.append({name: one["median_s"] for name, one in times.items()})
+    found = [undisturbed(lambda: race(lab, entrants)) for _ in range(N_RACES)]
+    races = [{name: one["median_s"] for name, one in times.items()} for (times, _), _ in found]
+    left_out = found[-1][0][1]
     names = [name for name in entrants if all(name in one for one in races)]
     ratios = {name: statistics.median(one[name] / one["default"] for one in races) for name in names}
     default_s = statistics.median(one["default"] for one in races)
-    return {"ratios": ratios, "default_s": default_s, "left_out": left_out, "tiers": tiers}
+    loads = {"others_load": max(load for _, load in found), "others_load_deciding": load}
+    return {"ratios": ratios, "default_s": default_s, "left_out": left_out, "tiers": tiers, **loads}
 
 
 # -- the run ----------------------------------------------------------------------------------------------------------
@@ -218,7 +253,7 @@ def _step(
     pattern = read_coordinates(args.matrices / file.name)
     with options(threads=args.threads), lab_for(pattern, op, args.dtype) as lab:
         if step == "search":
-            found = searched(lab, args.seconds, args.most)
+            found = searched(as_users_have_it(lab), args.seconds, args.most)
         else:
             found = raced(lab, done[f"{key}|search"], decide_again=args.decide_again)
     facts = {"matrix": file.name.removesuffix(".npz"), "group": file.group, "operation": op.name, "nnz": pattern.nnz}

@@ -13,6 +13,8 @@ from peerlib.summary import percentile
 from peerlib.table import markdown
 
 TIERS: Final = ("default", "estimate", "measure", "long")
+MOST_LOAD: Final = 0.25
+"""Processors that other processes may keep busy beside a race, or a decision that is raced at once."""
 N_DRAWS: Final = 2000
 """Of groups, with replacement, for an interval of 90 %."""
 
@@ -27,6 +29,7 @@ class Outcome:
     ratios: Mapping[str, float]
     claimed: Mapping[str, float]
     oracle: float  # the least ratio of all that raced, 1 at most
+    is_disturbed: bool  # whether other processes were busy beside the race, however often it was repeated
     is_long: bool  # whether the long search timed as many schedules as it must
 
 
@@ -51,6 +54,7 @@ def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
             Outcome(
                 operation=search["operation"], group=search["group"], matrix=search["matrix"], ratios=ratios,
                 claimed=claimed, oracle=min(1.0, *race["ratios"].values()), is_long=search["is_long"],
+                is_disturbed=race.get("others_load", 0.0) > MOST_LOAD,
             )
         )  # fmt: skip
     return found
@@ -93,6 +97,8 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
             if (row := _claim_row(operation, tier, of_op)) is not None:
                 claims.append(row)
     note = f"{len(cases)} cases; in {short} the long search timed less than three times what `measure` did."
+    if n_disturbed := sum(one.is_disturbed for one in cases):
+        note += f" In {n_disturbed} other processes were busy beside the races."
     n_raced = sum(one["step"] == "race" for one in records)
     if n_raced > len(cases):
         note += f" Left out: {n_raced - len(cases)} whose race had no room for what a tier chose."

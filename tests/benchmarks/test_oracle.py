@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import oracle
 import pytest
 import sealed
+from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, is_held_out, is_sealed
-from autosparse.tuner.training.data import ON_HOST, Case
+from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.space import spaces
+from autosparse.tuner.training.data import ON_HOST, Case, is_validation
 from peerlib.oracle_report import by_group, interval, outcomes, report
+
+from autosparse.calibration.collection import lab_for
+from autosparse.config import Options
 
 GROUPS = [f"group {n}" for n in range(900)]
 
@@ -67,6 +74,40 @@ def test_a_stopped_run_has_seen_every_group_first(monkeypatch):
     assert set(chosen[:3]) == set(held)
     cells = list(oracle.cells(oracle.arguments(["--matrices", ".", "--ops", "spmv,spmm8"])))
     assert [op.name for _, op, _ in cells[:4]] == ["spmv", "spmm8", "spmv", "spmm8"]
+
+
+def test_what_is_chosen_is_chosen_on_groups_that_training_validates_on(monkeypatch):
+    files = [oracle.RealFile(name=f"{n}.npz", group=group, nnz=20_000, n_dims=2) for n, group in enumerate(GROUPS)]
+    monkeypatch.setattr(oracle, "real_files", lambda folder: files)
+    groups = {
+        name: {one.group for one in oracle.files_of(oracle.arguments(["--matrices", ".", "--groups", name]))}
+        for name in ("open", "validation")
+    }
+    assert groups["validation"] == {one for one in GROUPS if not is_held_out(one) and is_validation(one)}
+    assert groups["open"] == {one for one in GROUPS if is_held_out(one) and not is_sealed(one)}
+
+
+def test_searches_have_the_memory_of_users_and_races_more():
+    n, n_long = 500, 200  # a diagonal and a long row, which a slice of 32 rows is as long as
+    rows, cols = np.append(np.arange(n), np.zeros(n_long, int)), np.append(np.arange(n), np.arange(1, 1 + n_long))
+    pattern = Coordinates.of((n, n), (rows, cols))
+    with lab_for(pattern, OPS["spmv"]) as lab:
+        users = oracle.as_users_have_it(lab)
+        assert users.limit_bytes == int(Options().extra_memory * lab.problem.operand_bytes) < lab.lab.limit_bytes
+        slices = next(one for one in spaces.everything(lab.problem, lab.supports) if one.format.split("i") == 32)
+        assert lab(slices).fits()
+        assert not users(slices).fits()
+
+
+def test_what_others_disturb_is_done_again_and_told(monkeypatch):
+    loads = iter([1.5, 0.1, 0.9, 0.4, 0.6])
+    monkeypatch.setattr(oracle, "others_load", lambda before: next(loads))
+    times = iter("abcde")
+    assert oracle.undisturbed(lambda: next(times)) == ("b", 0.1)
+    assert oracle.undisturbed(lambda: next(times)) == ("d", 0.4)  # never quiet: the least disturbed
+    search, race = records()
+    assert "other processes" not in report([search, race])
+    assert "In 1 other processes were busy" in report([search, {**race, "others_load": 0.4}])
 
 
 def test_groups_count_alike_however_many_matrices_they_have():
