@@ -46,6 +46,7 @@ MATMUL: Final[Operation] = Operation(
     statistics_margins={1: 0.20, 128: 0.30},
     # The learned model's, of wide products: what it expected to save 10 to 20 % came to -14 to 15 % (ADR 62).
     learned_margins={1: 0.10, 2: 0.20},
+    seconded_margins={128: 0.10},
     learned_names={1: "spmv", 2: "spmm32", 91: "spmm256"},
     algorithms={"spmv": "vector", "spmm": "columns"},
     collected=(

@@ -124,7 +124,7 @@ def known_rates(folder: Path | None) -> MachineRates | None:
         return None
 
 
-def guessed(problem: Problem, schedules: Sequence[SuperSchedule]) -> list[float]:
+def guessed(problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
     """The statistics model's predicted times of `schedules` over the default kernel's."""
     from autosparse.tuner.analytic.models import predicted_ratios
 

@@ -77,6 +77,27 @@ def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
     assert plan.schedule == (named if taken else None)
 
 
+@pytest.mark.parametrize(
+    ("columns", "ratio", "statistics", "taken"),
+    [
+        (256, 0.89, 0.94, True),
+        (256, 0.91, 0.94, False),
+        (256, 0.89, 0.96, False),
+        (256, 0.79, 1.3, True),
+        (32, 0.89, 0.5, False),
+        (1, 0.91, 0.5, False),
+    ],
+)
+def test_of_wide_products_less_is_believed_of_what_both_models_expect(columns, ratio, statistics, taken) -> None:
+    problem = make_problem(columns)
+    named = space.candidates(problem, few_schedules if columns > 1 else any_schedule)[0]
+    factory = FakeFactory(FakeClock(), lambda one: 1e-3)
+    search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.99))
+    search.propose = Named([Proposal(named, ratio, statistics)])
+    plan = tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock)
+    assert plan.schedule == (named if taken else None)
+
+
 def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None:
     """It has seen what they like; alone they are believed from a larger gain on, the larger the wider the product."""
     for columns, ratio, learned, taken in (

@@ -37,6 +37,7 @@ class Proposal:
 
     schedule: SuperSchedule
     ratio: float
+    statistics_ratio: float = 1.0  # what the statistics model expects, where the learned model asked it
 
 
 class Proposer(Protocol):

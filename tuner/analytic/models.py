@@ -41,7 +41,14 @@ def statistics_model(problem: Problem, counter: Counter = NUMPY) -> CostModel:
     return make(problem, counter)
 
 
-def predicted_ratios(problem: Problem, schedules: Sequence[SuperSchedule], counter: Counter = NUMPY) -> list[float]:
-    """Its predicted times of `schedules` over the default kernel's."""
-    *times_s, default_s = statistics_model(problem, counter).rank(problem, (*schedules, None))
-    return [time_s / default_s for time_s in times_s]
+def predicted_ratios(
+    problem: Problem, schedules: Sequence[SuperSchedule | None], counter: Counter = NUMPY
+) -> list[float]:
+    """Its predicted times of `schedules` over the default kernel's.
+
+    What is read of a tuple that begins with None, the default kernel, is remembered if it is given again.
+    """
+    is_led = bool(schedules) and schedules[0] is None
+    times_s = statistics_model(problem, counter).rank(problem, schedules if is_led else (None, *schedules))
+    ratios = [time_s / times_s[0] for time_s in times_s]
+    return ratios if is_led else ratios[1:]

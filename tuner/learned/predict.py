@@ -35,8 +35,8 @@ from autosparse.ops import OPS
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
-Guess = Callable[[Problem, Sequence[SuperSchedule]], Sequence[float]]
-"""The statistics model's predicted times of schedules over the default kernel's."""
+Guess = Callable[[Problem, Sequence[SuperSchedule | None]], Sequence[float]]
+"""The statistics model's predicted times of schedules over the default kernel's, which None stands for."""
 
 PORTFOLIO: Final = "portfolio"
 """Tensor of codes (n, columns) in a file of weights: what the model proposes from."""
@@ -168,35 +168,54 @@ class LearnedModel:
 
         At most `per_format` of one format, and half of them with rows in DEAR_ORDER.
         """
-        anchor, behind = self._anchor_cost(self._costs(problem, features)), self._behind(problem)
+        costs_of = self._costs(problem, features)
+        anchor, behind = self._anchor_cost(costs_of), self._behind(problem)
         chosen: list[Proposal] = []
         of_format: dict[object, int] = {}
         n_dear = 0
-        costs = self.scored(problem, features)(None)
+        guesses = self._guesses(problem)
+        costs = costs_of(self._with_column(guesses), None)
         for node in np.argsort(costs, kind="stable").tolist():
             if len(chosen) == n:
                 break
             schedule = self.schedule(node)
-            if schedule is None or not suits(problem, schedule) or supports(problem.operation, schedule) is not None:
+            if schedule is None:
                 continue
-            is_dear = schedule.format.rows == DEAR_ORDER
-            if of_format.get(schedule.format, 0) < per_format and n_dear + is_dear <= max(1, n // 2):
-                of_format[schedule.format] = of_format.get(schedule.format, 0) + 1
+            n_alike, is_dear = of_format.get(schedule.format, 0), schedule.format.rows == DEAR_ORDER
+            if n_alike >= per_format or n_dear + is_dear > max(1, n // 2) or not suits(problem, schedule):
+                continue
+            if supports(problem.operation, schedule) is None:  # asked last: it takes longest
+                of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
-                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor)))
+                ratio, guess = behind * self._ratio(float(costs[node]), anchor), guesses.get(node, 1.0)
+                chosen.append(Proposal(schedule, ratio, guess))
         return chosen
 
     def scored(self, problem: Problem, features: Floats) -> Callable[[Ids | None], Floats]:
         """Predicted costs on a problem of the model's programs with some numbers, or of all."""
-        costs = self._costs(problem, features)
-        programs: Programs = self.programs
-        if self.scorer.reads_guesses:
-            known = {at: one for at in range(len(self.codes)) if (one := self.schedule(at)) is not None}
-            guesses = np.zeros((len(self.codes), 1), np.int16)
-            if known:
-                guesses[list(known)] = guess_column(np.asarray(self.guess(problem, list(known.values()))))
-            programs = np.hstack([np.asarray(programs, np.int16), guesses])
+        costs, programs = self._costs(problem, features), self._with_column(self._guesses(problem))
         return lambda ids: costs(programs, ids)
+
+    def _guesses(self, problem: Problem) -> dict[int, float]:
+        """The statistics model's ratio of each program that can be read, by its number; none where none are read."""
+        if not self.scorer.reads_guesses:
+            return {}
+        places, entrants = self._readable
+        return dict(zip(places, self.guess(problem, entrants)[1:], strict=True))
+
+    def _with_column(self, guesses: Mapping[int, float]) -> Programs:
+        """`programs` with guesses as the scorer reads them, 0 for a code that cannot be read."""
+        if not self.scorer.reads_guesses:
+            return self.programs
+        column = np.zeros((len(self.codes), 1), np.int16)
+        column[list(guesses)] = guess_column(np.fromiter(guesses.values(), np.float64, len(guesses)))
+        return np.hstack([np.asarray(self.programs, np.int16), column])
+
+    @computed_once
+    def _readable(self) -> tuple[list[int], tuple[SuperSchedule | None, ...]]:
+        """Places of codes that can be read, and the default kernel before their schedules: always the same tuple."""
+        known = {at: one for at in range(len(self.codes)) if (one := self.schedule(at)) is not None}
+        return list(known), (None, *known.values())
 
     def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
         """Predictions of those schedules that the model has a code for."""

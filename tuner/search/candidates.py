@@ -31,6 +31,7 @@ class Queue:
     _proposed: set[int] = field(default_factory=set)  # id(schedule) of those that the learned model named
     _schedules: list[SuperSchedule] = field(default_factory=list)
     _ratios: dict[int, float] = field(default_factory=dict)  # id(schedule) -> predicted ratio to the default kernel
+    _by_statistics: dict[int, float] = field(default_factory=dict)  # ... of proposals, by the other model
     _start: SuperSchedule | None = None
 
     def __iter__(self) -> Iterator[SuperSchedule]:
@@ -48,6 +49,10 @@ class Queue:
     def ratio_of(self, schedule: Schedule | None) -> float | None:
         """Predicted time over the default kernel's (None as schedule: 1); None when the model was not asked."""
         return 1.0 if schedule is None else self._ratios.get(id(schedule))
+
+    def guess_of(self, schedule: SuperSchedule | None) -> float:
+        """What the statistics model expects of a proposal of the learned one; 1 where it was not asked."""
+        return self._by_statistics.get(id(schedule), 1.0)
 
     def best_ratio(self) -> float | None:
         """The smallest predicted ratio; None before the model was asked."""
@@ -71,8 +76,10 @@ class Queue:
         proposed = [one.schedule for one in proposals]
         self._proposed = set(map(id, proposed))
         self._ratios |= {id(one.schedule): one.ratio for one in proposals}
+        self._by_statistics = {id(one.schedule): one.statistics_ratio for one in proposals}
         start = self._schedules[:1] if self._start is not None else []
-        rest = [one for one in self._schedules[len(start) :] if one not in proposed]
+        known = {one.format for one in proposed}  # cheap to compare, schedules are not
+        rest = [one for one in self._schedules[len(start) :] if one.format not in known or one not in proposed]
         numbers: dict[Format, int] = {}
         formats = [numbers.setdefault(one.format, len(numbers)) for one in rest]
         self._schedules = [*start, *proposed, *(rest[at] for at in diverse(range(len(rest)), formats, n_per_format=1))]

@@ -118,8 +118,7 @@ class Search:
 
     def _run_alone(self, schedule: Schedule) -> Steps:
         if not self.tried(schedule):
-            trial = self._enter(schedule)
-            self._unbuilt = [trial]
+            self._unbuilt = [trial := self._enter(schedule)]
             yield from self._run_heat([trial])
 
     def _work(
@@ -176,22 +175,22 @@ class Search:
                 return
             if schedule.format in refused:
                 continue
-            trial = self._enter(schedule)
-            self._unbuilt = [trial]
+            self._unbuilt = [trial := self._enter(schedule)]
             yield from self._prepare([trial])
             if trial.ready:
                 self.champion = trial
                 return
 
-    def _believable(self) -> float:
-        """The predicted ratio from which a schedule is taken unmeasured."""
-        return believable_ratio(self.problem, is_learned=self.queue.n_proposed > 0, is_foreign=self.is_foreign())
+    def _believable(self, schedule: SuperSchedule | None = None) -> float:
+        """The predicted ratio from which a schedule, or one that the statistics do not second, is taken unmeasured."""
+        is_learned, guess = self.queue.n_proposed > 0, self.queue.guess_of(schedule)
+        return believable_ratio(self.problem, is_learned=is_learned, is_foreign=self.is_foreign(), guess=guess)
 
     def _is_believed(self, schedule: SuperSchedule) -> bool:
         """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
         is_named = not is_learned or self.queue.is_proposed(schedule)
-        return is_named and is_believed(schedule, ratio, most=self._believable(), is_learned=is_learned)
+        return is_named and is_believed(schedule, ratio, most=self._believable(schedule), is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then as the corrected model says, the champion's neighbours, close
