@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import importlib
 import importlib.util
 import json
@@ -28,9 +29,11 @@ from typing import Any
 import numpy as np
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, real_files
+from autosparse.tuner.features.setting import Setting
 from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.learned.predict import LearnedModel, Scale
+from autosparse.tuner.learned.scorers import guess_column
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
 
@@ -95,18 +98,30 @@ Strategy = Callable[[Objective, int], None]
 Score = Callable[[np.ndarray], np.ndarray]  # nodes of the graph -> predicted costs
 
 
+def _scored(model: LearnedModel, problem: Problem, features: np.ndarray) -> Score:
+    """Predicted costs of the model's programs with some numbers."""
+    costs, programs = model.scorer.on(features, Setting.of(problem, model.rates)), model.programs
+    if model.scorer.reads_guesses:
+        guesses = model.guess(problem, [model.schedule(node) for node in range(len(model.codes))])
+        programs = np.hstack([programs, guess_column(np.asarray(guesses))])
+    return functools.partial(costs, programs)
+
+
 def _on_graph(walk: Callable[[Score, ProgramGraph, int], object]) -> Strategy:
     def run(objective: Objective, n_trials: int) -> None:
         model = objective.model
         start_s = time.perf_counter()
-        costs_of = model.scored(objective.problem, objective.features)
+        costs_of = _scored(model, objective.problem, objective.features)
         objective.model_s += time.perf_counter() - start_s
 
         def score(ids: np.ndarray) -> np.ndarray:
             start_s = time.perf_counter()
             costs = costs_of(ids)
-            ratio = model.ratio_of_cost(objective.problem, objective.features, float(costs.min()))
-            objective.note(ids.size, ratio, time.perf_counter() - start_s)
+            model_s = time.perf_counter() - start_s
+            best = model.schedule(int(ids[costs.argmin()]))
+            assert best is not None
+            (ratio,) = model.ratios(objective.problem, objective.features, [best])
+            objective.note(ids.size, ratio, model_s)
             return costs
 
         walk(score, objective.graph, n_trials)

@@ -37,7 +37,7 @@ class Proposal:
 
     schedule: SuperSchedule
     ratio: float
-    statistics_ratio: float = 1.0  # what the statistics model expects, where the learned model asked it
+    guess: float = 1.0  # ... by the statistics, where a learned model asked them
 
 
 class Proposer(Protocol):

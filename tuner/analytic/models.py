@@ -44,11 +44,7 @@ def statistics_model(problem: Problem, counter: Counter = NUMPY) -> CostModel:
 def predicted_ratios(
     problem: Problem, schedules: Sequence[SuperSchedule | None], counter: Counter = NUMPY
 ) -> list[float]:
-    """Its predicted times of `schedules` over the default kernel's.
-
-    What is read of a tuple that begins with None, the default kernel, is remembered if it is given again.
-    """
-    is_led = bool(schedules) and schedules[0] is None
-    times_s = statistics_model(problem, counter).rank(problem, schedules if is_led else (None, *schedules))
-    ratios = [time_s / times_s[0] for time_s in times_s]
-    return ratios if is_led else ratios[1:]
+    """Its predicted times of `schedules` over the default kernel's, None. A tuple with that first is read once."""
+    entrants = schedules if None in schedules[:1] else (None, *schedules)
+    default_s, *times_s = statistics_model(problem, counter).rank(problem, entrants)
+    return [time_s / default_s for time_s in ((default_s, *times_s) if entrants is schedules else times_s)]

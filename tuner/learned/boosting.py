@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.learned.trees import Trees, trees_of
+from autosparse.tuner.learned.trees import NODE, Trees
 from numpy.typing import NDArray
 
 from autosparse.errors import MissingExtraError
@@ -109,3 +109,14 @@ def _regressor() -> Any:  # Any: the optional class
     except ModuleNotFoundError:
         raise MissingExtraError.needed("scikit-learn", extra="train", purpose="fitting boosted trees") from None
     return HistGradientBoostingRegressor
+
+
+def trees_of(tables: Sequence[Sequence[tuple[int, float, int, int]]], base: float, n_sketch: int) -> Trees:
+    """From one table per tree, of rows (feature or -1, threshold or value, left, right) numbered within the tree."""
+    roots = np.cumsum([0, *(len(table) for table in tables)])[:-1].astype(np.int32)
+    rows = [
+        (at, left + root if feature >= 0 else 0, right + root if feature >= 0 else 0, feature)
+        for root, table in zip(roots.tolist(), tables, strict=True)
+        for feature, at, left, right in table
+    ]
+    return Trees(np.array(rows, NODE), roots, base, n_sketch)

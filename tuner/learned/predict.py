@@ -119,11 +119,15 @@ class LearnedModel:
     def _costs(self, problem: Problem, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
         return self.scorer.on(features, Setting.of(problem, self.rates))
 
-    def _with_guesses(self, problem: Problem, programs: Programs, schedules: Sequence[SuperSchedule]) -> Programs:
-        """`programs` as the scorer reads them on this problem."""
+    def _guesses(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> Sequence[float]:
+        """The statistics model's ratios of `schedules`; 1 where the scorer reads none."""
+        return self.guess(problem, schedules) if self.scorer.reads_guesses else [1.0] * len(schedules)
+
+    def _with_guesses(self, programs: Programs, guesses: Sequence[float]) -> Programs:
+        """`programs` as the scorer reads them."""
         if not self.scorer.reads_guesses:
             return programs
-        return np.hstack([np.asarray(programs, np.int16), guess_column(np.asarray(self.guess(problem, schedules)))])
+        return np.hstack([np.asarray(programs, np.int16), guess_column(np.asarray(guesses))])
 
     @computed_once
     def _anchor(self) -> Programs | None:
@@ -142,14 +146,10 @@ class LearnedModel:
         """Predicted ratios of any schedules of the space; ScheduleError for others."""
         if not schedules:
             return []
-        programs = self._with_guesses(problem, self.scorer.programs(self._rows(schedules)), schedules)
+        programs = self._with_guesses(self.scorer.programs(self._rows(schedules)), self._guesses(problem, schedules))
         costs = self._costs(problem, features)
         anchor = self._anchor_cost(costs)
         return [self._ratio(float(cost), anchor) for cost in costs(programs, None)]
-
-    def ratio_of_cost(self, problem: Problem, features: Floats, cost: float) -> float:
-        """Predicted time over the default kernel's, of a schedule with this predicted cost."""
-        return self._ratio(cost, self._anchor_cost(self._costs(problem, features)))
 
     def _ratio(self, cost: float, anchor: float) -> float:
         log_ratio = self.scale.anchor_log_ratio + self.scale.slope * (cost - anchor)
@@ -173,8 +173,8 @@ class LearnedModel:
         chosen: list[Proposal] = []
         of_format: dict[object, int] = {}
         n_dear = 0
-        guesses = self._guesses(problem)
-        costs = costs_of(self._with_column(guesses), None)
+        _, *guesses = self._guesses(problem, self._entrants)
+        costs = costs_of(self._with_guesses(self.programs, guesses), None)
         for node in np.argsort(costs, kind="stable").tolist():
             if len(chosen) == n:
                 break
@@ -187,35 +187,13 @@ class LearnedModel:
             if supports(problem.operation, schedule) is None:  # asked last: it takes longest
                 of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
-                ratio, guess = behind * self._ratio(float(costs[node]), anchor), guesses.get(node, 1.0)
-                chosen.append(Proposal(schedule, ratio, guess))
+                chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor), guesses[node]))
         return chosen
 
-    def scored(self, problem: Problem, features: Floats) -> Callable[[Ids | None], Floats]:
-        """Predicted costs on a problem of the model's programs with some numbers, or of all."""
-        costs, programs = self._costs(problem, features), self._with_column(self._guesses(problem))
-        return lambda ids: costs(programs, ids)
-
-    def _guesses(self, problem: Problem) -> dict[int, float]:
-        """The statistics model's ratio of each program that can be read, by its number; none where none are read."""
-        if not self.scorer.reads_guesses:
-            return {}
-        places, entrants = self._readable
-        return dict(zip(places, self.guess(problem, entrants)[1:], strict=True))
-
-    def _with_column(self, guesses: Mapping[int, float]) -> Programs:
-        """`programs` with guesses as the scorer reads them, 0 for a code that cannot be read."""
-        if not self.scorer.reads_guesses:
-            return self.programs
-        column = np.zeros((len(self.codes), 1), np.int16)
-        column[list(guesses)] = guess_column(np.fromiter(guesses.values(), np.float64, len(guesses)))
-        return np.hstack([np.asarray(self.programs, np.int16), column])
-
     @computed_once
-    def _readable(self) -> tuple[list[int], tuple[SuperSchedule | None, ...]]:
-        """Places of codes that can be read, and the default kernel before their schedules: always the same tuple."""
-        known = {at: one for at in range(len(self.codes)) if (one := self.schedule(at)) is not None}
-        return list(known), (None, *known.values())
+    def _entrants(self) -> tuple[SuperSchedule | None, ...]:
+        """The default kernel and all programs, None for codes that cannot be read: always the same tuple."""
+        return None, *map(self.schedule, range(len(self.codes)))
 
     def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
         """Predictions of those schedules that the model has a code for."""

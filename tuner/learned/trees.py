@@ -6,7 +6,7 @@ and what is left are small trees over codes, which the runtime walks (`autospars
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -119,14 +119,3 @@ class Trees:
                 at = np.where(split >= 0, further, at)
             total += self.nodes["at"][at]
         return total.astype(np.float32)
-
-
-def trees_of(tables: Sequence[Sequence[tuple[int, float, int, int]]], base: float, n_sketch: int) -> Trees:
-    """From one table per tree, of rows (feature or -1, threshold or value, left, right) numbered within the tree."""
-    roots = np.cumsum([0, *(len(table) for table in tables)])[:-1].astype(np.int32)
-    rows = [
-        (at, left + root if feature >= 0 else 0, right + root if feature >= 0 else 0, feature)
-        for root, table in zip(roots.tolist(), tables, strict=True)
-        for feature, at, left, right in table
-    ]
-    return Trees(np.array(rows, NODE), roots, base, n_sketch)

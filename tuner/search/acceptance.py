@@ -11,25 +11,20 @@ from autosparse.ops.base import of_width
 
 WIDE: Final = 128
 """Columns of B from which a product is a wide one."""
-
-
 ABROAD: Final = 2.0
 """Times the margin that a model is held to on a kind of processor that it has not seen (ADR 61)."""
-
-
 SECONDED: Final = 0.95
-"""Ratio by the statistics model from which it seconds a proposal of the learned one: they err in different ways."""
+"""Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
 
 
 def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False, guess: float = 1.0) -> float:
-    """Predicted time over the default kernel's from which a schedule is taken; 0: none is (tables of ADR 25 and 28).
+    """Predicted time over the default kernel's from which a schedule is taken, of which the statistics expect `guess`.
 
-    `guess`: what the statistics model expects of a schedule that the learned one proposes (ADR 74).
+    0: none is (tables of ADR 25 and 28).
     """
     row = OPS[problem.operation]
-    margins = row.learned_margins if is_learned else row.statistics_margins
-    if is_learned and guess <= SECONDED:
-        margins = {**margins, **row.seconded_margins}
+    seconded = row.seconded_margins if guess <= SECONDED else {}
+    margins = {**row.learned_margins, **seconded} if is_learned else row.statistics_margins
     margin = of_width(margins, problem.n_dense_cols)
     return 0.0 if margin is None else max(0.0, 1.0 - float(margin) * (ABROAD if is_foreign and is_learned else 1.0))
 

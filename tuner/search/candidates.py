@@ -28,10 +28,9 @@ MOST_ASKED: Final = 6
 class Queue:
     """Schedules with their predicted times over the default kernel's, best first; iterates over them in order."""
 
-    _proposed: set[int] = field(default_factory=set)  # id(schedule) of those that the learned model named
+    _proposed: dict[int, float] = field(default_factory=dict)  # id(schedule) the learned model named -> guess
     _schedules: list[SuperSchedule] = field(default_factory=list)
     _ratios: dict[int, float] = field(default_factory=dict)  # id(schedule) -> predicted ratio to the default kernel
-    _by_statistics: dict[int, float] = field(default_factory=dict)  # ... of proposals, by the other model
     _start: SuperSchedule | None = None
 
     def __iter__(self) -> Iterator[SuperSchedule]:
@@ -52,7 +51,7 @@ class Queue:
 
     def guess_of(self, schedule: SuperSchedule | None) -> float:
         """What the statistics model expects of a proposal of the learned one; 1 where it was not asked."""
-        return self._by_statistics.get(id(schedule), 1.0)
+        return self._proposed.get(id(schedule), 1.0)
 
     def best_ratio(self) -> float | None:
         """The smallest predicted ratio; None before the model was asked."""
@@ -74,9 +73,8 @@ class Queue:
     def take_proposals(self, proposals: Sequence[Proposal]) -> None:
         """Put the learned model's proposals before those of the statistics, of which formats now come one by one."""
         proposed = [one.schedule for one in proposals]
-        self._proposed = set(map(id, proposed))
+        self._proposed = {id(one.schedule): one.guess for one in proposals}
         self._ratios |= {id(one.schedule): one.ratio for one in proposals}
-        self._by_statistics = {id(one.schedule): one.statistics_ratio for one in proposals}
         start = self._schedules[:1] if self._start is not None else []
         known = {one.format for one in proposed}  # cheap to compare, schedules are not
         rest = [one for one in self._schedules[len(start) :] if one.format not in known or one not in proposed]

@@ -12,7 +12,8 @@ from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.features.setting import N_SETTING, MachineRates, Setting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.learned.trees import NODE, Trees, trees_of
+from autosparse.tuner.learned.boosting import trees_of
+from autosparse.tuner.learned.trees import NODE, Trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
