@@ -16,6 +16,7 @@ from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Steps, Work
 from autosparse.tuning.confirmation import given_up, watch
+from autosparse.tuning.memory.history import LARGE_ENTRIES
 from autosparse.tuning.memory.plan_lookup import expected_gain, recall, supported
 from autosparse.tuning.planner import adoption, conclude, default_plan, satisfies, search_for
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -142,6 +143,12 @@ class TuningSession:
 
 
 def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
-    """Expected gain, halfway between experience and the model once the model was asked about this pattern."""
+    """Expected gain, halfway between experience and the model once the model was asked about this pattern.
+
+    Of an operand that no cache holds the model's word alone: packing it takes seconds, and experience is of others.
+    """
     gain, ratio = expected_gain(lab), search.best_predicted_ratio()
-    return gain if ratio is None else 0.5 * gain + 0.5 * max(0.0, 1.0 - ratio)
+    if ratio is None:
+        return gain
+    predicted = max(0.0, 1.0 - ratio)
+    return predicted if lab.problem.pattern.nnz >= LARGE_ENTRIES else 0.5 * gain + 0.5 * predicted

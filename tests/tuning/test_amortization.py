@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from autosparse.tuning import amortization
+from autosparse.tuning import amortization, session
 from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.memory.history import LARGE_ENTRIES
 
 seconds = st.floats(1e-7, 1e3)
 accounts = st.builds(
@@ -205,3 +208,19 @@ def test_break_even_examples() -> None:
 def test_expected_gain_lies_between_prior_and_experience(prior: float, n_seen: int, mean: float) -> None:
     gain = amortization.shrunk_gain(prior, n_seen=n_seen, mean_seen=mean)
     assert min(prior, mean) - 1e-12 <= gain <= max(prior, mean) + 1e-12
+
+
+@pytest.mark.parametrize("n_entries", [10_000, LARGE_ENTRIES, 100 * LARGE_ENTRIES])
+@pytest.mark.parametrize("ratio", [None, 0.5, 0.99, 1.3])
+def test_packing_for_seconds_is_bought_on_the_models_word_alone(n_entries, ratio, monkeypatch):
+    """Where the model sees nothing to gain, what other matrices gained is no reason to pack a large one."""
+    monkeypatch.setattr(session, "expected_gain", lambda lab: 0.31)
+    lab: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
+    search: Any = SimpleNamespace(best_predicted_ratio=lambda: ratio)
+    gain = session._gain_after_ranking(lab, search)
+    if ratio is None:
+        assert gain == 0.31, "the model was not asked"
+    elif n_entries < LARGE_ENTRIES:
+        assert gain == pytest.approx(0.155 + 0.5 * max(0.0, 1.0 - ratio))
+    else:
+        assert gain == max(0.0, 1.0 - ratio)
