@@ -38,6 +38,17 @@ def test_one_disturbed_product_decides_nothing_and_time_is_kept() -> None:
         assert clock() == pytest.approx(4.0 * n_rounds, rel=0.1)
 
 
+@pytest.mark.parametrize(("slow_rounds", "is_won"), [(0, True), (3, True), (4, False)])
+def test_a_champion_that_loses_many_rounds_does_not_stay_for_its_median(slow_rounds: int, *, is_won: bool) -> None:
+    clock, most = FakeClock(), LAST_ROUNDS[1]
+    rounds = [0.012] * slow_rounds + [0.009] * (most - slow_rounds)
+    champion = spending(clock, *(seconds for one in rounds for seconds in (one, one)))  # one product to warm up
+    (race,) = last_race([(spending(clock, 0.01), champion)], clock=clock, limit_s=10)
+    assert race.ratio == pytest.approx(0.9, rel=0.02)
+    assert race.won == pytest.approx(1.0 - slow_rounds / most)
+    assert race.is_won is is_won
+
+
 def test_without_any_way_nothing_is_won() -> None:
     assert last_race([], clock=FakeClock(), limit_s=1) == []
     assert not LastRace(()).is_won

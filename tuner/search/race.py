@@ -139,6 +139,8 @@ LAST_WORST: Final = 1.0
 """Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
 LAST_MEAN: Final = 0.96
 """... and in the mean."""
+LAST_MAJORITY: Final = 2 / 3
+"""Share of the rounds in whose mean a champion must be faster: on a busy machine medians of few rounds scatter."""
 LAST_TIE: Final = 0.97
 """Ratio of a composite to the best single format in the mean from which it is no tie, which single formats win."""
 
@@ -148,6 +150,13 @@ class LastRace:
     """Medians of the ratios of a champion's times to the default kernel's, of each way in which products are run."""
 
     ratios: tuple[float, ...]
+    won: float = 1.0  # share of the rounds in which the champion was faster in the mean of all ways
+
+    @classmethod
+    def of(cls, rounds: Sequence[Sequence[float]]) -> LastRace:
+        """From the ratios of each round: one for each way."""
+        n_won = sum(statistics.geometric_mean(ratios) < 1.0 for ratios in rounds)
+        return cls(tuple(map(statistics.median, zip(*rounds, strict=True))), n_won / len(rounds))
 
     @property
     def ratio(self) -> float:
@@ -157,7 +166,8 @@ class LastRace:
     @property
     def is_won(self) -> bool:
         """Whether the champion stays."""
-        return bool(self.ratios) and max(self.ratios) <= LAST_WORST and self.ratio <= LAST_MEAN
+        is_steady = max(self.ratios, default=math.inf) <= LAST_WORST and self.won >= LAST_MAJORITY
+        return is_steady and self.ratio <= LAST_MEAN
 
     def beats(self, other: LastRace) -> bool:
         """Whether the champion is nowhere slower than `other`'s, and in the mean faster by more than a tie."""
@@ -185,7 +195,7 @@ def last_race(
         taken_s, n_rounds = clock() - start_s, turn + 1
         if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
             break
-    return [LastRace(tuple(map(statistics.median, own))) for own in zip(*ratios, strict=True)]
+    return [LastRace.of(list(zip(*own, strict=True))) for own in zip(*ratios, strict=True)]
 
 
 DISTURBED: Final = 3.0
