@@ -14,9 +14,15 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
 NATIVE_TESTS = (
-    "test_assembly.py",
+    "test_runtime_matmul.py",  # the longest first: each core has a file of its own
+    "test_runtime_crowded.py",
     "test_graph_kernels.py",
-    "test_runtime_matmul.py",
+    "test_assembly.py",
+    "test_composites.py",
+    "test_counts.py",
+    "test_lookups.py",
+    "test_ready.py",
+    "test_ready_sddmm.py",
     "test_runtime_memory.py",
     "test_runtime_neighbours.py",
     "test_runtime_panels.py",
@@ -25,11 +31,14 @@ NATIVE_TESTS = (
     "test_runtime_structure.py",
     "test_runtime_transposed.py",
     "test_runtime_twins.py",
+    "test_slices.py",
     "test_waconet.py",
 )
 THREADED_TESTS = (
-    "test_graph_kernels.py",
     "test_runtime_matmul.py",
+    "test_runtime_crowded.py",
+    "test_graph_kernels.py",
+    "test_composites.py",
     "test_runtime_neighbours.py",
     "test_runtime_pool.py",
     "test_runtime_transposed.py",

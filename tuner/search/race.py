@@ -14,8 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-MIN_SAMPLE_S: Final = 500e-6
-"""A sample shorter than this is dominated by the clock and the call: it is made of several runs."""
+MIN_SAMPLE_S: Final = 500e-6  # a shorter sample is dominated by the clock and the call: it is made of several runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,18 +130,14 @@ class Race:
         return statistics.median(samples) if samples else None
 
 
-LAST_ROUNDS: Final = (5, 11)
-"""Fewest and most of the last race."""
-LEAST_ROUNDS: Final = 3
-"""... where the fewest would take more than twice the time that there is."""
+LAST_ROUNDS: Final = (5, 11)  # fewest and most of the last race
+LEAST_ROUNDS: Final = 3  # ... where the fewest would take more than twice the time that there is
 LAST_WORST: Final = 1.0
 """Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
-LAST_MEAN: Final = 0.96
-"""... and in the mean."""
+LAST_MEAN: Final = 0.96  # ... and in the mean
 LAST_MAJORITY: Final = 2 / 3
 """Share of the rounds in whose mean a champion must be faster: on a busy machine medians of few rounds scatter."""
-LAST_TIE: Final = 0.97
-"""Ratio of a composite to the best single format in the mean from which it is no tie, which single formats win."""
+LAST_TIE: Final = 0.97  # ratio of a composite to the best single format in the mean from which it wins: else a tie
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,12 +147,6 @@ class LastRace:
     ratios: tuple[float, ...]
     won: float = 1.0  # share of the rounds in which the champion was faster in the mean of all ways
 
-    @classmethod
-    def of(cls, rounds: Sequence[Sequence[float]]) -> LastRace:
-        """From the ratios of each round: one for each way."""
-        n_won = sum(statistics.geometric_mean(ratios) < 1.0 for ratios in rounds)
-        return cls(tuple(map(statistics.median, zip(*rounds, strict=True))), n_won / len(rounds))
-
     @property
     def ratio(self) -> float:
         """Their geometric mean."""
@@ -166,8 +155,8 @@ class LastRace:
     @property
     def is_won(self) -> bool:
         """Whether the champion stays."""
-        is_steady = max(self.ratios, default=math.inf) <= LAST_WORST and self.won >= LAST_MAJORITY
-        return is_steady and self.ratio <= LAST_MEAN
+        is_ahead = self.won >= LAST_MAJORITY and self.ratio <= LAST_MEAN
+        return bool(self.ratios) and max(self.ratios) <= LAST_WORST and is_ahead
 
     def beats(self, other: LastRace) -> bool:
         """Whether the champion is nowhere slower than `other`'s, and in the mean faster by more than a tie."""
@@ -195,11 +184,12 @@ def last_race(
         taken_s, n_rounds = clock() - start_s, turn + 1
         if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
             break
-    return [LastRace.of(list(zip(*own, strict=True))) for own in zip(*ratios, strict=True)]
+    medians = [tuple(map(statistics.median, own)) for own in zip(*ratios, strict=True)]
+    won = [statistics.fmean(math.prod(one) < 1 for one in zip(*own, strict=True)) for own in zip(*ratios, strict=True)]
+    return list(map(LastRace, medians, won))
 
 
-DISTURBED: Final = 3.0
-"""A run that takes so many times the usual one was stopped in the middle: a thread waited for its core."""
+DISTURBED: Final = 3.0  # a run that takes so many times the usual one was stopped: a thread waited for its core
 
 
 def timed_s(
