@@ -6,7 +6,7 @@ import functools
 import itertools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
+from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -168,17 +169,33 @@ class LearnedProposer:
         return self._load() is not None
 
     def __call__(self) -> list[Proposal]:
-        """The ten best predicted."""
+        """The ten best predicted of those that there is room for."""
         problem = self.lab.problem
-        proposals = self.model.propose(problem, self.features(), self.lab.supports)
+        proposals = self.model.propose(problem, self.features(), self._able())
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 
     def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
         """The hundred best predicted, whatever their formats, and what is predicted of `known`."""
         problem, features = self.lab.problem, self.features()
-        named = self.model.propose(problem, features, self.lab.supports, N_MORE, per_format=N_MORE)
+        named = self.model.propose(problem, features, self._able(), N_MORE, per_format=N_MORE)
         return [*named, *self.model.predict(problem, features, set(known) - {one.schedule for one in named})]
+
+    def _able(self) -> Callable[[str, SuperSchedule], str | None]:
+        """As `KernelLab.supports`, and why a packed copy would have no room; each format is laid out once.
+
+        Ten proposals of formats that have none left an estimate with the default kernel (ADR 74).
+        """
+        lab, rooms = self.lab, dict[Format, bool]()
+
+        def reason(operation: str, one: SuperSchedule) -> str | None:
+            if (why := lab.supports(operation, one)) is not None:
+                return why
+            if one.format not in rooms:
+                rooms[one.format] = lab(one).fits()
+            return None if rooms[one.format] else "its packed copy has no room"
+
+        return reason
 
     def features(self) -> Floats:
         """Of the pattern: from the cache under its hash, else computed and kept."""

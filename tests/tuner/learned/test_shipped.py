@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.operations import MODELS, OPS
+from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.predict import LearnedModel
 
@@ -114,3 +115,20 @@ def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypat
             assert proposer.price_s > lab.lab.experience.prices.price_s("rank")
             assert len(proposer()) > 0
             assert reads
+
+
+def test_only_what_has_room_is_proposed():
+    """A row of a tenth of the entries: slices and blocks of rows pad it to many times the matrix."""
+    rng, n, n_long = np.random.default_rng(0), 3_000, 1_500
+    rows = np.append(np.repeat(np.arange(n), 4), np.zeros(n_long, int))
+    cols = np.append((rows[: 4 * n] + rng.integers(0, 30, 4 * n)) % n, rng.choice(n, n_long, replace=False))
+    pattern = Coordinates.of((n, n), (rows, cols))
+    with options(threads=2), lab_for(pattern, OPS["spmv"]) as ample:
+        scarce = dataclasses.replace(ample.lab, options=ample.lab.options._replace(extra_memory=1.0))
+        proposer = learned.proposer_of(scarce, live=False)
+        assert proposer is not None
+        assert [one for one in ample.proposed(10) if not scarce(one).fits()], "all would have had room"
+        found = [one.schedule for one in proposer()]
+        assert found
+        assert all(scarce(one).fits() for one in found)
+        assert all(scarce(one.schedule).fits() for one in proposer.more(found))
