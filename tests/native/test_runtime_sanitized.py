@@ -38,7 +38,6 @@ THREADED_TESTS = (
     "test_runtime_matmul.py",
     "test_runtime_crowded.py",
     "test_graph_kernels.py",
-    "test_composites.py",
     "test_runtime_neighbours.py",
     "test_runtime_pool.py",
     "test_runtime_transposed.py",
