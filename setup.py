@@ -29,6 +29,10 @@ lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 SLOWEST = ("kernels_avx512.c", "dots_rows.c", "kernels_avx2.c", "csf.c")  # to compile: half of the whole
 FAILURES = (BaseError, CCompilerError, OSError)
 
+if {"editable_wheel", "develop", "--inplace"} & set(sys.argv):
+    # The sources are worked on: the runtime has what only tests call (_native/runtime/hooks.h).
+    os.environ["AUTOSPARSE_HOOKS"] = "1"
+
 
 class OptionalBuildExt(build_ext):
     """build_ext for which a failing compiler is a message, not the end of the installation."""
@@ -66,7 +70,9 @@ class OptionalBuildExt(build_ext):
         folder.mkdir(parents=True, exist_ok=True)
         self.compiler.link_shared_object(objects, str(folder / LIBRARY), extra_postargs=ext.extra_link_args)
         builder = FFI()
-        for header in sorted((HERE / RUNTIME).parent.rglob("*_api.h"), key=lambda path: path.name):
+        runtime = (HERE / RUNTIME).parent
+        headers = sorted(runtime.rglob("*_api.h"), key=lambda path: path.name)
+        for header in [*headers, *([runtime / "hooks.h"] if os.environ.get("AUTOSPARSE_HOOKS") else [])]:
             builder.cdef(header.read_text(encoding="utf-8"))
         builder.set_source(ext.name, None)
         builder.emit_python_code(str(folder / "_runtime.py"))

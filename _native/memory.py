@@ -133,12 +133,3 @@ def copied(array: NDArray[Any]) -> NDArray[Any]:
     copy = empty_output(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
-
-
-def pool_state() -> dict[str, int]:
-    """Bytes and blocks of freed results now kept, and how often one was used again."""
-    if _get_handler() is None:
-        return {"kept_bytes": 0, "n_kept": 0, "n_reused": 0}
-    counters = ffi.new("int64_t[3]")
-    lib.asp_output_counters(counters, counters + 1, counters + 2)
-    return dict(zip(("kept_bytes", "n_kept", "n_reused"), map(int, counters), strict=True))

@@ -226,17 +226,14 @@ def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loade
     key = (access.tensor, *relevant)
     if key not in loaded:
         name = "_".join([access.tensor.lower(), *relevant])
-        out.line(f"const {_dense_type(shape, access)} {name} = {_dense_load(shape, access, cell)};")
+        kind = shape.vector if _has_axis(shape, access) else vector_type(shape.spec, 1)
+        out.line(f"const {kind} {name} = {_dense_load(shape, access, cell)};")
         loaded[key] = name
     return loaded[key]
 
 
 def _has_axis(shape: BlockShape, access: Access) -> bool:
     return shape.axis is not None and shape.axis.index in access.indices
-
-
-def _dense_type(shape: BlockShape, access: Access) -> str:
-    return shape.vector if _has_axis(shape, access) else vector_type(shape.spec, 1)
 
 
 def _dense_load(shape: BlockShape, access: Access, cell: Cell) -> str:

@@ -21,6 +21,7 @@ def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int
     block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
     shape = replace(emitter.shape(block, scope), entry=entry)
     position = shape.variable(f"p_{node.level.name}")
+    is_tiled = any(isinstance(each, ir.ForTiles) for each in ir.walk(node.body))
     for level in (node.level, *(inside.level for inside in node.body if isinstance(inside, ir.Fetch))):
         ahead = f"ahead_{level.name}" + (f"_{entry}" if scope.jam else "")
         at = f"asp_min({position} + {node.prefetch}, last_{level.name})"
@@ -28,7 +29,7 @@ def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int
         if accesses:
             scope.out.line(f"const int64_t {ahead} = {level.name}_crd[{at}];")
         for access in accesses:
-            _prefetch_rows(scope, shape, access, (level.coordinate, ahead), locality, all_tiles=_is_tiled(node))
+            _prefetch_rows(scope, shape, access, (level.coordinate, ahead), locality, all_tiles=is_tiled)
 
 
 def _prefetch_rows(
@@ -53,10 +54,6 @@ def _prefetch_rows(
         for column in range(0, scope.width or 1, step) if is_wide else range(1):
             values = [at, _column(scope, access, column)] if is_wide else [at]
             out.line(f"__builtin_prefetch({shape.address(access, values)}{locality});")
-
-
-def _is_tiled(node: ir.ForStored) -> bool:
-    return any(isinstance(each, ir.ForTiles) for each in ir.walk(node.body))
 
 
 def _column(scope: Scope, access: Access, column: int) -> str:

@@ -325,11 +325,6 @@ class Program:
         """Whether some compressed level is searched (binary search wants sorted coordinates)."""
         return any(isinstance(node, Search) for node in walk(self.body))
 
-    @property
-    def checks_finite(self) -> bool:
-        """Whether the kernel reports non-finite results (see Workspace)."""
-        return any(isinstance(n, SumSlots) or (isinstance(n, Workspace) and n.check) for n in walk(self.body))
-
     def __str__(self) -> str:
         levels = ",".join(f"{level.name}:{level.kind}" for level in self.levels)
         notes = "; outputs of their own for threads" if self.private else ""

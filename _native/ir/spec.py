@@ -27,18 +27,14 @@ SPEC_VERSION: Final = 1
 """Raise when the meaning of a KernelSpec changes (the generated source itself is part of the artefact's key anyway)."""
 
 
-def sums_over(coordinate: str, expression: IndexExpression) -> bool:
-    """Whether a loop over `coordinate` adds to the same results again and again."""
-    return coordinate[:-1] not in expression.output.indices
-
-
 def is_private(schedule: SuperSchedule) -> bool:
     """Whether iterations of the parallel loop add to the same results: threads then have outputs of their own."""
     expression, parallel = expression_of(schedule), schedule.parallel
     repeats = {level.coordinate for level in schedule.format.levels if level.kind is LevelKind.NONUNIQUE}
     if schedule.format.symmetric:
         return True
-    return sums_over(parallel, expression) or (parallel in repeats and not expression.sampled)
+    is_sum = parallel[:-1] not in expression.output.indices
+    return is_sum or (parallel in repeats and not expression.sampled)
 
 
 def reason_cannot_add(schedule: SuperSchedule) -> str | None:

@@ -8,6 +8,8 @@ By hand, into the source tree (or another folder):  python _native/runtime/build
 With sanitizers:          AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py
 (or thread; then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the
 test tests/native/test_runtime_sanitized.py does all of it).
+
+What only tests call (hooks.h) is compiled in here, and where setup.py sees that the sources are worked on (docs/adr/0072).
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ from cffi import FFI
 FOLDER = Path(__file__).resolve().parent
 INCLUDED = [FOLDER, *sorted(path for path in FOLDER.iterdir() if path.is_dir() and any(path.glob("*.h")))]
 MODULE = "autosparse._native._runtime"
+HOOKED = __name__ == "__main__" or any(map(os.environ.get, ("AUTOSPARSE_HOOKS", "AUTOSPARSE_SANITIZE")))
 
 
 def _compiler() -> list[str]:
@@ -68,6 +71,8 @@ def _flags() -> tuple[list[str], list[str]]:
         # -g1: lines in reports; tracking variables takes a fifth of the time.
         compile_flags += [checked, "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-DASP_CHECKED"]
         link_flags += [checked]
+    if HOOKED:
+        compile_flags.append("-DASP_HOOKS")
     return compile_flags, link_flags
 
 
@@ -95,7 +100,7 @@ const char *asp_identity(void) { return "DIGEST " __VERSION__; }
 
 
 def _make_builder() -> FFI:
-    headers = _found("*_api.h")
+    headers = [*_found("*_api.h"), *(_found("hooks.h") if HOOKED else [])]
     builder = FFI()
     for header in headers:
         builder.cdef(header.read_text(encoding="utf-8"))

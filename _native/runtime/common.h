@@ -59,6 +59,18 @@
 #define ASP_STREAM_END() ((void)0)
 #endif
 
+/* A choice that tests can force by calling `hook` (hooks.h): without hooks it is always -1, as the runtime chooses. */
+#ifdef ASP_HOOKS
+#define ASP_FORCIBLE(name, hook)   \
+    static _Atomic int name = -1;  \
+    void hook(int to);             \
+    void hook(int to) { atomic_store_explicit(&name, to, memory_order_relaxed); }
+#define ASP_FORCED(name) atomic_load_explicit(&name, memory_order_relaxed)
+#else
+#define ASP_FORCIBLE(name, hook) enum { name = -1 };
+#define ASP_FORCED(name) ((int)name)
+#endif
+
 #define ASP_GLUE_(a, b, c, d) a##_##b##_##c##_##d
 #define ASP_GLUE(a, b, c, d) ASP_GLUE_(a, b, c, d)
 

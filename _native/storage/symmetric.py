@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from autosparse._native.storage.levels import coordinate_dtype
 from autosparse._native.storage.packers import rows_of
-from autosparse._native.storage.rows import Rows
 from numpy.typing import NDArray
 
 from autosparse.core.formats import Format
@@ -27,7 +26,8 @@ def pack_lower(pattern: Pattern, values: Array, fmt: Format) -> tuple[dict[str, 
     turned, turned_values = rows_of(pattern, values, transposed=True)
     back = Pattern(turned.n_rows, turned.n_cols, turned.indptr, turned.indices)
     own, own_values = rows_of(back, turned_values, transposed=True)  # sorted by column, as the transpose is
-    if not _equal(own, turned) or not np.array_equal(own_values, turned_values):
+    sides = (own.indptr, own.indices, own_values), (turned.indptr, turned.indices, turned_values)
+    if not all(map(np.array_equal, *sides)):
         raise PackError.unfit(fmt, "the matrix does not equal its transpose, entry by entry")
     rows = np.repeat(np.arange(own.n_rows, dtype=own.indices.dtype), np.diff(own.indptr))
     kept = own.indices <= rows
@@ -35,10 +35,6 @@ def pack_lower(pattern: Pattern, values: Array, fmt: Format) -> tuple[dict[str, 
     np.cumsum(np.bincount(rows[kept], minlength=own.n_rows), out=pos[1:])
     crd = own.indices[kept].astype(coordinate_dtype(fmt, pattern.index_dtype))
     return {"k1": pos}, {"k1": crd}, own_values[kept]
-
-
-def _equal(one: Rows, other: Rows) -> bool:
-    return np.array_equal(one.indptr, other.indptr) and np.array_equal(one.indices, other.indices)
 
 
 def whole(rows: Array, columns: Array, values: Array) -> tuple[Array, Array, Array]:

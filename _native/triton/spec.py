@@ -49,12 +49,6 @@ class DeviceSpec:
             return f"a load has at most 16 bytes: vector={self.schedule.vector} of {self.dtype} is more"
         return None
 
-    @property
-    def uses_tensor_cores(self) -> bool:
-        """Whether a part is promised to run in Tensor Cores."""
-        half = self.dtype in ("float16", "bfloat16")
-        return self.schedule.has_dots and (half or self.schedule.precision == "tf32")
-
     def key(self) -> str:
         """32 hex digits: the spec and the sources that emit."""
         facts = [

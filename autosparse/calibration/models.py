@@ -143,22 +143,17 @@ class Calibration:
     def _portfolio(self) -> NDArray[Any]:
         """The model's own programs, then the fastest that were measured here."""
         own = self.weights.tensors.get(PORTFOLIO)
-        ranked = [self._fastest(one) for one in self.found]
+        ranked = []
+        for one in self.found:
+            kept, schedules = self._kept(one)
+            ranked.append([schedules[at] for at in np.argsort(one["ratio"][kept], kind="stable").tolist()])
         most = N_ADDED if own is not None else N_PORTFOLIO
         depth = 1 if own is not None else most
-        turns = itertools.chain.from_iterable(zip(*(_padded(one, depth) for one in ranked), strict=True))
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*(one[:depth] for one in ranked)))
         added = self._rows(list(itertools.islice(dict.fromkeys(one for one in turns if one is not None), most)))
         rows = np.vstack([*([np.asarray(own, np.int16)] if own is not None else []), added])
         _, first = np.unique(rows, axis=0, return_index=True)
         return rows[np.sort(first)]
-
-    def _fastest(self, one: Measurements) -> list[SuperSchedule]:
-        rows, schedules = self._kept(one)
-        return [schedules[at] for at in np.argsort(one["ratio"][rows], kind="stable").tolist()]
-
-
-def _padded(schedules: list[SuperSchedule], n: int) -> list[SuperSchedule | None]:
-    return [*schedules[:n], *[None] * (n - len(schedules))]
 
 
 def calibrate(

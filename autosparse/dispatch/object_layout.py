@@ -23,10 +23,6 @@ GUARDED_SLOTS: Final = (
 Make = Callable[[int, object], Callable[..., bool]]
 
 
-def _find_maker() -> Make | None:
-    return python_objects.maker("asp_entry_maker") if OFFSETS else None
-
-
 def _find_references_beside() -> int | None:
     """What `mutation_guard.reference_total` counts of each array beyond its references; None where that varies."""
     if make is None or mutation_guard.calibrated_counts() is None:
@@ -44,7 +40,7 @@ def _find_references_beside() -> int | None:
 
 OFFSETS: Final[Mapping[str, int]] = python_objects.slot_offsets(Operand, ("rows", *GUARDED_SLOTS)) or {}
 """Bytes from an Operand to its slots; empty where they were not found."""
-make: Final = _find_maker()
+make: Final[Make | None] = python_objects.maker("asp_entry_maker") if OFFSETS else None
 """(address of an asp_entry, what to keep alive) -> the builtin; None where there can be no fast paths."""
 references_beside: Final = _find_references_beside()
 """None: packed copies cannot be guarded from C."""

@@ -228,11 +228,6 @@ class DeviceSchedule:
         return self.reduction == "two_phase" or not self.shares_rows
 
     @property
-    def has_dots(self) -> bool:
-        """Whether a part multiplies in Tensor Cores (with dtypes that they take)."""
-        return any(part.layout in DOT_LAYOUTS for part in self.parts)
-
-    @property
     def selections(self) -> tuple[Selection, ...]:
         """Rules of the parts, each once, in their order; (REST,) where there is no composite."""
         return tuple(dict.fromkeys(part.select for part in self.parts if part.layout != "fill"))

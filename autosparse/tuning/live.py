@@ -189,7 +189,7 @@ class LiveTuner:
         if self.state.options.background or step.may_hang:
             self._hand_over(step)
             return None
-        return partial(self._do, step)
+        return partial(done, step, self.clock, self._learn)
 
     def _serve_next(self, trial: KernelTrial | None) -> None:
         """Let `trial` compute the next product, and look again after it."""
@@ -271,9 +271,6 @@ class LiveTuner:
 
     def _champion(self) -> KernelTrial | None:
         return self.session.champion if self.session else None
-
-    def _do(self, step: Work) -> float:
-        return done(step, self.clock, self._learn)
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a piece of work."""

@@ -20,7 +20,8 @@ def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
         return planner.default_plan(f"{reference} computes every product: {runtime_api.fault}", served_by=reference)
     if isinstance(operand, Unfolding):
         return _unserved_tensor(operand)
-    if operand.dtype.name in row.default_dtypes and _is_layout_plain(operand):
+    is_plain = operand.dtype.name in row.default_dtypes and (operand.rows or operand.validate()).dtype is not None
+    if is_plain:
         return planner.default_plan(
             f"the default kernel computes {operand.dtype}: others are generated for real values"
         )
@@ -50,10 +51,6 @@ def _why_unfit(operand: Operand, served: tuple[str, ...]) -> str:
     if operand._flat:
         return "they take matrices, and the array has one dimension"
     return "its arrays are not contiguous, aligned and in the machine's byte order"
-
-
-def _is_layout_plain(operand: Operand) -> bool:
-    return (operand.rows or operand.validate()).dtype is not None
 
 
 def _listed(names: tuple[str, ...]) -> str:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
+
+from tests.native.hooks import on_several_threads
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -28,12 +30,11 @@ def isas() -> list[str]:
 def forced(isa: str, *, cautious: bool = False) -> Iterator[None]:
     """Kernels of one instruction set; unless cautious, helper threads for the smallest jobs too."""
     runtime_api.lib.asp_force_isa(runtime_api.ISA_LEVELS[isa])
-    runtime_api.lib.asp_pool_set_caution(cautious)
     try:
-        yield
+        with nullcontext() if cautious else on_several_threads():
+            yield
     finally:
         runtime_api.lib.asp_force_isa(-1)
-        runtime_api.lib.asp_pool_set_caution(True)
 
 
 def values(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:

@@ -31,6 +31,7 @@ from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import PackError, ScheduleError
 from tests.native.cases import schedule
+from tests.native.hooks import forced_choice
 from tests.native.interpreter import interpret
 from tests.native.operands import schedule as made_for
 
@@ -154,14 +155,11 @@ def test_blocks_and_the_rest_on_copied_panels_of_columns():
     B = rng.standard_normal((2_000, 4_100)).astype(np.float32)[:, :300]
     bound, _ = bound_of(A, FUSED)
     results = []
-    try:
-        for copies in (0, 1):
-            runtime_api.lib.asp_force_copies(copies)
+    for copies in (0, 1):
+        with forced_choice("copies", copies):
             C = np.full((64, 300), np.nan, np.float32)
             assert bound.run(B.ctypes.data, 4_100, C.ctypes.data, 300, 300, 2)
             results.append(C)
-    finally:
-        runtime_api.lib.asp_force_copies(-1)
     assert results[0].tobytes() == results[1].tobytes()
     np.testing.assert_allclose(results[0], A @ B, rtol=1e-4, atol=1e-4)
 
@@ -187,16 +185,13 @@ def test_parts_take_turns_on_copied_panels_of_columns():
     B = rng.integers(-4, 5, (2_000, 4_100)).astype(np.float32)[:, :300]  # not on cache lines, wider than a core's cache
     composite = Composite(parts=(Part(Rows(1_000), READY), Part(Blocks(4, 4, 0.4), BLOCKS), Part(REST, CSR)))
     results = []
-    try:
-        for copies in (0, 1):
-            runtime_api.lib.asp_force_copies(copies)
+    for copies in (0, 1):
+        with forced_choice("copies", copies):
             for window in (0, 8):
                 bound, _ = bound_of(A, Composite(parts=composite.parts, window=window))
                 C = np.full((64, 300), np.nan, np.float32)
                 assert bound.run(B.ctypes.data, 4_100, C.ctypes.data, 300, 300, 2)
                 results.append(C)
-    finally:
-        runtime_api.lib.asp_force_copies(-1)
     for C in results:
         np.testing.assert_array_equal(C, A @ B)
 

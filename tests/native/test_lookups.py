@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import numpy as np
 from autosparse._native import runtime_api
@@ -16,6 +14,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from tests.covering import covering, in_turn
 from tests.native import cases
+from tests.native.hooks import forced_choice
 from tests.native.runtime_cases import INDEX_DTYPES, forced, isas, needs_runtime, patterns, spoken, values
 from tests.native.test_slices import SLICED
 
@@ -33,15 +32,6 @@ GATHERING = tuple(
 )
 
 
-@contextmanager
-def gathers(wanted: bool) -> Iterator[None]:
-    runtime_api.lib.asp_force_gathers(wanted)
-    try:
-        yield
-    finally:
-        runtime_api.lib.asp_force_gathers(-1)
-
-
 @needs_runtime
 @covering(name=PATTERNS, isa=isas(), dtype=["float32", "float64"], index_dtype=INDEX_DTYPES)
 def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, index_dtype: str) -> None:
@@ -54,7 +44,7 @@ def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, 
         for flags in (0, runtime_api.FLAG_ACCUMULATE):
             results = []
             for wanted in (False, True):
-                with forced(isa), gathers(wanted):
+                with forced(isa), forced_choice("gathers", wanted):
                     out = before.copy()
                     results.append(runtime_api.matmul(csr, A.shape, x, out, threads=threads, flags=flags))
             np.testing.assert_array_equal(*results)
@@ -92,9 +82,9 @@ def test_generated_kernels_compute_the_same_bits(made: SuperSchedule, ways: tupl
 @needs_runtime
 def test_what_is_faster_here_is_measured_once() -> None:
     assert len({runtime_api.gathers() for _ in range(5)}) == 1
-    with gathers(True):
+    with forced_choice("gathers", True):
         assert runtime_api.gathers()
-    with gathers(False):
+    with forced_choice("gathers", False):
         assert not runtime_api.gathers()
 
 

@@ -6,7 +6,6 @@ import dataclasses
 
 import numpy as np
 import pytest
-from autosparse._native import runtime_api
 from autosparse._native.kernels.precompiled import PREFETCH, ready_kernel
 
 from autosparse import _native
@@ -15,6 +14,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME
 from tests.covering import covering
 from tests.native import cases
+from tests.native.hooks import forced_choice
 from tests.native.interpreter import interpret_sddmm
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 
@@ -60,8 +60,7 @@ def test_it_computes_what_the_schedule_says(isa, name, way):
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
     rng = np.random.default_rng(1)
     packed = {made.format: _native.pack_structure(pattern, made.format) for made in MADE}
-    runtime_api.lib.asp_force_crowded(WAYS[way])
-    try:
+    with forced_choice("crowded", WAYS[way]):
         for at, K in enumerate(COLUMNS):
             dtype = ("float32", "float64")[at % 2]
             data = rng.integers(-3, 4, pattern.nnz).astype(dtype)
@@ -74,8 +73,6 @@ def test_it_computes_what_the_schedule_says(isa, name, way):
                         threads=1 + at % 3, late=data.itemsize * (at % 8),
                     )  # fmt: skip
                 np.testing.assert_array_equal(got, want, err_msg=f"{made}, {K} columns")
-    finally:
-        runtime_api.lib.asp_force_crowded(-1)
 
 
 @pytest.mark.parametrize("made", [one for one in MADE if one.prefetch == 0], ids=str)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse._native.runtime_api import FLAG_ACCUMULATE
 
 from tests.covering import covering
+from tests.native.hooks import forced_choice
 from tests.native.runtime_cases import (
     DTYPES,
     INDEX_DTYPES,
@@ -31,14 +30,9 @@ COLUMNS = (2, 8, 16, 31, 32, 64, 130, 256, 272)
 WAYS = {"zen4": 1, "zen5": 2}
 
 
-@contextmanager
 def crowded(way):
     """As if B and C were too much for the last cache of one of these processors."""
-    runtime_api.lib.asp_force_crowded((WAYS | {"roomy": 0})[way])
-    try:
-        yield
-    finally:
-        runtime_api.lib.asp_force_crowded(-1)
+    return forced_choice("crowded", (WAYS | {"roomy": 0})[way])
 
 
 def placed(shape, dtype, late):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 
+from tests.native.hooks import hook
 from tests.native.runtime_cases import needs_runtime
 
 pytestmark = needs_runtime
@@ -18,7 +19,7 @@ def share_alone(shared_ns: np.ndarray, alone_ns: np.ndarray, *, own_ns: int = OW
     """The part of the calls that stays on one thread; after each of them `n_asleep` calls find helpers asleep."""
     shared, alone = (np.ascontiguousarray(one, dtype=np.int64) for one in (shared_ns, alone_ns))
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (shared, alone)]
-    return runtime_api.lib.asp_cycles_alone(*pointers, len(shared), own_ns, n_asleep) / len(shared)
+    return hook("asp_cycles_alone")(*pointers, len(shared), own_ns, n_asleep) / len(shared)
 
 
 def noisy(rng: np.random.Generator, ns: float, n: int = N) -> np.ndarray:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autosparse import config
+from tests.native.hooks import kept_pages
 from tests.native.runtime_cases import needs_runtime
 
 pytestmark = needs_runtime
@@ -55,10 +56,10 @@ def test_pages_come_back():
     array = memory.empty_output(BIG, F4)
     address = array.ctypes.data
     del array
-    assert memory.pool_state()["n_kept"] == 1
+    assert kept_pages()["n_kept"] == 1
     again = memory.empty_output(BIG, F4)
     assert again.ctypes.data == address
-    assert memory.pool_state()["n_kept"] == 0
+    assert kept_pages()["n_kept"] == 0
 
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (), (100,), BIG])
@@ -74,8 +75,8 @@ def test_the_pool_is_bounded_and_forgets_the_oldest():
     addresses = [array.ctypes.data for array in arrays]
     while arrays:
         del arrays[0]
-        assert memory.pool_state()["kept_bytes"] <= ROOM
-    kept = memory.pool_state()["n_kept"]
+        assert kept_pages()["kept_bytes"] <= ROOM
+    kept = kept_pages()["n_kept"]
     assert 0 < kept < 12
     young = {memory.empty_output(BIG, F4).ctypes.data for _ in range(1)}
     assert young <= set(addresses[-kept:])
@@ -83,18 +84,18 @@ def test_the_pool_is_bounded_and_forgets_the_oldest():
 
 def test_turning_the_pool_off_frees_what_it_kept():
     memory.empty_output(BIG, F4)  # made and freed
-    assert memory.pool_state()["n_kept"] == 1
+    assert kept_pages()["n_kept"] == 1
     with config.options(output_pool_bytes=0):
         array = memory.empty_output(BIG, F4)
-        assert memory.pool_state()["n_kept"] == 0
+        assert kept_pages()["n_kept"] == 0
         del array
-        assert memory.pool_state()["n_kept"] == 0
+        assert kept_pages()["n_kept"] == 0
 
 
 def test_results_larger_than_the_pool_are_freed():
     with config.options(output_pool_bytes=4 << 20):
         memory.empty_output(BIG, F4)  # made and freed
-        assert memory.pool_state()["n_kept"] == 0
+        assert kept_pages()["n_kept"] == 0
 
 
 @given(st.lists(st.tuples(st.integers(0, 6), st.integers(1 << 18, 1 << 20)), max_size=40))
@@ -140,7 +141,7 @@ def test_many_threads_allocate_hand_over_and_free():
         worker.join()
     assert not failures
     shelf.clear()
-    assert memory.pool_state()["kept_bytes"] <= ROOM
+    assert kept_pages()["kept_bytes"] <= ROOM
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12: that it works is the point
@@ -174,4 +175,4 @@ def test_without_handlers_numpy_serves(monkeypatch):
     array = memory.empty_output(BIG, F4)
     assert array.flags.owndata
     assert memory._multiarray().get_handler_name(array) == "default_allocator"
-    assert memory.pool_state()["n_kept"] == 0
+    assert kept_pages()["n_kept"] == 0

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from autosparse._native import runtime_api
 
+from tests.native.hooks import needs_hooks
 from tests.native.runtime_cases import needs_runtime
 
 pytestmark = [
     needs_runtime,
+    needs_hooks,
     pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads are looked at in /proc, which Linux has"),
 ]
 
@@ -58,7 +60,7 @@ def test_helpers_stay_off_the_core_of_the_caller():
     """One that wakes there takes the core from the product it should help."""
     allowed = run(
         """
-        r.lib.asp_pool_set_caution(0)
+        r.lib.asp_force_helpers(1)
         if len(os.sched_getaffinity(0)) == 1:
             print("one core"); raise SystemExit
         os.sched_setaffinity(0, set(list(os.sched_getaffinity(0))[:2]))
@@ -80,7 +82,7 @@ def test_helpers_stay_off_the_core_of_the_caller():
 def test_a_caller_confined_to_one_core_works_alone():
     run(
         """
-        r.lib.asp_pool_set_caution(0)
+        r.lib.asp_force_helpers(1)
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
         before = shared()
         for _ in range(20):
@@ -109,7 +111,7 @@ def test_helpers_sleep_when_nothing_is_to_do():
 def test_products_start_no_threads_of_openmp():
     run(
         """
-        r.lib.asp_pool_set_caution(0)
+        r.lib.asp_force_helpers(1)
         before = len(list(Path("/proc/self/task").iterdir()))
         for _ in range(20):
             product(threads=3)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 
+from tests.native.hooks import forced_choice
 from tests.native.runtime_cases import DTYPES, assert_product, forced, isas, needs_runtime, spoken, values, with_lengths
 
 pytestmark = needs_runtime
@@ -16,9 +17,8 @@ pytestmark = needs_runtime
 @pytest.fixture(autouse=True, params=[True, False], ids=["copies", "no copies"])
 def copies(request):
     """Copies wherever some processor prefers them, and hardly any."""
-    runtime_api.lib.asp_force_copies(request.param)
-    yield
-    runtime_api.lib.asp_force_copies(-1)
+    with forced_choice("copies", request.param):
+        yield
 
 
 READS = 90  # of each row of B: more than the number from which on a copy pays

@@ -11,15 +11,10 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 
+from tests.native.hooks import needs_hooks, shared_jobs
 from tests.native.runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
-pytestmark = needs_runtime
-
-
-def shared_jobs() -> int:
-    counters = runtime_api.ffi.new("int64_t[3]")
-    runtime_api.lib.asp_pool_counters(counters, counters + 1, counters + 2)
-    return int(counters[0])
+pytestmark = [needs_runtime, needs_hooks]
 
 
 def product(threads: int) -> None:
@@ -89,7 +84,7 @@ def test_the_interpreter_ends_while_helpers_sleep_or_spin():
     script = (
         "import numpy as np\n"
         "from autosparse._native import runtime_api as r\n"
-        "r.lib.asp_pool_set_caution(0)\n"
+        "r.lib.asp_force_helpers(1)\n"
         "n = 50_000\n"
         "csr = (np.arange(n + 1, dtype=np.int32), np.arange(n, dtype=np.int32), np.ones(n, np.float32))\n"
         "out = r.matmul(csr, (n, n), np.ones(n, np.float32), np.empty(n, np.float32), threads=4)\n"

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from autosparse._native import runtime_api
 from autosparse._native.runtime_api import DTYPE_CODES, FLAG_ACCUMULATE, FLAG_DETERMINISTIC
 
+from tests.native.hooks import forced_choice, hook
 from tests.native.runtime_cases import assert_product, forced, isas, needs_runtime, patterns, spoken, values
 
 pytestmark = needs_runtime
@@ -23,7 +24,7 @@ PATTERNS = patterns()
 def cuts_of(dtype: str, address: int, ld: int, columns: int, threads: int) -> list[int]:
     """Columns at which threads that add to C itself are kept apart; [] when each has memory of its own."""
     cuts = runtime_api.ffi.new(f"int64_t[{MOST_CUTS}]")
-    n = runtime_api.lib.asp_csr_t_cuts(DTYPE_CODES[dtype], address, ld, columns, threads, cuts)
+    n = hook("asp_csr_t_cuts")(DTYPE_CODES[dtype], address, ld, columns, threads, cuts)
     return list(cuts[0 : n + 1]) if n else []
 
 
@@ -61,11 +62,8 @@ def test_every_way_gives_the_product_wherever_the_result_begins(name: str, isa: 
                 start = (-memory.ctypes.data % LINE + LINE + late) // 8
                 out = memory[start : start + before.size].reshape(before.shape)
                 out[:] = before
-                runtime_api.lib.asp_force_t_way(WAYS[way])
-                try:
+                with forced_choice("t_way", WAYS[way]):
                     runtime_api.matmul(csr, A.shape, B, out, transposed=True, threads=threads, flags=flags)
-                finally:
-                    runtime_api.lib.asp_force_t_way(-1)
                 assert_product(out, A.T, B, added_to=before if flags else None)
                 assert (memory[:start] == 7).all()
                 assert (memory[start + before.size :] == 7).all()

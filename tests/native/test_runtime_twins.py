@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
 
+from tests.native.hooks import forced_choice
 from tests.native.runtime_cases import INDEX_DTYPES, forced, isas, needs_runtime, patterns, spoken, values
 
 pytestmark = needs_runtime
@@ -40,8 +41,7 @@ def test_each_row_has_the_bits_that_it_has_alone(isa: str, dtype: str, index_dty
     """Wherever operands begin in a cache line, stored past the caches or not, however threads share the rows."""
     A, csr = spoken(patterns()["twins"], dtype, index_dtype)
     indptr, indices, data = csr
-    runtime_api.lib.asp_force_crowded(crowded)
-    try:
+    with forced_choice("crowded", crowded):
         for columns in COLUMNS:
             B = values(np.random.default_rng(columns), (A.shape[1], columns), dtype)
             wanted = np.empty((A.shape[0], columns), dtype)
@@ -53,5 +53,3 @@ def test_each_row_has_the_bits_that_it_has_alone(isa: str, dtype: str, index_dty
                 for threads in (1, 2, 3):
                     runtime_api.matmul(csr, A.shape, B, out, threads=threads)
                     np.testing.assert_array_equal(out, wanted)
-    finally:
-        runtime_api.lib.asp_force_crowded(-1)

@@ -14,6 +14,7 @@ from hypothesis import given
 
 import autosparse
 from autosparse.ops import mttkrp as operation
+from tests.native.hooks import on_several_threads
 from tests.ops.test_sddmm import LAYOUTS
 
 RANKS = (0, 1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 32, 33, 64, 65, 100, 200)
@@ -99,12 +100,8 @@ def test_rows_that_hold_most_of_the_tensor_are_shared(threads: int, deterministi
     coords = np.stack([rows, rng.integers(0, 300, nnz), rng.integers(0, 400, nnz)])
     T = autosparse.tensor(coords, rng.standard_normal(nnz), (9, 300, 400))
     factors = factors_of(rng, T, 24, "float64")
-    runtime_api.lib.asp_pool_set_caution(0)  # several threads even on a busy machine
-    try:
-        with autosparse.options(threads=threads, deterministic=deterministic, effort="off"):
-            results = [autosparse.mttkrp(T, factors, 0) for _ in range(3)]
-    finally:
-        runtime_api.lib.asp_pool_set_caution(1)
+    with on_several_threads(), autosparse.options(threads=threads, deterministic=deterministic, effort="off"):
+        results = [autosparse.mttkrp(T, factors, 0) for _ in range(3)]
     with autosparse.options(threads=1, deterministic=True, effort="off"):
         alone = autosparse.mttkrp(T, factors, 0)
     for M in results:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 import hypothesis.strategies as st
@@ -15,6 +13,7 @@ from autosparse._native import runtime_api
 from hypothesis import given
 
 import autosparse
+from tests.native.hooks import on_several_threads
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -31,16 +30,6 @@ def raw_csr(rng: np.random.Generator, shape: tuple[int, int], density: float, dt
     if data.dtype.kind == "c":
         data = data * np.array(1 - 2j, dtype)
     return sps.csr_array((data, indices, indptr), shape=shape)
-
-
-@contextlib.contextmanager
-def on_several_threads() -> Iterator[None]:
-    """Several threads also on a busy machine and for little work."""
-    runtime_api.lib.asp_pool_set_caution(0)
-    try:
-        yield
-    finally:
-        runtime_api.lib.asp_pool_set_caution(1)
 
 
 def assert_identical(ours: Any, theirs: Any) -> None:

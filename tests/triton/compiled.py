@@ -11,6 +11,7 @@ from autosparse._native.triton.launch import REDUCE_OPTIONS, options_of
 from autosparse._native.triton.spec import VALUES, DeviceSpec, arguments
 
 from autosparse.errors import BuildError
+from autosparse.gpu.schedule import DOT_LAYOUTS
 from tests.triton.resources import Resources, resources_of
 
 ALIGNED: Final = (("tt.divisibility", 16),)
@@ -24,6 +25,12 @@ class Compiled:
     ptx: str
     cubin: bytes
     resources: Resources
+
+
+def uses_tensor_cores(spec: DeviceSpec) -> bool:
+    """Whether a part is promised to run in Tensor Cores."""
+    is_rounded = spec.dtype in ("float16", "bfloat16") or spec.schedule.precision == "tf32"
+    return is_rounded and any(part.layout in DOT_LAYOUTS for part in spec.schedule.parts)
 
 
 def compile_ahead(spec: DeviceSpec, module: ModuleType, *, capability: int) -> Compiled:

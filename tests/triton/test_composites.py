@@ -150,7 +150,7 @@ def _check_compiled(schedule: DeviceSchedule, dtype: str, device: str, store: St
     spec, target = DeviceSpec(schedule=schedule, dtype="float32" if dtype == "tf32" else dtype), targets()[device]
     made = ahead.compile_ahead(spec, source.module_of(spec, store), capability=target.capability).resources
     assert made.spilled_bytes == 0, str(schedule)
-    assert not spec.uses_tensor_cores or made.counts["mma"] > 0
+    assert not ahead.uses_tensor_cores(spec) or made.counts["mma"] > 0
     blocks = made.blocks_per_sm(
         registers=target.registers, shared_bytes=target.shared_bytes, threads=target.threads, blocks=target.blocks
     )

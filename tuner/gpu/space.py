@@ -90,10 +90,6 @@ FAMILIES: Final[Mapping[ProductKind, Mapping[str, Family]]] = {
     "columns": MATMUL, "vector": SPMV, "sampled": SDDMM, "fibers": MTTKRP
 }  # fmt: skip
 """What kernels compute -> families of schedules."""
-FIRST: Final[Mapping[ProductKind, str]] = {
-    "columns": "binned", "vector": "binned", "sampled": "entries", "fibers": "fibers 16"
-}  # fmt: skip
-"""What kernels compute -> the family that serves where nothing was compared."""
 
 
 def vector_of(dtype: str, *leading: int) -> int:
@@ -200,11 +196,3 @@ def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget 
     n_tiles = -(-n_dense_cols // tile)
     fits = int(n_tiles * target.l2_bytes / 2 / used_bytes)
     return (0, fits) if 0 < fits < n_tiles else (0,) if fits else (0, 1)
-
-
-def first_schedule(
-    operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee"
-) -> DeviceSchedule:
-    """The schedule that serves where nothing was compared."""
-    found = schedules(operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision)
-    return next(schedule for name, schedule in found if name == FIRST[kinds()[operation]])

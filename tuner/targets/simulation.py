@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 from autosparse.tuner.space.algorithms import ALGORITHMS
@@ -76,15 +76,6 @@ class Traffic:
 
 
 DEFAULT_OPERATION: Final = next(iter(OPERATIONS))
-
-
-class Simulator(Protocol):
-    """`simulate`, or the same in C."""
-
-    def __call__(
-        self, pattern: Pattern, configuration: Configuration, *, machine: Machine, operation: str, n_columns: int
-    ) -> Traffic:
-        """What one product costs."""
 
 
 def simulate(

@@ -30,7 +30,6 @@ from autosparse.forking import computed_once
 
 VALIDATION_OF: Final = 5
 """One group in so many is for validation: 80:20 (WACO §4.1.3)."""
-SPACES: Final = ("own", "waco", "both")
 FEWEST: Final = 2
 """Schedules that a case must have: one has no rank."""
 LARGE_NNZ: Final = 100_000

@@ -6,6 +6,7 @@
  */
 #include "common.h"
 
+#include "hooks.h"
 #include "output_api.h"
 
 #if ASP_HAVE_THREADS
@@ -166,6 +167,7 @@ void asp_output_limit(int64_t bytes)
     for (int i = 0; i < n_evicted; i++) free(evicted[i]->base);
 }
 
+#ifdef ASP_HOOKS
 void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused)
 {
     hold();
@@ -174,6 +176,7 @@ void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused
     *n_reused = pool.n_reused;
     release();
 }
+#endif
 
 /* As in NumPy's ndarraytypes.h since 1.22. */
 typedef struct {

@@ -3,8 +3,6 @@
 void *asp_output_handler(void);
 /* Keep at most this many bytes of freed blocks (0: none, and free what is kept). */
 void asp_output_limit(int64_t bytes);
-/* Bytes kept and blocks kept now, blocks handed out again since the start. */
-void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused);
 /* Addresses of `void *take(size_t bytes)` and `void give(void *elements, size_t bytes)`: the same pages for work space. */
 void *asp_output_take_address(void);
 void *asp_output_give_address(void);

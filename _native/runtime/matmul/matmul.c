@@ -134,13 +134,11 @@ static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
     return ASP_OK;
 }
 
-static _Atomic int forced_crowded = -1;
-
-void asp_force_crowded(int crowded) { atomic_store_explicit(&forced_crowded, crowded, memory_order_relaxed); }
+ASP_FORCIBLE(forced_crowded, asp_force_crowded)
 
 int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
 {
-    const int wish = atomic_load_explicit(&forced_crowded, memory_order_relaxed);
+    const int wish = ASP_FORCED(forced_crowded);
     if (wish >= 0) return wish ? 2 : 0;
     if (!asp_amd_family()) return 0;
     const int64_t bytes = (n_rows + n_cols) * row_bytes, cache = asp_last_cache_bytes();
@@ -149,7 +147,7 @@ int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
 
 int asp_looks_far(void)
 {
-    const int wish = atomic_load_explicit(&forced_crowded, memory_order_relaxed);
+    const int wish = ASP_FORCED(forced_crowded);
     return wish >= 0 ? wish == 2 : asp_amd_family() >= ZEN_5;
 }
 
@@ -176,7 +174,7 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
                          (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
     args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
                    (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || forced_crowded > 0) &&
+    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_crowded) > 0) &&
                        asp_fetches_far(args->nnz, args->n_rows, INT32_MAX);
     if (args->asked) {
         args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;

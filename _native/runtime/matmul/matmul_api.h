@@ -11,12 +11,6 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
 int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                  const void *data, const void *B, int64_t ldb, void *C, int64_t ldc, int64_t n_vecs, int n_threads,
                  int flags);
-/* Where the latter cuts columns for so many threads, if these add to C itself: their number (the cuts are one more, at
- * most 257), no two of them writing to one line of C; 0: every thread adds to memory of its own. */
-int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_threads, int64_t *cuts);
-/* How it goes about it: 0 transposes A, 1 parts of rows, 2 columns, 3 columns in memory of the threads' own, or -1 as it
- * pays (tests). */
-void asp_force_t_way(int way);
 /* Address of a kernel as asp_run_kernel calls them: the loops of asp_csr_mm on a CSR operand with 32-bit indices, whose
  * rows may be in an order of their own (crd[5]: the row of C of each). dtype 0 or 1; rows of B are fetched `prefetch`
  * nonzeros ahead (4, 8; 0: where it is known to pay). 0 when there is no such kernel. */
@@ -27,14 +21,8 @@ int asp_isa(void);
 int asp_best_isa(void);
 /* Use at most this one from now on (-1: the best again); returns the one in force. */
 int asp_force_isa(int isa);
-/* Whether SpMV kernels use gather instructions: measured at the first call, or as forced (-1: as measured again). */
+/* Whether SpMV kernels use gather instructions: measured at the first call. */
 int asp_gathers(void);
-/* Whether a B that is read often is copied to cache lines (-1: as the processor prefers). */
-void asp_force_copies(int copies);
-int asp_force_gathers(int gathers);
-/* Whether operands crowd the last cache in the way that AMD's processors mind: 1, 2 as Zen 5 minds it, 0, or -1 as it is
- * on this machine. */
-void asp_force_crowded(int crowded);
 /* Whether three rows in turn have their entries in the same columns, as it seems from a few places of a CSR matrix: the
  * products with dense matrices compute such rows together. */
 int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *indices);

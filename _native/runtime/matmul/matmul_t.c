@@ -12,6 +12,7 @@
  */
 #include "matmul.h"
 
+#include "hooks.h"
 #include "matmul_api.h"
 #include "pool_api.h"
 #include "structure_api.h"
@@ -38,9 +39,7 @@ typedef struct {
     char *sums; /* of parts: n_parts - 1 times n_cols * n_vecs elements; of tiles: one after the other */
 } product;
 
-static _Atomic int forced_way = -1;
-
-void asp_force_t_way(int way) { atomic_store_explicit(&forced_way, way, memory_order_relaxed); }
+ASP_FORCIBLE(forced_way, asp_force_t_way)
 
 static void clear(const asp_args *args, int64_t element_bytes)
 {
@@ -260,7 +259,7 @@ static int way_of(product *job, int n_threads, int flags)
 {
     const asp_args *args = &job->args;
     const int64_t row_bytes = args->n_vecs * job->element_bytes, result_bytes = asp_own_bytes(args->n_cols * row_bytes);
-    const int wish = atomic_load_explicit(&forced_way, memory_order_relaxed);
+    const int wish = ASP_FORCED(forced_way);
     const int is_cut = cut_columns(job, n_threads);
     if (wish >= 0) return wish == WAY_COLUMNS && !is_cut ? WAY_TILES : wish;
     if (row_bytes < SPLIT_FROM_BYTES) return WAY_PARTS;
@@ -318,6 +317,7 @@ int asp_csr_t_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const voi
     return multiply(&job, n_threads, flags);
 }
 
+#ifdef ASP_HOOKS
 int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_threads, int64_t *cuts)
 {
     product job = {.element_bytes = asp_element_bytes(dtype), .args = {.C = (void *)C, .ldc = ldc, .n_vecs = n_vecs}};
@@ -325,3 +325,4 @@ int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_th
     memcpy(cuts, job.cuts, sizeof job.cuts);
     return is_cut ? (int)job.n_tiles : 0;
 }
+#endif

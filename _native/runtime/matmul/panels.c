@@ -44,19 +44,17 @@ static void watch_forks(void) { pthread_once(&once, install_fork_handler); }
 static void watch_forks(void) {}
 #endif
 
-static _Atomic int forced_copies = -1;
+ASP_FORCIBLE(forced_copies, asp_force_copies)
 
 /* Whether threads that read what another one has just written wait long for it. A copy that two threads share made
  * most products 1.2 to 4 times as slow on an AMD EPYC (Zen 5), whose last cache is half as fast as a core's own anyway
  * (docs/adr/0019-vectors-cut-at-lines.md); and 1.3 to 2 times as fast on Intel's servers. */
 static int copies_are_dear(void)
 {
-    const int wish = atomic_load_explicit(&forced_copies, memory_order_relaxed);
+    const int wish = ASP_FORCED(forced_copies);
     if (wish >= 0) return !wish;
     return asp_amd_family() > 0;
 }
-
-void asp_force_copies(int copies) { atomic_store_explicit(&forced_copies, copies, memory_order_relaxed); }
 
 asp_panels asp_choose_panels(const void *B, int64_t n_rows, int64_t row_bytes, int64_t ld, int64_t n_reads)
 {

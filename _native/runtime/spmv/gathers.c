@@ -8,7 +8,7 @@
 
 #include "matmul_api.h"
 
-static _Atomic int forced_gathers = -1;
+ASP_FORCIBLE(forced_gathers, asp_force_gathers)
 
 #if ASP_X86
 #include <immintrin.h>
@@ -75,7 +75,7 @@ static int gathers_pay(void)
 int asp_gathers(void)
 {
     static _Atomic int measured = -1;
-    const int wish = atomic_load_explicit(&forced_gathers, memory_order_relaxed);
+    const int wish = ASP_FORCED(forced_gathers);
     if (wish >= 0) return wish;
     int known = atomic_load_explicit(&measured, memory_order_relaxed);
     if (known >= 0) return known;
@@ -86,10 +86,4 @@ int asp_gathers(void)
 #endif
     atomic_store_explicit(&measured, known, memory_order_relaxed);
     return known;
-}
-
-int asp_force_gathers(int gathers)
-{
-    atomic_store_explicit(&forced_gathers, gathers, memory_order_relaxed);
-    return asp_gathers();
 }

@@ -16,6 +16,7 @@
 #include "common.h"
 
 #include "cycles.h"
+#include "hooks.h"
 #include "pool_api.h"
 
 enum { CYCLE_SLOTS = 64 };
@@ -146,6 +147,7 @@ asp_cycle *asp_watched(const void *task, int64_t n_items, int n_threads)
     return it;
 }
 
+#ifdef ASP_HOOKS
 int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep)
 {
     asp_cycle it = as_new(1);
@@ -162,3 +164,4 @@ int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int6
     }
     return n_alone;
 }
+#endif

@@ -10,6 +10,7 @@
 
 #include "common.h"
 
+#include "hooks.h"
 #include "pool_api.h"
 
 #if ASP_HAVE_THREADS

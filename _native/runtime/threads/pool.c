@@ -17,6 +17,7 @@
 #endif
 #include "common.h"
 
+#include "hooks.h"
 #include "pool_api.h"
 
 #if ASP_HAVE_THREADS
@@ -65,8 +66,12 @@ static struct {
     _Atomic(const void *) caller;       /* the thread that called last, and when another one did */
     _Atomic int64_t other_caller_ns;
     int64_t n_shared, n_held_back, n_stalls;
-    int forked, reckless;
+    int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
+
+ASP_FORCIBLE(forced_helpers, asp_force_helpers)
+
+static int is_reckless(void) { return ASP_FORCED(forced_helpers) > 0; }
 
 /* Take ranges of one share until none is left: large ones first, then smaller, so that all threads end together. */
 static void take_share(int share)
@@ -254,7 +259,7 @@ static int is_beside_others(int64_t now_ns)
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
-    if (!pool.reckless) {
+    if (!is_reckless()) {
         const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
         const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, n_awake > 0);
         if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
@@ -332,13 +337,13 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 {
     int n_helpers = 0;
     if (n_items <= 0) return 0;
-    const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || pool.reckless);
+    const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || is_reckless());
     const int64_t now_ns = is_worth ? clock_ns() : 0;
-    const int is_beside = is_worth && is_beside_others(now_ns) && !pool.reckless;
+    const int is_beside = is_worth && is_beside_others(now_ns) && !is_reckless();
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
-        const int is_watched = serial_ns < SMALL_JOB_NS && !pool.reckless;
+        const int is_watched = serial_ns < SMALL_JOB_NS && !is_reckless();
         asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         if (!stays) n_helpers = helpers_for(n_threads - is_beside, serial_ns, now_ns, it && it->is_waking);
@@ -360,15 +365,14 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     return n_helpers;
 }
 
-int asp_was_forked(void) { return pool.forked; }
-
-void asp_pool_set_caution(int on) { pool.reckless = !on; }
-
 int64_t asp_pool_caution_left_ns(void)
 {
-    const int64_t left_ns = pool.reckless ? 0 : pool.cautious_until_ns - clock_ns();
+    const int64_t left_ns = is_reckless() ? 0 : pool.cautious_until_ns - clock_ns();
     return left_ns > 0 ? left_ns : 0;
 }
+
+#ifdef ASP_HOOKS
+int asp_was_forked(void) { return pool.forked; }
 
 void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
 {
@@ -376,6 +380,7 @@ void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stall
     *n_held_back = pool.n_held_back;
     *n_stalls = pool.n_stalls;
 }
+#endif
 
 #else /* no threads on this system: the caller does everything */
 
@@ -387,13 +392,15 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     return 0;
 }
 void asp_after_fork(void) {}
-int asp_was_forked(void) { return 0; }
-void asp_pool_set_caution(int on) { (void)on; }
 int64_t asp_pool_caution_left_ns(void) { return 0; }
+#ifdef ASP_HOOKS
+void asp_force_helpers(int on) { (void)on; }
+int asp_was_forked(void) { return 0; }
 void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
 {
     *n_shared = *n_held_back = *n_stalls = 0;
 }
+#endif
 
 #endif
 

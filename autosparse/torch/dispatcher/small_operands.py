@@ -15,7 +15,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import torch
 
@@ -120,12 +120,10 @@ class _Search:
 
     def _code(self, name: str, tensor: torch.Tensor) -> int:
         code = runtime_api.ffi.new("int32_t *")
-        if getattr(self.state, name)(self._handle(tensor), code):
+        handle = runtime_api.ffi.cast("void *", id(tensor) + self.state.tensor_at)
+        if getattr(self.state, name)(handle, code):
             raise _LayoutError
         return int(code[0])
-
-    def _handle(self, tensor: torch.Tensor) -> Any:
-        return runtime_api.ffi.cast("void *", id(tensor) + self.state.tensor_at)
 
     def _codes(self) -> None:
         state, eye = self.state, torch.eye(2)

@@ -1,0 +1,32 @@
+/* What only tests call: to force a choice, or to look inside. Compiled where the sources are worked on (an editable
+ * installation, a build in place or with sanitizers), which defines ASP_HOOKS; no wheel has any of it.
+ *
+ * A forced choice is a number as below, or -1: as the runtime chooses itself. */
+
+/* How asp_csr_t_mm goes about it: 0 transposes A, 1 parts of rows, 2 columns, 3 columns in memory of the threads' own. */
+void asp_force_t_way(int way);
+/* Whether a B that is read often is copied to cache lines. */
+void asp_force_copies(int copies);
+/* Whether SpMV kernels use gather instructions. */
+void asp_force_gathers(int gathers);
+/* Whether operands crowd the last cache in the way that AMD's processors mind: 1, 2 as Zen 5 minds it, 0. */
+void asp_force_crowded(int crowded);
+/* Whether small jobs use helpers even while the cores are busy, or 0. */
+void asp_force_helpers(int on);
+
+/* Where asp_csr_t_mm cuts columns for so many threads, if these add to C itself: their number (the cuts are one more, at
+ * most 257), no two of them writing to one line of C; 0: every thread adds to memory of its own. */
+int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_threads, int64_t *cuts);
+/* How many of n calls of a job stay on one thread, if call i and what follows it last shared_ns[i] or alone_ns[i], and the
+ * job itself own_ns when it is shared: the rules of cycles.c with times that are given. A call that was kept alone lets
+ * helpers fall asleep: the n_asleep calls after it find none, unless it is woken. */
+int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep);
+/* CPUs that the control groups named in the file `membership` (/proc/self/cgroup) may use by their quotas of CPU time,
+ * groups above them included, with their files below `root`; 0: no limit. */
+int asp_cgroup_cpus(const char *membership, const char *root);
+/* Whether this process was forked from one that had loaded this library. */
+int asp_was_forked(void);
+/* Counters since the start: jobs run with helpers, jobs kept on one thread because the cores were busy, stalls seen. */
+void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls);
+/* Of the pages of freed results (output.c): bytes kept and blocks kept now, blocks handed out again since the start. */
+void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused);
