@@ -52,10 +52,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(no_matrices)
 
 
+def pytest_collection() -> None:
+    """Nearly all that is made while tests are collected stays: looking for garbage finds none, again and again."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """The collected tests live to the end: no garbage collection looks at them, and tests ask for many of those."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -17,13 +17,13 @@ def pairs_of(combination: Combination) -> set[tuple[int, Hashable, int, Hashable
 
 def chosen(axes: Sequence[Iterable[Hashable]]) -> list[Combination]:
     """Combinations in which every two values of different axes meet: greedily, few, the same ones every time."""
-    left = list(itertools.product(*axes))
-    missing = set().union(*map(pairs_of, left)) if left else set()
+    pairs = {one: pairs_of(one) for one in itertools.product(*axes)}
+    missing = set().union(*pairs.values())
     taken = []
     while missing:
-        best = max(left, key=lambda one: len(pairs_of(one) & missing))  # of equals the first
+        best = max(pairs, key=lambda one: len(pairs[one] & missing))  # of equals the first
         taken.append(best)
-        missing -= pairs_of(best)
+        missing -= pairs[best]
     return taken
 
 

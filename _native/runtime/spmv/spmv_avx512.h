@@ -112,20 +112,17 @@ ASP_INLINE void NAME(products)(R *buffer, int64_t start, int64_t stop, const I *
                                int fetch)
 {
     int64_t k = start;
-    for (; k + 16 <= stop; k += 16, buffer += 16) {
+    for (; fetch && k + 16 <= stop; k += 16, buffer += 16) { /* a line of indices at a time */
         FETCH_AHEAD(indices + k, 16);
         FETCH_AHEAD(data + k, 16);
         O8(store)(buffer, PRODUCT8(k));
         O8(store)(buffer + 8, PRODUCT8(k + 8));
     }
-    if (k < stop) {
+    if (fetch && k < stop) {
         FETCH_AHEAD(indices + k, 16);
         FETCH_AHEAD(data + k, 16);
     }
-    if (k + 8 <= stop) {
-        O8(store)(buffer, PRODUCT8(k));
-        k += 8, buffer += 8;
-    }
+    for (; k + 8 <= stop; k += 8, buffer += 8) O8(store)(buffer, PRODUCT8(k));
     const __mmask8 rest = (__mmask8)((1u << (stop - k)) - 1);
     O8(store)(buffer, PRODUCT8_MASKED(rest, k));
 }
