@@ -26,7 +26,7 @@ int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int6
 int asp_cgroup_cpus(const char *membership, const char *root);
 /* Whether this process was forked from one that had loaded this library. */
 int asp_was_forked(void);
-/* Counters since the start: jobs run with helpers, jobs kept on one thread because the cores were busy, stalls seen. */
-void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls);
-/* Of the pages of freed results (output.c): bytes kept and blocks kept now, blocks handed out again since the start. */
-void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused);
+/* Three counters since the start: jobs run with helpers, jobs kept on one thread because the cores were busy, stalls seen. */
+void asp_pool_counters(int64_t *found);
+/* Three of the pages of freed results (output.c): bytes kept and blocks kept now, blocks handed out again since the start. */
+void asp_output_counters(int64_t *found);

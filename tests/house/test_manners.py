@@ -46,55 +46,75 @@ def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
     return (function.end_lineno or 0) - function.lineno + 1 - docstring
 
 
-@pytest.mark.parametrize("path", every_file(), ids=lambda path: f"{path.parent.name}/{path.name}")
-def test_module_size(path):
-    n_lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert n_lines <= MAX_LINES, f"{path} has {n_lines} lines: split it by noun"
+def test_module_size():
+    n_lines = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in every_file()}
+    long = {str(path): n for path, n in n_lines.items() if n > MAX_LINES}
+    assert not long, f"more than {MAX_LINES} lines, split by noun: {long}"
 
 
-@pytest.mark.parametrize("source", library(), ids=lambda source: source.name)
-def test_functions_are_short(source):
-    long = {f.name: lines_of_code(f) for f in functions(source) if lines_of_code(f) > MAX_FUNCTION_LINES}
-    assert not long, f"{source.name}: {long}"
+def test_functions_are_short():
+    sizes = [(source.where(f), f.name, lines_of_code(f)) for source in library() for f in functions(source)]
+    long = [one for one in sizes if one[-1] > MAX_FUNCTION_LINES]
+    assert not long, long
 
 
-@pytest.mark.parametrize("source", library(), ids=lambda source: source.name)
-def test_few_positional_parameters(source):
-    def n_positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-        names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
-        return len(names) - (names[:1] in (["self"], ["cls"]))
-
-    known = {name for module, name in POSITIONAL_BY_CONTRACT if module == source.name}
-    checked = [function for function in functions(source) if function.name not in known]
-    many = {f.name: n_positional(f) for f in checked if n_positional(f) > MAX_POSITIONAL}
-    assert not many, f"{source.name}: {many}: make the rest keyword-only"
+def n_positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Parameters that may be given by position, `self` aside."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
 
 
-@pytest.mark.parametrize("source", library(), ids=lambda source: source.name)
-def test_only_config_reads_the_environment(source):
-    if source.name == "autosparse.config":
-        return
-    for node in ast.walk(source.tree):
-        reads = isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT and ast.dump(node.value).find("'os'") > 0
-        takes = isinstance(node, ast.ImportFrom) and node.module == "os" and ENVIRONMENT & {a.name for a in node.names}
-        touches = reads or takes
-        assert not touches, f"{source.where(node)}: settings have one door, config.py"
+def test_few_positional_parameters():
+    every = [(source, function) for source in library() for function in functions(source)]
+    many = [
+        (source.where(function), function.name, n_positional(function))
+        for source, function in every
+        if n_positional(function) > MAX_POSITIONAL and (source.name, function.name) not in POSITIONAL_BY_CONTRACT
+    ]
+    assert not many, f"make the rest keyword-only: {many}"
 
 
-@pytest.mark.parametrize("source", library(), ids=lambda source: source.name)
-def test_no_print_outside_the_command_line(source):
-    if source.name.startswith("autosparse.cli"):
-        return
-    for node in ast.walk(source.tree):
-        prints = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
-        assert not prints, f"{source.where(node)}: print"
+def reads_environment(node: ast.AST) -> bool:
+    reads = isinstance(node, ast.Attribute) and node.attr in ENVIRONMENT and ast.dump(node.value).find("'os'") > 0
+    takes = isinstance(node, ast.ImportFrom) and node.module == "os" and ENVIRONMENT & {a.name for a in node.names}
+    return bool(reads or takes)
 
 
-@pytest.mark.parametrize("source", library(), ids=lambda source: source.name)
-def test_no_wide_except(source):
+def prints(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print"
+
+
+def catches_everything(node: ast.AST) -> bool:
     """`except Exception` hides mistakes; one that only cleans up and raises again is fine."""
-    for node in ast.walk(source.tree):
-        if isinstance(node, ast.ExceptHandler):
-            wide = node.type is None or (isinstance(node.type, ast.Name) and node.type.id in WIDE)
-            raises = isinstance(node.body[-1], ast.Raise)
-            assert raises or not wide, f"{source.where(node)}: catch the class you expect"
+    if not isinstance(node, ast.ExceptHandler):
+        return False
+    wide = node.type is None or (isinstance(node.type, ast.Name) and node.type.id in WIDE)
+    return wide and not isinstance(node.body[-1], ast.Raise)
+
+
+@pytest.mark.parametrize(
+    ("is_bad", "but_for", "why"),
+    [
+        (reads_environment, "autosparse.config", "settings have one door, config.py"),
+        (prints, "autosparse.cli", "only the command line prints"),
+        (catches_everything, "nowhere", "catch the class you expect"),
+    ],
+)
+def test_what_no_module_does(is_bad, but_for, why):
+    checked = [source for source in library() if not source.name.startswith(but_for)]
+    bad = [source.where(node) for source in checked for node in ast.walk(source.tree) if is_bad(node)]
+    assert not bad, f"{why}: {bad}"
+
+
+@pytest.mark.parametrize(
+    ("is_bad", "text"),
+    [
+        (reads_environment, "os.environ['HOME']"),
+        (reads_environment, "from os import getenv"),
+        (prints, "print(1)"),
+        (catches_everything, "try:\n    pass\nexcept Exception:\n    pass"),
+        (catches_everything, "try:\n    pass\nexcept:\n    pass"),
+    ],
+)
+def test_what_is_not_done_would_be_seen(is_bad, text):
+    assert any(map(is_bad, ast.walk(ast.parse(text))))

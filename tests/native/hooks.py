@@ -44,18 +44,18 @@ def on_several_threads() -> Iterator[None]:
         yield
 
 
-def counted(name: str, n: int) -> list[int]:
-    """The `n` counters that a function of hooks.h fills in."""
-    counters = runtime_api.ffi.new("int64_t[]", n)
-    hook(name)(*(counters + k for k in range(n)))
+def counted(name: str) -> list[int]:
+    """The three counters that a function of hooks.h fills in."""
+    counters = runtime_api.ffi.new("int64_t[3]")
+    hook(name)(counters)
     return list(counters)
 
 
 def kept_pages() -> dict[str, int]:
     """Bytes and blocks of freed results that are kept now, and how often one was used again."""
-    return dict(zip(("kept_bytes", "n_kept", "n_reused"), counted("asp_output_counters", 3), strict=True))
+    return dict(zip(("kept_bytes", "n_kept", "n_reused"), counted("asp_output_counters"), strict=True))
 
 
 def shared_jobs() -> int:
     """How many jobs ran with helpers since the start."""
-    return counted("asp_pool_counters", 3)[0]
+    return counted("asp_pool_counters")[0]

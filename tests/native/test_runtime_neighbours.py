@@ -37,7 +37,7 @@ def helpers():
 
 def shared():
     counters = r.ffi.new("int64_t[3]")
-    r.lib.asp_pool_counters(counters, counters + 1, counters + 2)
+    r.lib.asp_pool_counters(counters)
     return counters[0]
 
 def cpus(task):

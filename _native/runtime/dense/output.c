@@ -168,12 +168,10 @@ void asp_output_limit(int64_t bytes)
 }
 
 #ifdef ASP_HOOKS
-void asp_output_counters(int64_t *kept_bytes, int64_t *n_kept, int64_t *n_reused)
+void asp_output_counters(int64_t *found)
 {
     hold();
-    *kept_bytes = pool.kept_bytes;
-    *n_kept = pool.n_kept;
-    *n_reused = pool.n_reused;
+    found[0] = pool.kept_bytes, found[1] = pool.n_kept, found[2] = pool.n_reused;
     release();
 }
 #endif

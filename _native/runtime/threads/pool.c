@@ -70,8 +70,7 @@ static struct {
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
 
 ASP_FORCIBLE(forced_helpers, asp_force_helpers)
-
-static int is_reckless(void) { return ASP_FORCED(forced_helpers) > 0; }
+#define IS_RECKLESS (ASP_FORCED(forced_helpers) > 0)
 
 /* Take ranges of one share until none is left: large ones first, then smaller, so that all threads end together. */
 static void take_share(int share)
@@ -259,7 +258,7 @@ static int is_beside_others(int64_t now_ns)
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
-    if (!is_reckless()) {
+    if (!IS_RECKLESS) {
         const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
         const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, n_awake > 0);
         if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
@@ -337,13 +336,13 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 {
     int n_helpers = 0;
     if (n_items <= 0) return 0;
-    const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || is_reckless());
+    const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || IS_RECKLESS);
     const int64_t now_ns = is_worth ? clock_ns() : 0;
-    const int is_beside = is_worth && is_beside_others(now_ns) && !is_reckless();
+    const int is_beside = is_worth && is_beside_others(now_ns) && !IS_RECKLESS;
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
-        const int is_watched = serial_ns < SMALL_JOB_NS && !is_reckless();
+        const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
         asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         if (!stays) n_helpers = helpers_for(n_threads - is_beside, serial_ns, now_ns, it && it->is_waking);
@@ -367,18 +366,15 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 
 int64_t asp_pool_caution_left_ns(void)
 {
-    const int64_t left_ns = is_reckless() ? 0 : pool.cautious_until_ns - clock_ns();
+    const int64_t left_ns = IS_RECKLESS ? 0 : pool.cautious_until_ns - clock_ns();
     return left_ns > 0 ? left_ns : 0;
 }
 
 #ifdef ASP_HOOKS
 int asp_was_forked(void) { return pool.forked; }
-
-void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
+void asp_pool_counters(int64_t *found)
 {
-    *n_shared = pool.n_shared;
-    *n_held_back = pool.n_held_back;
-    *n_stalls = pool.n_stalls;
+    found[0] = pool.n_shared, found[1] = pool.n_held_back, found[2] = pool.n_stalls;
 }
 #endif
 
@@ -396,10 +392,7 @@ int64_t asp_pool_caution_left_ns(void) { return 0; }
 #ifdef ASP_HOOKS
 void asp_force_helpers(int on) { (void)on; }
 int asp_was_forked(void) { return 0; }
-void asp_pool_counters(int64_t *n_shared, int64_t *n_held_back, int64_t *n_stalls)
-{
-    *n_shared = *n_held_back = *n_stalls = 0;
-}
+void asp_pool_counters(int64_t *found) { found[0] = found[1] = found[2] = 0; }
 #endif
 
 #endif
