@@ -7,6 +7,7 @@ fetch the next rows of X; generated kernels do none of this (docs/adr/0020-ready
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,9 @@ LOOPS: Final = ("i1", "k1")
 BLOCK_LOOPS: Final = ("i1", "k1", "i0", "k0")
 BLOCK_SIDES: Final = (2, 4, 8)
 """Rows, and columns, of blocks that the runtime's loops of products read."""
+PANEL_LOOPS: Final = ("k1", "i1", "k0", "i0")
+PANEL_SHAPES: Final = ((4, 256), (8, 256))
+"""Rows side by side, and columns, of panels that the runtime's loops of products read."""
 
 
 def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
@@ -34,7 +38,7 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
     if operation != schedule.operation or operation not in OPS or not OPS[operation].runtime_loops:
         return f"the runtime has no loops for schedules of {operation}"
     if OPS[operation].block_loops and fmt.has_padding:
-        return _reason_no_blocks(schedule)
+        return (_reason_no_panels if fmt.levels[0].coordinate == "k1" else _reason_no_blocks)(schedule)
     if fmt.levels != CSR.levels or fmt.symmetric or fmt.values or fmt.index_bits != 32:
         return f"the runtime's loops read CSR with 32-bit indices, not {fmt}"
     if schedule.loop_order != LOOPS or schedule.dense_splits or schedule.parallel != "i1" or schedule.unroll != 1:
@@ -48,6 +52,26 @@ def block_shape(fmt: Format) -> tuple[int, int] | None:
     """(r, c) of a format of blocks by rows of blocks; None of any other."""
     r, c = fmt.split("i"), fmt.split("k")
     return (r, c) if r > 1 and c > 1 and fmt == Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}") else None
+
+
+def panel_shape(fmt: Format) -> tuple[int, int] | None:
+    """(r, k) of a format of panels of k columns in which r rows stand side by side, in any order; None of any other."""
+    r, k = fmt.split("i"), fmt.split("k")
+    if r == 1 or k == 1 or fmt.is_sliced:
+        return None
+    plain = Format.parse(f"k1:U,i1:U,k0:C,i0:U | i={r},k={k}")
+    return (r, k) if dataclasses.replace(fmt, rows="") == plain else None
+
+
+def _reason_no_panels(schedule: SuperSchedule) -> str | None:
+    """Why the runtime has no loops over the panels of `schedule`, or None."""
+    if panel_shape(schedule.format) not in PANEL_SHAPES:
+        return f"the runtime's loops read panels of {PANEL_SHAPES} rows and columns, not {schedule.format}"
+    if schedule.loop_order != PANEL_LOOPS or schedule.dense_splits or schedule.parallel != "i1":
+        return "the runtime's loops are over panels, groups of rows in parallel, and their columns"
+    if schedule.unroll != 1 or schedule.prefetch:
+        return "the runtime's loops over panels fetch and unroll as they see fit"
+    return None
 
 
 def _reason_no_blocks(schedule: SuperSchedule) -> str | None:
@@ -74,9 +98,11 @@ def ready_kernel(spec: KernelSpec) -> Kernel | None:
     """The runtime's kernel for `spec`; None when it has none."""
     if not runtime_api.available or not is_ready(spec):
         return None
-    lib, code, shape = runtime_api.lib, DTYPES[spec.dtype], block_shape(spec.schedule.format)
-    if shape is not None:
-        address = int(getattr(lib, OPS[spec.operation].block_loops)(code, *shape))
+    lib, code, row, fmt = runtime_api.lib, DTYPES[spec.dtype], OPS[spec.operation], spec.schedule.format
+    if (shape := block_shape(fmt)) is not None:
+        address = int(getattr(lib, row.block_loops)(code, *shape))
+    elif (shape := panel_shape(fmt)) is not None:
+        address = int(getattr(lib, row.panel_loops)(code, *shape))
     else:
         address = int(getattr(lib, OPS[spec.operation].runtime_loops)(code, spec.schedule.prefetch))
     return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)

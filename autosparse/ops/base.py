@@ -68,6 +68,7 @@ class Operation:
     synonyms: tuple[str, ...] = ()  # what else `tune` calls it
     runtime_loops: str = ""  # C function that gives the precompiled loops a search may choose
     block_loops: str = ""  # the same for operands in blocks
+    panel_loops: str = ""  # ... and in panels of columns, of rows side by side
     space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
     model: str = ""  # function of `tuner.analytic.models` that makes its cost model
     parts: str = ""  # function of `tuner.hybrid.schedules` for matrices in parts; "": they are never divided

@@ -34,6 +34,7 @@ MATMUL: Final[Operation] = Operation(
     synonyms=("spmv", "spmm"),
     runtime_loops="asp_ready_kernel",
     block_loops="asp_ready_blocks",
+    panel_loops="asp_ready_row_panels",
     model="matrix_product",
     parts="products",
     device=(DeviceProduct(name="spmv", kind="vector"), DeviceProduct(name="matmul", kind="columns")),

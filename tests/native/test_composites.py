@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,9 @@ READY = SuperSchedule(implementation=RUNTIME)
 READY_BLOCKS = SuperSchedule(
     format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=4,k=4"), loop_order=("i1", "k1", "i0", "k0"), implementation=RUNTIME
 )
+READY_PANELS = SuperSchedule(
+    format=Format.parse("k1:U,i1:U,k0:C,i0:U | i=4,k=256"), loop_order=("k1", "i1", "k0", "i0"), implementation=RUNTIME
+)
 VECTOR = schedule("i1:U,k1:C", "i1 k1", unroll=4)
 
 ROW_SETS = (
@@ -51,6 +55,7 @@ ROW_SETS = (
     Composite(parts=(Part(RowList((0, 3, 4, 5, 39)), READY), Part(Rows(3, 7), CSR), Part(REST, READY))),
     Composite(parts=(Part(Rows(1000), CSR), Part(REST, CSR))),
     Composite(parts=(Part(Rows(0), CSR), Part(REST, CSR))),
+    Composite(parts=(Part(Rows(9), READY_PANELS), Part(REST, READY))),
 )
 SPLITS = (
     Composite(parts=(Part(Blocks(4, 4, 0.3), BLOCKS), Part(REST, CSR))),
@@ -145,6 +150,33 @@ def test_blocks_and_the_rest_are_added_up_in_registers(r, c, dtype, isa):
             assert all(one.tobytes() == found[0].tobytes() for one in found)
             for C in (found[0], product(alone, B, A.shape[0], 2)):
                 np.testing.assert_allclose(C, A @ B, rtol=1e-5, atol=1e-5)
+    finally:
+        runtime_api.lib.asp_force_isa(-1)
+
+
+@pytest.mark.parametrize("isa", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("r", [4, 8])
+def test_rows_side_by_side_are_added_up_panel_by_panel(r, dtype, isa):
+    """Groups and panels go over the edges; alone, and as a part whose rows of C are not neighbours."""
+    rng = np.random.default_rng(4)
+    A = sp.random_array((41, 600), density=0.2, format="csr", rng=rng, dtype=dtype)
+    A.data[:] = rng.standard_normal(A.nnz)
+    made = dataclasses.replace(READY_PANELS, format=Format.parse(f"k1:U,i1:U,k0:C,i0:U | i={r},k=256"))
+    part, _ = bound_of(A, Composite(parts=(Part(Rows(120), made), Part(REST, READY))))
+    spec = _native.KernelSpec("matmul", made, dtype, "int32", Target.host().isa)
+    packed = _native.pack(pattern_of(A), A.data, made.format, transposed=False)
+    alone = _native.build(spec, store=cache.open_store(), compiler=None).bind(packed)
+    try:
+        runtime_api.lib.asp_force_isa(isa)
+        for bound, width in itertools.product((part, alone), (1, 5, 19, 72, 197)):
+            B = np.random.default_rng(3).standard_normal((600, width)).astype(dtype)
+            found = [product(bound, B, 41, n_threads, room=3) for n_threads in (1, 2, 3)]
+            assert all(one.tobytes() == found[0].tobytes() for one in found)
+            np.testing.assert_allclose(found[0], A @ B, rtol=1e-4, atol=1e-4)
+        B[300, 7] = np.inf  # cells without an entry are multiplied: a result that may be spoilt is told
+        C = np.empty((41, width), dtype)
+        assert not part.run(B.ctypes.data, width, C.ctypes.data, width, width, 2)
     finally:
         runtime_api.lib.asp_force_isa(-1)
 
@@ -337,6 +369,10 @@ def test_what_has_no_kernel_is_refused():
     three = (FUSED.parts[0], Part(ColumnList((1,)), READY), FUSED.parts[1])
     assert "two parts" in _native.composite_unsupported("matmul", Composite(parts=three, window=8))
     assert "2, 4, 8" in _native.supports("matmul", blocks_of(3, 3))
+    for fields, why in (({"loop_order": ("i1", "k1", "k0", "i0")}, "loops"), ({"prefetch": 8}, "fetch")):
+        assert why in _native.supports("matmul", dataclasses.replace(READY_PANELS, **fields))
+    wide = dataclasses.replace(READY_PANELS, format=Format.parse("k1:U,i1:U,k0:C,i0:U | i=4,k=512"))
+    assert "256" in _native.supports("matmul", wide)
     assert "windows of 6" in _native.composite_unsupported("matmul", odd)
     assert _native.composite_unsupported("mttkrp", ROW_SETS[0])
     ready = SuperSchedule(operation="sddmm", implementation=RUNTIME)

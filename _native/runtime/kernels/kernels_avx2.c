@@ -32,7 +32,7 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_avx2[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel asp_blocks_avx2[3][2] = BLOCKS_TABLE;
+const asp_blocks_kernel asp_blocks_avx2[5][2] = BLOCKS_TABLE;
 
 #include "target_end.h"
 #endif

@@ -32,7 +32,7 @@
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_avx512[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel asp_blocks_avx512[3][2] = BLOCKS_TABLE;
+const asp_blocks_kernel asp_blocks_avx512[5][2] = BLOCKS_TABLE;
 
 #include "target_end.h"
 #endif

@@ -19,4 +19,4 @@
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_base[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel asp_blocks_base[3][2] = BLOCKS_TABLE;
+const asp_blocks_kernel asp_blocks_base[5][2] = BLOCKS_TABLE;
