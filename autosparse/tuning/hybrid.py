@@ -138,8 +138,10 @@ class HybridDivider:
         return self.lab.problem.n_dense_cols < LEAST_COLUMNS
 
     def _at_once(self, division: Division) -> list[Composite]:
-        """Of a narrow product, the composite of what parts are tried with first, where it needs no compiler."""
-        if not self._is_narrow:
+        """Where it needs no compiler, the composite of what parts are tried with first: of narrow products, and of
+        dense rows, whose panels are the runtime's.
+        """
+        if not self._is_narrow and "dense" not in division.kinds:
             return []
         parts = []
         for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
@@ -192,7 +194,8 @@ class HybridDivider:
             supports=place.supports(lab.supports),
             prices=lab.experience.prices,
             style=PART_STYLE,
-            propose=_First(able),
+            propose=_First(tuple(one for one in able if not one.is_precompiled)),
+            always=[one for one in able if one.is_precompiled],  # measured even where there is no time to compile
             is_built=lab.is_built,
             build_all=lab.build,
         )

@@ -149,12 +149,12 @@ def test_who_had_no_room_beside_a_loser_has_its_chance(other, chosen):
 
 
 def test_what_always_races_takes_no_candidates_place():
-    """Formats that need no compiler race first, whatever the model expects, and as many others as without them."""
+    """Composites, then formats that need no compiler, whatever the model expects; as many others as without them."""
     numbers = []
     for found, always in (((), ()), ((COMPOSITE,), (SINGLE, OTHER))):
         search, _, _ = searched({}, found=found, always=always)
         tried = [one.schedule for one in search.trials]
-        assert tried[: len(always) + len(found)] == [*always, *found]
+        assert tried[: len(always) + len(found)] == [*found, *always]
         numbers.append(len(tried) - len(always) - len(found))
     assert numbers[0] == numbers[1] > 5
 

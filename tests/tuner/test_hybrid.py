@@ -225,3 +225,12 @@ def test_tried_schedules_have_kernels(operation, n_columns):
     for kind in ("dense", "long", "blocks", "rest", "adds"):
         for made in tried(operation)(kind, Blocks(4, 4, 0.5), n_columns):
             assert _native.supports(operation, made) is None, (kind, made)
+
+
+def test_long_rows_are_found_whichever_cut_meets_them_first():
+    """Cuts below four times the mean length take the same rows, but are no reason to pass over them."""
+    dense = np.zeros((200, 4000))
+    dense[:, :6] = 1
+    dense[::20, :80] = 1
+    (found,) = [one for one in divisions(pattern_of(dense), 32, None) if "long" in one.kinds]
+    assert found.selections == (Rows(39), REST)

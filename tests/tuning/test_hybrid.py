@@ -128,6 +128,17 @@ def test_blocks_beside_scattered_entries_need_no_compiler():
     assert not [one for one in HybridDivider(narrow, 0.0)() if isinstance(one, Composite) and one.window]
 
 
+def test_dense_rows_beside_the_rest_need_no_compiler(matrix):
+    """Panels of rows side by side race by the runtime's own loops, whatever seconds there are for searches of parts."""
+    rng = np.random.default_rng(0)
+    dense = (rng.random((200, 300)) < 0.02) * 1.0
+    dense[::20, ::2] = 1.0
+    made = lab(asp.csr(sp.csr_array(dense.astype(np.float32))), 64)
+    found = [one for one in HybridDivider(made, 0.0)() if isinstance(one, Composite)]
+    assert "k1:U,i1:U,k0:C,i0:U" in str(found[0])
+    assert {one.implementation for one in found[0].parts} == {RUNTIME}
+
+
 def test_narrow_products_search_no_parts(matrix, monkeypatch):
     """Composites of them race where they need no compiler; nothing is taken from single formats for more."""
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: pytest.fail("parts are searched"))

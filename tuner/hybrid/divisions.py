@@ -97,14 +97,15 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
         share = float(n_entries_from[cut]) / pattern.nnz if n_long else 0.0
         if n_long in known or not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
             continue  # another cut took the same rows, or a part would not matter
-        known.add(n_long)
         density = share * pattern.nnz / (n_long * pattern.n_cols)
         selections: tuple[Selection, ...] = (Rows(cut), REST)
         if density >= DENSE and n_long >= 4 and n_dense_cols >= LEAST_COLUMNS:
             ratio = 1.0 - share * (1.0 - _panel_cost(costs, density))
             dense.append(Division(selections, ("dense", "rest"), ratio))
+            known.add(n_long)
         elif cut >= 4 * mean:
             long.append(Division(selections, ("long", "rest"), 1.0 - 0.1 * min(share, 1.0 - share) - 0.02))
+            known.add(n_long)
     best = [sorted(kind, key=lambda one: one.predicted_ratio)[:MOST_OF_A_KIND] for kind in (dense, long)]
     return [*best[0], *best[1]]
 

@@ -92,9 +92,9 @@ class Search:
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
+            yield from self._run_composites()  # first, within their share: what follows takes whatever a budget leaves
             for one in self.always:
                 yield from self._run_alone(one)
-            yield from self._run_composites()  # before the heats, which take whatever a budget leaves
             for heat in self._heats():
                 yield from self._run_heat(heat)
             if self.style.asks_late:
