@@ -29,6 +29,7 @@ from typing import Any, Final
 from peerlib.environment import start_again
 from peerlib.hybrid_case import (
     DEFAULT,
+    SCIPY,
     HybridCase,
     alone,
     built,
@@ -95,6 +96,8 @@ def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chos
     kinds["composite"] = composites[:N_COMPOSITES]
     if case.path is None:
         kinds["fixed"] = [one for one in alone(fixed_composites, case) if one not in composites]
+        if case.operation == "matmul":
+            kinds["scipy"] = [SCIPY]
     return kinds
 
 

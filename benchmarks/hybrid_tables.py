@@ -2,8 +2,9 @@
 
 python benchmarks/hybrid_tables.py [--cases NAME,NAME] [--columns 32] [--table FILE]
 
-Planned costs, not times of products: greedy plans have no kernels here. Costs of primitives are those of this machine
-if `python -m autosparse calibrate` has measured them. Beside each figure stands the paper's, of its GPU.
+Planned costs, and measured times of products in which the operators of a plan run one after the other by generated
+kernels (`peerlib/tile_times.py`). Costs of primitives are those of this machine if `python -m autosparse calibrate` has
+measured them. Beside each figure stands the paper's, of its GPU.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,9 +21,11 @@ from peerlib.environment import matrices_folder, start_again
 from peerlib.hybrid_cases import generated
 from peerlib.matrices import find_matrices, load
 from peerlib.table import markdown
+from peerlib.timing import Protocol
 
 CASES: Final = ("cora", "citeseer", "pubmed", "NotreDame_www", "LogSparse", "Strided", "unstructured", "structured")
 RUNS: Final = (1, 2, 4, 8, 16, 32)
+DEPTHS_TRIED: Final = (1, 2, 10, 100)
 SEARCH_S: Final = {
     "cora": ".5", "citeseer": ".6", "pubmed": "93.9", "NotreDame_www": "3015.7", "LogSparse": "1.0", "Strided": "2.3",
     "unstructured": ".1 to 12.9", "structured": ".03 to .4",
@@ -61,8 +64,8 @@ def costs_for(n_columns: int, columns: int) -> Any:
     return known_costs(calibrated_folder(get_options(), target)).of(columns, far=far) or DEFAULT_COSTS
 
 
-def row(name: str, A: Any, columns: int) -> list[str]:
-    """A line of the table: seconds, then ratios of planned cost to the default's."""
+def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
+    """Name -> greedy plan: the default (r = 1.2), one without each of the paper's means, single families; seconds."""
     from autosparse.tuner.hybrid.costs import Operator
     from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
     from autosparse.tuner.hybrid.tiles import block_operators
@@ -72,28 +75,49 @@ def row(name: str, A: Any, columns: int) -> list[str]:
 
     pattern, costs = Pattern(*A.shape, A.indptr, A.indices), costs_for(A.shape[1], columns)
     blocks, runs = block_operators(), tuple(Operator("ell", 1, width) for width in RUNS)
-
-    def planned(
-        operators: Sequence[Any] = (*blocks, *runs), *, with_csr: bool = True, **options: Any
-    ) -> tuple[Any, float]:
+    batches: dict[str, Any] = {"r": 1.2}
+    wanted: dict[str, tuple[Sequence[Any], bool, dict[str, Any]]] = {
+        "default": ((*blocks, *runs), True, batches),
+        "no withdraw": ((*blocks, *runs), True, batches | {"withdraw": False}),
+        "no local": ((*blocks, *runs), True, batches | {"local": False}),
+        **{f"depth {depth}": ((*blocks, *runs), True, batches | {"levels": depth}) for depth in DEPTHS_TRIED},
+        "blocks": (blocks, False, {}),
+        "ELL": (runs, False, {}),
+        "CSR": ((), True, {}),
+        "r = 1": ((*blocks, *runs), True, {}),
+    }
+    made, seconds = {}, {}
+    for name, (operators, with_csr, options) in wanted.items():
         start_s = time.perf_counter()
-        made = plan_tiles(pattern, operators, costs, _native.choose_tiles, GreedyOptions(**options), with_csr=with_csr)
-        return made, time.perf_counter() - start_s
+        made[name] = plan_tiles(
+            pattern, operators, costs, _native.choose_tiles, GreedyOptions(**options), with_csr=with_csr
+        )
+        seconds[name] = time.perf_counter() - start_s
+    return made, seconds
 
-    default, seconds = planned(r=1.2)
 
-    def over(made: Any) -> str:
-        return f"{made.cost / default.cost:.2f}"
+def rows(name: str, A: Any, args: argparse.Namespace) -> tuple[list[str], list[str]]:
+    """A line of each table: seconds and ratios of planned cost to the default's; the same ratios of measured times."""
+    from peerlib.tile_times import layers, times_s  # imports autosparse: after `start_again`
 
-    withdraw, (everywhere, everywhere_s) = planned(r=1.2, withdraw=False)[0], planned(r=1.2, local=False)
-    depths = " ".join(over(planned(r=1.2, levels=depth)[0]) for depth in (1, 2, 10, 100))
-    alone = f"{over(planned(blocks, with_csr=False)[0])} {over(planned(runs, with_csr=False)[0])}"
-    singles = planned((), with_csr=True)[0]
-    return [
-        name, f"{A.nnz:,}", f"{seconds:.3f}", SEARCH_S.get(name, "-"),
-        f"{over(withdraw)} / {over(everywhere)} / {everywhere_s / max(seconds, 1e-9):.1f}", WITHOUT.get(name, "-"),
-        f"{depths} / {alone}", DEPTHS.get(name, "-"), over(singles), over(planned()[0]),
-    ]  # fmt: skip
+    made, seconds = plans(A, args.columns)
+    cost = {plan: one.cost for plan, one in made.items()}
+    took = times_s(A, made, args.columns, Protocol(rounds=args.rounds, most_s=args.most_s))
+    planned, measured = ({one: f"{of[one] / of['default']:.2f}" for one in of} for of in (cost, took))
+    local_s = f"{seconds['no local'] / max(seconds['default'], 1e-9):.1f}"
+
+    def cells(ratio: Mapping[str, str]) -> list[str]:
+        depths = " ".join(ratio[f"depth {depth}"] for depth in DEPTHS_TRIED)
+        return [
+            f"{ratio['no withdraw']} / {ratio['no local']} / {local_s}", WITHOUT.get(name, "-"),
+            f"{depths} / {ratio['blocks']} {ratio['ELL']}", DEPTHS.get(name, "-"), ratio["CSR"], ratio["r = 1"],
+        ]  # fmt: skip
+
+    head = [name, f"{A.nnz:,}"]
+    return (
+        [*head, f"{seconds['default']:.3f}", SEARCH_S.get(name, "-"), *cells(planned)],
+        [*head, f"{1e3 * took['default']:.3f}", f"{len(layers(made['default']))}", *cells(measured)],
+    )
 
 
 def main() -> int:
@@ -101,27 +125,46 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--columns", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--most-s", type=float, default=4.0, help="of the race of a matrix; rounds are cut to fit")
     parser.add_argument("--table", type=Path, help="write the table as Markdown")
     args = parser.parse_args()
     start_again(1)
-    rows = [[
-        "matrix", "entries", "search s", "paper (T5)", "no withdraw / no local / its time", "paper (T6)",
-        "depth 1 2 10 100 / blocks, ELL alone", "paper (T7)", "CSR alone", "r = 1",
-    ]]  # fmt: skip
+    ablations = [
+        "no withdraw / no local / its time", "paper (T6)", "depth 1 2 10 100 / blocks, ELL alone", "paper (T7)",
+        "CSR alone", "r = 1",
+    ]  # fmt: skip
+    planned = [["matrix", "entries", "search s", "paper (T5)", *ablations]]
+    measured = [["matrix", "entries", "product ms", "operators", *ablations]]
     from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS
 
     whose = "that are the default" if costs_for(1, args.columns) == DEFAULT_COSTS else "measured on this machine"
     for name in args.cases.split(","):
-        A = matrix(name)
-        rows.append(row(name, A, args.columns) if A is not None else [name, "not there", *["-"] * 8])
+        if (A := matrix(name)) is None:
+            planned.append([name, "not there", *["-"] * 8])
+            continue
+        lines = rows(name, A, args)
+        planned.append(lines[0])
+        measured.append(lines[1])
+        print(" | ".join(lines[1]), flush=True)
     text = "\n".join([
         "# STile's Tables 5 to 7 on a CPU",
         "",
-        f"Greedy search with withdraw, r = 1.2, {args.columns} columns, one thread, costs {whose}. Ratios are planned",
-        "costs over those of the default search; the paper's are latencies on an A100. NotreDame is a version with",
-        "929,849 entries (the paper: 1,497,134). Seconds are those of one run.",
+        f"Greedy search with withdraw, r = 1.2, {args.columns} columns, one thread, costs {whose}. The paper's",
+        "ratios are of latencies on an A100. NotreDame is a version with 929,849 entries (the paper: 1,497,134).",
         "",
-        markdown(rows),
+        "## Planned costs, over those of the default search",
+        "",
+        "Seconds are those of one run.",
+        "",
+        markdown(planned),
+        "",
+        "## Measured times, over those of the default plan",
+        "",
+        "Operators one after the other, each by a generated kernel, in turns; `its time` is of the search, as above.",
+        "Entries of ELL tiles are in CSR: ELL alone is CSR with another kernel's name.",
+        "",
+        markdown(measured),
     ])  # fmt: skip
     print(text)
     if args.table:

@@ -18,6 +18,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Final, ParamSpec, TypeVar
 
+import numpy as np
 import scipy.sparse as sp
 
 from peerlib.hybrid_cases import generated
@@ -35,6 +36,8 @@ WAYS: Final = {"fresh": True, "again": False}
 """Name -> whether a result is made for every product."""
 DEFAULT: Final = "default"
 """Names the runtime's own kernel among schedules, which are named by their JSON text."""
+SCIPY: Final = "scipy"
+"""Names SciPy's product among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,7 @@ def fixed_composites(case: HybridCase) -> list[str]:
 
 def trials_of(lab: Any, texts: Sequence[str]) -> dict[str, Any]:
     """name -> trial, its kernels built."""
-    trials = {text: lab(schedule_of(text)) for text in texts}
+    trials = {text: lab(schedule_of(text)) for text in texts if text != SCIPY}
     lab.build([trial for trial in trials.values() if trial.schedule is not None])
     return trials
 
@@ -188,6 +191,8 @@ def raced(
             trial.pack()
             found = {way: lab.served(trial, is_fresh=fresh) for way, fresh in WAYS.items()}
             runs |= {(text, way): run for way, run in found.items() if run is not None}
+        if SCIPY in texts:
+            runs[SCIPY, "fresh"] = of_scipy(case)
         timings = take_turns(runs, protocol)
         for trial in trials.values():
             trial.drop()
@@ -195,6 +200,13 @@ def raced(
     for (text, way), timing in timings.items():
         times.setdefault(text, {})[way] = timing.median_s
     return times
+
+
+def of_scipy(case: HybridCase) -> Callable[[], Any]:
+    """SciPy's product, which makes its result anew."""
+    A = case.make()
+    B = np.random.default_rng(0).standard_normal((A.shape[1], case.columns)).astype(np.float32)
+    return lambda: A @ B
 
 
 def mean_s(times: Mapping[str, float]) -> float:

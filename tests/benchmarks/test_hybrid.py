@@ -32,6 +32,32 @@ def test_ratios_are_of_the_mean_of_both_ways_and_one_for_equal_plans() -> None:
     assert "| matmul 32 | 1 | 0.500 | 0.500 | 0.500 |" in report([lost]).partition("as luck has it")[2]
 
 
+def test_the_papers_figures_are_over_scipy() -> None:
+    times_s = {DEFAULT: {"fresh": 2.0, "again": 1.0}, "scipy": {"fresh": 6.0}, "y": {"fresh": 1.0, "again": 9.0}}
+    one = {**line(DEFAULT, "y", times_s), "name": "cora", "times_s": times_s}
+    one["fastest"]["single"] = one["fastest"]["off"]
+    table = report([one]).partition("Figures 7 and 9")[2]
+    assert "| cora | matmul 32 | 3.00 | 3.00 | - | 6.00 | 2.4 (.9) |" in table
+
+
+@pytest.mark.parametrize("name", ["default", "blocks", "CSR"])
+def test_plans_are_timed_as_products(name: str) -> None:
+    """Each operator on its own entries, the first writes and the others add."""
+    import hybrid_tables
+    from peerlib.tile_times import layers, product
+
+    rng = np.random.default_rng(0)
+    cells = np.kron(rng.random((30, 30)) < 0.1, np.ones((4, 4))) + (rng.random((120, 120)) < 0.04)
+    A = scipy.sparse.csr_array(cells.astype(np.float32))
+    plan = hybrid_tables.plans(A, 32)[0][name]
+    shapes = list(layers(plan))
+    assert shapes == [(1, 1)] if name == "CSR" else (4, 4) in shapes
+    run, B, C = product(A, plan, 32)
+    C[:] = np.nan
+    run()
+    np.testing.assert_allclose(C, A @ B, rtol=1e-4, atol=1e-4)
+
+
 def test_groups_take_turns_and_the_order_is_fixed(tmp_path: Path) -> None:
     files = []
     for name in "abcd":
