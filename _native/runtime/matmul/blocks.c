@@ -143,7 +143,8 @@ static int ready_panels(int dtype, int64_t r, int64_t panel, const asp_operand *
                                  .crd = A->crd[2], .places = A->crd[5], .vals = A->vals, .ahead = COLUMNS_AHEAD,
                                  .n_vecs = n_vecs, .ldb = ldb, .ldc = ldc, .B = (const void *)B, .C = (void *)C};
     const int64_t n_groups = (job.args.n_rows + r - 1) / r;
-    asp_parallel(groups_task, &job, n_groups, 1, 1 + n_groups / (4 * n_threads), (int)n_threads,
+    /* A thread takes its groups at once: handed out in turns, each turn would read all of B again. */
+    asp_parallel(groups_task, &job, n_groups, 1, (n_groups + n_threads - 1) / n_threads, (int)n_threads,
                  serial_ns(A->n_positions[2] * r, n_vecs));
     return atomic_load_explicit(&job.bad, memory_order_relaxed);
 }
