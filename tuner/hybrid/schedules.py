@@ -16,8 +16,6 @@ WIDE: Final = 64
 """Columns of a tile that fill the registers beside four rows."""
 BLOCKS_AHEAD: Final = 2
 """Blocks whose rows of B are asked for ahead: .90 of the time on blocks of 4 x 4, 256 columns (Xeon)."""
-ENTRIES_AHEAD: Final = 8
-"""The same for the runtime's loops over rows, in entries."""
 
 
 def _made(operation: str, fmt: str, loops: str, tile: int = 0, **fields: Any) -> SuperSchedule:
@@ -37,14 +35,6 @@ def runtime(operation: str, order: str = "") -> SuperSchedule:
     return _made(operation, f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C", "i1 k1", implementation=RUNTIME)
 
 
-def ready_panels(operation: str) -> list[SuperSchedule]:
-    """The runtime's loops over panels of columns, four or eight rows side by side."""
-    return [
-        _made(operation, f"k1:U,i1:U,k0:C,i0:U | i={rows},k=256", "k1 i1 k0 i0", implementation=RUNTIME)
-        for rows in (4, 8)
-    ]
-
-
 def products(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
     """Of products of a matrix with a dense operand."""
     if n_cols == 1:
@@ -54,18 +44,17 @@ def products(operation: str, kind: str, selection: Selection, n_cols: int) -> li
     if kind == "dense":
         wide = min(96, t) if n_cols < 96 else 96
         four, eight = ("k1:U,i1:U,k0:C,i0:U | i=4,k=256 | bits=16", "k1:U,i1:U,k0:C,i0:U | i=8,k=256 | bits=16")
-        panels = [
-            _made(operation, four, "k1 j1 i1 k0 i0 j0", wide),
-            _made(operation, eight, "k1 j1 i1 k0 i0 j0", min(t, 48)),
-        ]
-        return [*ready_panels(operation), *panels, runtime(operation)]
+        panels = [_made(operation, fmt, "k1 j1 i1 k0 i0 j0", n) for fmt, n in ((four, wide), (eight, min(t, 48)))]
+        shapes = (f"k1:U,i1:U,k0:C,i0:U | i={side_by_side},k=256" for side_by_side in (4, 8))
+        ready = [_made(operation, shape, "k1 i1 k0 i0", implementation=RUNTIME) for shape in shapes]
+        return [*ready, *panels, runtime(operation)]
     if kind == "blocks":
         plain = _blocks(operation, selection, "i1 j1 k1 i0 k0 j0", t)
         return [dataclasses.replace(plain, prefetch=BLOCKS_AHEAD), plain] if n_cols >= WIDE else [plain]
     if kind == "adds":
         return rows
-    near = dataclasses.replace(runtime(operation), prefetch=ENTRIES_AHEAD)
-    return [runtime(operation), near, runtime(operation, "first"), runtime(operation, "degree"), *rows[:1]]
+    plain, first, degree = (runtime(operation, order) for order in ("", "first", "degree"))
+    return [plain, dataclasses.replace(plain, prefetch=8), first, degree, *rows[:1]]
 
 
 def _vector(operation: str, kind: str, selection: Selection) -> list[SuperSchedule]:
