@@ -114,7 +114,7 @@ wheel: $(VENV)/.made
 
 wheels: $(VENV)/.wheels
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" sh tools/make_wheels.sh $(PY) dist
-	@sh tools/try_wheel.sh "$(PYTHON)" "$$(ls -t dist/*manylinux*.whl | head -n 1)" $(BUILD)/wheels
+	@PROCESSES="$(PROCESSES)" sh tools/try_wheel.sh "$(PYTHON)" "$$(ls -t dist/*manylinux*.whl | head -n 1)" $(BUILD)/wheels
 
 # The wheel alone, in an environment of its own, with the tests copied away from the sources.
 test-wheel:

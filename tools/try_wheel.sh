@@ -1,6 +1,6 @@
 #!/bin/sh
 # try_wheel.sh PYTHON WHEEL FOLDER: installs WHEEL into an environment of its own in FOLDER and runs the tests of products
-# there, with a search path that has no compiler and from a folder that has no sources.
+# there, with a search path that has no compiler and from a folder that has no sources; PROCESSES (2) tests at a time.
 set -eu
 python=$1
 wheel=$(realpath "$2")
@@ -12,7 +12,7 @@ mkdir -p "$folder"
 folder=$(realpath "$folder")
 sh "$here/make_venv.sh" "$python" "$folder/venv"
 "$folder/venv/bin/python" -m pip install --quiet --disable-pip-version-check --only-binary :all: \
-    "$wheel" pytest hypothesis threadpoolctl xxhash
+    "$wheel" pytest pytest-xdist hypothesis threadpoolctl xxhash
 cp -r "$here/../tests" "$here/../pyproject.toml" "$folder"
 cd "$folder"
 without() { env -i HOME="$folder" LANG=C.UTF-8 PATH="$folder/venv/bin" AUTOSPARSE_CACHE_DIR="$folder/cache" "$@"; }
@@ -33,4 +33,4 @@ assert runtime_api.max_threads() >= 1
 print("runtime:", _native._runtime.__file__.rpartition("/")[2], "threads:", runtime_api.max_threads())
 END
 without "$folder/venv/bin/python" -m autosparse doctor || test $? -eq 1 # 1: it names the compiler that is not there
-without "$folder/venv/bin/python" -m pytest -q --full tests/arrays tests/ops
+without "$folder/venv/bin/python" -m pytest -q --full -n "${PROCESSES:-2}" --dist worksteal tests/arrays tests/ops
