@@ -326,7 +326,8 @@ def test_tuning_measures_what_the_model_proposes(tmp_path):
     )
     A = asp.csr(theirs.copy())
     x = np.random.default_rng(0).standard_normal(3_000).astype(np.float32)
-    with asp.options(models=tmp_path, cache_dir=tmp_path / "cache", effort="measure", budget_s=20):
+    settings = {"models": tmp_path, "cache_dir": tmp_path / "cache", "effort": "measure", "budget_s": 20}
+    with asp.options(**settings, extra_memory=100.0):  # room for every format
         plan = A.tune("matmul", columns=1)
         model = learned_tier.find_model(get_options(), Target.host(), "spmv")
         proposed = model.propose(problem_of(Pattern(*theirs.shape, theirs.indptr, theirs.indices)), model.features(
