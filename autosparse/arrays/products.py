@@ -46,6 +46,7 @@ class Products:
                     if 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
                         return self._product_of_scipy(other)
                     return super().__matmul__(other)  # type: ignore[misc]
+                del values  # one reference more would be somebody who keeps an array of ours, to be checked for ever
                 if cell.few_ns < NOT_FEW_NS and cell.dispatcher is None:
                     C = executor.few(cell, other, transposed=self._transposed)
                     if C is not None:
