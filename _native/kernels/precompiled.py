@@ -67,11 +67,7 @@ def _reason_no_panels(schedule: SuperSchedule) -> str | None:
     """Why the runtime has no loops over the panels of `schedule`, or None."""
     if panel_shape(schedule.format) not in PANEL_SHAPES:
         return f"the runtime's loops read panels of {PANEL_SHAPES} rows and columns, not {schedule.format}"
-    if schedule.loop_order != PANEL_LOOPS or schedule.dense_splits or schedule.parallel != "i1":
-        return "the runtime's loops are over panels, groups of rows in parallel, and their columns"
-    if schedule.unroll != 1 or schedule.prefetch:
-        return "the runtime's loops over panels fetch and unroll as they see fit"
-    return None
+    return _reason_other_loops(schedule, PANEL_LOOPS, "panels, groups of rows in parallel, and their columns")
 
 
 def _reason_no_blocks(schedule: SuperSchedule) -> str | None:
@@ -79,10 +75,15 @@ def _reason_no_blocks(schedule: SuperSchedule) -> str | None:
     shape = block_shape(schedule.format)
     if shape is None or not set(shape) <= set(BLOCK_SIDES):
         return f"the runtime's loops read blocks of {BLOCK_SIDES} rows and columns, by rows, not {schedule.format}"
-    if schedule.loop_order != BLOCK_LOOPS or schedule.dense_splits or schedule.parallel != "i1":
-        return "the runtime's loops are over rows of blocks, in parallel, and their blocks"
+    return _reason_other_loops(schedule, BLOCK_LOOPS, "rows of blocks, in parallel, and their blocks")
+
+
+def _reason_other_loops(schedule: SuperSchedule, loops: tuple[str, ...], over: str) -> str | None:
+    """Why the loops of `schedule` are not those of the runtime, or None."""
+    if schedule.loop_order != loops or schedule.dense_splits or schedule.parallel != "i1":
+        return f"the runtime's loops are over {over}"
     if schedule.unroll != 1 or schedule.prefetch:
-        return "the runtime's loops over blocks fetch and unroll as they see fit"
+        return f"the runtime's loops over {over} fetch and unroll as they see fit"
     return None
 
 

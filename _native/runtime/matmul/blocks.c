@@ -149,44 +149,38 @@ static int ready_panels(int dtype, int64_t r, int64_t panel, const asp_operand *
     return atomic_load_explicit(&job.bad, memory_order_relaxed);
 }
 
-#define SHAPES(X) X(2, 2) X(2, 4) X(2, 8) X(4, 2) X(4, 4) X(4, 8) X(8, 2) X(8, 4) X(8, 8)
-#define READY(dtype, r, c)                                                                                          \
-    static int ready_##dtype##_##r##_##c(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc,  \
-                                         int64_t n_vecs, int64_t n_threads, int64_t chunk)                          \
+/* Kernels as asp_run_kernel calls them, named KIND_DTYPE_R_C, and where those are. */
+#define ENTRY(kind, multiply, dtype, r, c)                                                                          \
+    static int kind##_##dtype##_##r##_##c(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, \
+                                          int64_t n_vecs, int64_t n_threads, int64_t chunk)                         \
     {                                                                                                               \
         (void)chunk;                                                                                                \
-        return ready(dtype, r, c, A, B, ldb, C, ldc, n_vecs, n_threads);                                            \
+        return multiply(dtype, r, c, A, B, ldb, C, ldc, n_vecs, n_threads);                                         \
     }
-#define BOTH(r, c) READY(ASP_F32, r, c) READY(ASP_F64, r, c)
-SHAPES(BOTH)
+#define ADDRESS(kind, rows, columns) \
+    if (r == rows && c == columns)   \
+        return (uintptr_t)(dtype == ASP_F32 ? kind##_ASP_F32_##rows##_##columns : kind##_ASP_F64_##rows##_##columns);
+
+#define SHAPES(X) X(2, 2) X(2, 4) X(2, 8) X(4, 2) X(4, 4) X(4, 8) X(8, 2) X(8, 4) X(8, 8)
+#define BLOCKS_ENTRY(r, c) ENTRY(blocks, ready, ASP_F32, r, c) ENTRY(blocks, ready, ASP_F64, r, c)
+#define BLOCKS_ADDRESS(r, c) ADDRESS(blocks, r, c)
+SHAPES(BLOCKS_ENTRY)
 
 uintptr_t asp_ready_blocks(int dtype, int64_t r, int64_t c)
 {
-#define ADDRESS(rows, columns)   \
-    if (r == rows && c == columns) \
-        return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_##rows##_##columns : ready_ASP_F64_##rows##_##columns);
     if (dtype != ASP_F32 && dtype != ASP_F64) return 0;
-    SHAPES(ADDRESS)
+    SHAPES(BLOCKS_ADDRESS)
     return 0;
 }
 
 #define PANELS(X) X(4, 256) X(8, 256)
-#define READY_PANEL(dtype, r, k)                                                                                     \
-    static int ready_panel_##dtype##_##r##_##k(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C,          \
-                                               int64_t ldc, int64_t n_vecs, int64_t n_threads, int64_t chunk)        \
-    {                                                                                                                \
-        (void)chunk;                                                                                                 \
-        return ready_panels(dtype, r, k, A, B, ldb, C, ldc, n_vecs, n_threads);                                      \
-    }
-#define BOTH_PANELS(r, k) READY_PANEL(ASP_F32, r, k) READY_PANEL(ASP_F64, r, k)
-PANELS(BOTH_PANELS)
+#define PANELS_ENTRY(r, c) ENTRY(panels, ready_panels, ASP_F32, r, c) ENTRY(panels, ready_panels, ASP_F64, r, c)
+#define PANELS_ADDRESS(r, c) ADDRESS(panels, r, c)
+PANELS(PANELS_ENTRY)
 
-uintptr_t asp_ready_row_panels(int dtype, int64_t r, int64_t k)
+uintptr_t asp_ready_row_panels(int dtype, int64_t r, int64_t c)
 {
-#define PANEL_ADDRESS(rows, columns) \
-    if (r == rows && k == columns)   \
-        return (uintptr_t)(dtype == ASP_F32 ? ready_panel_ASP_F32_##rows##_##columns : ready_panel_ASP_F64_##rows##_##columns);
     if (dtype != ASP_F32 && dtype != ASP_F64) return 0;
-    PANELS(PANEL_ADDRESS)
+    PANELS(PANELS_ADDRESS)
     return 0;
 }
