@@ -21,6 +21,8 @@ int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_th
  * job itself own_ns when it is shared: the rules of cycles.c with times that are given. A call that was kept alone lets
  * helpers fall asleep: the n_asleep calls after it find none, unless it is woken. */
 int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep);
+/* In how many of n calls a thread had others beside it, if call i came from thread callers[i] (not 0) at now_ns[i]. */
+int64_t asp_company_had(const int64_t *callers, const int64_t *now_ns, int64_t n);
 /* CPUs that the control groups named in the file `membership` (/proc/self/cgroup) may use by their quotas of CPU time,
  * groups above them included, with their files below `root`; 0: no limit. */
 int asp_cgroup_cpus(const char *membership, const char *root);

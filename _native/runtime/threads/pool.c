@@ -28,6 +28,7 @@
 #include <stdatomic.h>
 
 #include "bell.h"
+#include "company.h"
 #include "cycles.h"
 
 enum { MAX_HELPERS = 255 };
@@ -36,7 +37,6 @@ enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
 enum { SPIN_WORTH_NS = 12000 };   /* serial time from which a helper that is awake pays */
 enum { ARRIVAL_FIRST_NS = 25000 };/* how long a woken helper takes to arrive, before any was seen */
 enum { ARRIVAL_MOST_NS = 4000000 };
-enum { BESIDE_NS = 20000000 };    /* callers this close in time are at work beside one another */
 enum { STALL_NS = 250000 };       /* time lost in one job that only a descheduled thread explains */
 enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 3000000 };
 
@@ -63,8 +63,7 @@ static struct {
     int64_t arrival_ns; /* how long woken helpers took lately */
     asp_succession jobs;
     int64_t penalty_ns, cautious_until_ns;
-    _Atomic(const void *) caller;       /* the thread that called last, and when another one did */
-    _Atomic int64_t other_caller_ns;
+    asp_company callers;
     int64_t n_shared, n_held_back, n_stalls;
     int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
@@ -234,8 +233,8 @@ void asp_after_fork(void)
     atomic_store(&pool.bell.n_sleeping, 0);
     atomic_flag_clear(&pool.taken);
     pool.n_helpers = pool.n_placed = 0;
-    atomic_store(&pool.caller, NULL);
-    atomic_store(&pool.other_caller_ns, 0);
+    atomic_store(&pool.callers.caller, NULL);
+    atomic_store(&pool.callers.other_ns, 0);
     pool.penalty_ns = pool.cautious_until_ns = 0;
     pool.arrival_ns = ARRIVAL_FIRST_NS;
     pool.forked = 1;
@@ -243,16 +242,6 @@ void asp_after_fork(void)
 
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
-
-/* Whether several threads call, each for itself: the cores are theirs already, and a helper would take one from them. */
-static int is_beside_others(int64_t now_ns)
-{
-    static _Thread_local char self;
-    const void *last = atomic_exchange_explicit(&pool.caller, &self, memory_order_relaxed);
-    if (last && last != &self)
-        atomic_store_explicit(&pool.other_caller_ns, now_ns, memory_order_relaxed);
-    return now_ns - atomic_load_explicit(&pool.other_caller_ns, memory_order_relaxed) < BESIDE_NS;
-}
 
 /* Helpers worth having, 0 when the job should stay on the calling thread; `is_waking`: such jobs let them sleep (cycles.c). */
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
@@ -338,7 +327,8 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     if (n_items <= 0) return 0;
     const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || IS_RECKLESS);
     const int64_t now_ns = is_worth ? clock_ns() : 0;
-    const int is_beside = is_worth && is_beside_others(now_ns) && !IS_RECKLESS;
+    static _Thread_local char self;
+    const int is_beside = is_worth && asp_has_company(&pool.callers, &self, now_ns) && !IS_RECKLESS;
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
