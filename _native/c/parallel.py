@@ -14,13 +14,10 @@ from typing import Final
 
 from autosparse._native.c.emitting import Emitter, Scope
 from autosparse._native.c.types import C_INDICES, vector_type
+from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import Writer
 
 PARTS_PER_THREAD: Final = 16
-ENTRY_NS: Final = 0.6
-CELL_NS: Final = 0.2
-COLUMN_NS: Final = 0.04
-"""Rough times of an entry, a cell of a slice, and a column of an entry on one thread: can helpers pay?"""
 
 
 def emit_parallel(
@@ -46,8 +43,8 @@ def emit_parallel(
         with out.block("else"):
             entries = f"(double)A->n_positions[{len(emitter.program.levels) - 1}]"
             rounds = "".join(f" / (double)({extent})" for extent in scope.extents)
-            entry_ns = CELL_NS if emitter.spec.schedule.format.is_sliced else ENTRY_NS
-            out.line(f"const double serial_ns = {entries} * ({entry_ns} + {COLUMN_NS} * (double)n_j){rounds};")
+            each_ns = f"({entry_ns(emitter.spec.schedule.format)} + {COLUMN_NS} * (double)n_j)"
+            out.line(f"const double serial_ns = {entries} * {each_ns}{rounds};")
             out.line(
                 f"A->parallel({name}, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);"
             )

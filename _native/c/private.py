@@ -12,8 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from autosparse._native.c.emitting import Emitter, Scope
-from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, finite_checks
+from autosparse._native.c.parallel import finite_checks
 from autosparse._native.c.types import C_INDICES, C_VALUES
+from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import Writer
 
 PRIVATE_LIMIT_BYTES: Final = 256 << 20
@@ -36,7 +37,6 @@ def emit_private(
     out, spec = scope.out, emitter.spec
     value, parts = C_VALUES[spec.dtype], FIXED_PARTS if spec.deterministic else "n_threads"
     each = OWN_BYTES // spec.value_bytes
-    entry_ns = CELL_NS if spec.schedule.format.is_sliced else ENTRY_NS
     with out.block():
         out.line(f"{name}_context x = {{.call = call, .n = {count}, .weights = {weights or 'NULL'}}};")
         for variable in scope.variables:
@@ -48,7 +48,7 @@ def emit_private(
         out.line("x.own = own_bytes ? A->take(own_bytes) : NULL;")
         out.line("x.n_parts = x.own ? wanted : 1;")
         out.line(f"const double entries = (double)A->n_positions[{len(emitter.program.levels) - 1}];")
-        out.line(f"const double serial_ns = entries * ({entry_ns} + {COLUMN_NS} * (double)n_j);")
+        out.line(f"const double serial_ns = entries * ({entry_ns(spec.schedule.format)} + {COLUMN_NS} * (double)n_j);")
         with out.block("if (!A->parallel || n_threads <= 1)"):
             out.line(f"{name}(&x, 0, x.n_parts);")
             out.line(f"{name}_merge(&x, 0, n_i);")

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 from autosparse._native import runtime_api
-from autosparse._native.c.parallel import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
+from autosparse._native.ir.rough_times import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
 from autosparse._native.kernels.kernel import BoundKernel, Kernel
 from autosparse._native.kernels.precompiled import DTYPES, block_shape

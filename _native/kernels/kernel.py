@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, overload
 
 from autosparse._native import runtime_api
+from autosparse._native.ir.rough_times import mixes_rows
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.storage.packing import PackedOperand
 from autosparse._native.storage.slices import SIDES
@@ -109,6 +110,8 @@ class BoundKernel(_Bound):
     def __init__(self, kernel: Kernel, packed: PackedOperand, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_kernel")
         self._value_bytes, self._n_reads = kernel.spec.value_bytes, reads_of_b(packed)
+        if mixes_rows(packed.fmt, n_rows=packed.sizes["i"], n_cells=packed.values.size):
+            self._most_threads = 1
 
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int

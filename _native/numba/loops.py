@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from autosparse._native.c.parallel import CELL_NS, COLUMN_NS, ENTRY_NS, PARTS_PER_THREAD
+from autosparse._native.c.parallel import PARTS_PER_THREAD
 from autosparse._native.ir import nodes as ir
+from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
 from autosparse._native.numba.emitting import INTEGERS, Emitter, Scope
@@ -169,8 +170,8 @@ def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, 
         with out.block("else"):
             entries = f"load_i64(A, {OPERAND_WORDS['n_positions'] + len(emitter.program.levels) - 1})"
             rounds = "".join(f" / float({extent})" for extent in scope.extents)
-            entry_ns = CELL_NS if emitter.spec.schedule.format.is_sliced else ENTRY_NS
-            out.line(f"serial_ns = float({entries}) * ({entry_ns} + {COLUMN_NS} * float(n_j)){rounds}")
+            each_ns = f"({entry_ns(emitter.spec.schedule.format)} + {COLUMN_NS} * float(n_j))"
+            out.line(f"serial_ns = float({entries}) * {each_ns}{rounds}")
             most = "1 + n_parts // (4 * n_threads)"
             out.line(f"run_parallel(pool, task, x, n_parts, {most}, n_threads, serial_ns)")
     out.line(f"bad |= load_i64(x, {slots.index('bad')})")

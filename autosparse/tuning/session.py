@@ -147,7 +147,7 @@ def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
 
     Of an operand that no cache holds the model's word alone: packing it takes seconds, and experience is of others.
     """
-    gain, ratio = expected_gain(lab), search.best_predicted_ratio()
+    gain, ratio = expected_gain(lab), search.queue.best_ratio()
     if ratio is None:
         return gain
     predicted = max(0.0, 1.0 - ratio)

@@ -216,7 +216,7 @@ def test_packing_for_seconds_is_bought_on_the_models_word_alone(n_entries, ratio
     """Where the model sees nothing to gain, what other matrices gained is no reason to pack a large one."""
     monkeypatch.setattr(session, "expected_gain", lambda lab: 0.31)
     lab: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
-    search: Any = SimpleNamespace(best_predicted_ratio=lambda: ratio)
+    search: Any = SimpleNamespace(queue=SimpleNamespace(best_ratio=lambda: ratio))
     gain = session._gain_after_ranking(lab, search)
     if ratio is None:
         assert gain == 0.31, "the model was not asked"

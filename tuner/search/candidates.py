@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposal
@@ -85,6 +85,12 @@ class Queue:
     def note(self, predicted: Sequence[Proposal]) -> None:
         """Remember predictions of schedules that are not in the queue, whose objects the model keeps."""
         self._ratios |= {id(one.schedule): one.ratio for one in predicted}
+
+    def for_any_threads(self, schedule: SuperSchedule) -> SuperSchedule:
+        """`schedule` for as many threads as its caller allows, predicted alike: the pool sees how many pay (ADR 76)."""
+        freed = replace(schedule, threads=0)
+        self._ratios[id(freed)] = self._ratios[id(schedule)]
+        return freed
 
     def prefer_built(self, is_built: Callable[[Schedule], bool], *, hopeless: float, n: int = 1) -> None:
         """To the front: `n` kernels that need no compiler and are as good as the best predicted, nearly, or save GAIN.

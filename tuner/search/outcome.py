@@ -43,7 +43,7 @@ def _candidate(search: Search, trial: Trial) -> Candidate:
         pack_s=trial.pack_s,
         packed_bytes=trial.packed_bytes,
         failed=trial.failed,
-        predicted_ratio=search.predicted_ratio(trial.schedule) if search.best_predicted_ratio() is not None else None,
+        predicted_ratio=search.predicted_ratio(trial.schedule) if search.queue.best_ratio() is not None else None,
     )
 
 

@@ -26,7 +26,7 @@ from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
 from autosparse.config import Effort
-from autosparse.core.composite import Composite, Schedule
+from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
@@ -109,8 +109,7 @@ class Search:
         if (divide := self.divide) is None:
             return
         found: list[Schedule] = []
-        price_s = divide.price_s
-        yield self._work("divide", price_s, lambda: found.extend(divide()), is_optional=True)
+        yield self._work("divide", divide.price_s, lambda: found.extend(divide()), is_optional=True)
         for at, one in enumerate(found):
             if at > 1 and not divide.has_time():
                 return
@@ -160,10 +159,6 @@ class Search:
         """Predicted time over the default kernel's; None when the model was not asked."""
         return self.queue.ratio_of(schedule)
 
-    def best_predicted_ratio(self) -> float | None:
-        """The smallest predicted ratio to the default kernel; None before the model was asked."""
-        return self.queue.best_ratio()
-
     def _take_estimate(self) -> Steps:
         """The best predicted schedule that fits, unmeasured, when the model knows such problems and is sure enough."""
         self.doubted = self.doubt(self.queue.n_proposed > 0)
@@ -175,7 +170,7 @@ class Search:
                 return
             if schedule.format in refused:
                 continue
-            self._unbuilt = [trial := self._enter(schedule)]
+            self._unbuilt = [trial := self._enter(self.queue.for_any_threads(schedule))]
             yield from self._prepare([trial])
             if trial.ready:
                 self.champion = trial
@@ -243,10 +238,8 @@ class Search:
         return sorted(near, key=lambda one: self.measured_s[id(one)])[: self.style.n_rematches]
 
     def _around_champion(self) -> list[SuperSchedule]:
-        schedule = self.champion.schedule
-        if schedule is None or isinstance(schedule, Composite):
-            return []
-        return list(neighbours(self.problem, schedule, self.supports))
+        one = self.champion.schedule
+        return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
     def tried(self, schedule: Schedule) -> bool:
         """Whether it was entered."""

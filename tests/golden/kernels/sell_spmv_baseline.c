@@ -85,7 +85,7 @@ int asp_kernel(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int6
         if (!A->parallel || n_threads <= 1)
             task(&x, 0, x.n_parts);
         else {
-            const double serial_ns = (double)A->n_positions[2] * (0.2 + 0.04 * (double)n_j);
+            const double serial_ns = (double)A->n_positions[2] * (0.4 + 0.04 * (double)n_j);
             A->parallel(task, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
         }
         bad |= x.bad;
