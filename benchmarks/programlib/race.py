@@ -1,7 +1,8 @@
 """Both libraries in turns, each run a fresh process with a fresh cache; every answer is compared.
 
 A round in which other processes took more than a twentieth of the cores tells of them, not of the libraries: it
-is measured again, unless as many rounds as were asked for have been.
+is measured again, unless as many rounds as were asked for have been. Rounds go on, up to `most`, while it is open on
+which side of ENOUGH the ratio is: with OpenBLAS's and Python's threads one run may take twice as long as the next.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import compileall
 import importlib.util
 import json
 import os
+import random
 import resource
 import statistics
 import subprocess
@@ -29,6 +31,10 @@ from programlib.program import Program
 LIBRARIES: Final = ("scipy.sparse", "autosparse")
 PACKAGES: Final = ("autosparse", "autosparse.tuner", "autosparse.cache", "autosparse._native")
 BENCHMARKS: Final = Path(__file__).resolve().parents[1]
+ENOUGH: Final = 0.97
+"""Times as fast as SciPy, that no program may be below."""
+N_DRAWS: Final = 2000
+"""Of rounds, with replacement, for an interval of 90 %."""
 MOST_DISTURBED: Final = 0.05  # of the cores' time, by other processes
 
 
@@ -81,12 +87,33 @@ class Samples:
         theirs, ours = LIBRARIES
         return self.median(theirs) / self.median(ours)
 
+    def interval(self) -> tuple[float, float]:
+        """5th and 95th percentile of the ratio over draws of as many rounds (bootstrap)."""
+        rng, n = random.Random(0), len(self.disturbed)
+        theirs, ours = (self.wall_s[name] for name in LIBRARIES)
+        ratios = sorted(
+            statistics.median(rng.choices(theirs, k=n)) / statistics.median(rng.choices(ours, k=n))
+            for _ in range(N_DRAWS)
+        )
+        return ratios[N_DRAWS // 20], ratios[-N_DRAWS // 20]
+
+    def is_open(self) -> bool:
+        """Whether the ratio may as well be on the other side of ENOUGH."""
+        low, high = self.interval()
+        return low < ENOUGH <= high
+
     def record(self) -> dict[str, Any]:
         """What is kept of it."""
         medians = {name: self.median(name) for name in LIBRARIES}
         cpu_s = {name: self.median(name, "cpu_s") for name in LIBRARIES}
         peak_mb = {name: self.median(name, "peak_mb") for name in LIBRARIES}
-        kept = {"ratio": self.ratio(), "median_s": medians, "cpu_s": cpu_s, "peak_mb": peak_mb}
+        kept = {
+            "ratio": self.ratio(),
+            "interval": self.interval(),
+            "median_s": medians,
+            "cpu_s": cpu_s,
+            "peak_mb": peak_mb,
+        }
         others = {"disturbed": self.disturbed, "n_repeated": self.n_repeated}
         return {**kept, **others, "samples_s": self.wall_s, "difference": self.difference}
 
@@ -136,13 +163,13 @@ def call(arguments: Sequence[object], environment: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def race(program: Program, *, rounds: int, environment: Mapping[str, str]) -> Samples:
-    """Run `program` with SciPy and with ours in turns."""
+def race(program: Program, *, rounds: int, environment: Mapping[str, str], most: int = 0) -> Samples:
+    """Run `program` with SciPy and with ours in turns, `rounds` times; up to `most` while the ratio is open."""
     samples = Samples()
     with tempfile.TemporaryDirectory(prefix="autosparse-programs-") as folder:
         given, answer = Path(folder) / "inputs.pickle", Path(folder) / "answer.npz"
         call(("prepare", program.name, given), {})
-        while len(samples.disturbed) < rounds:
+        while (n := len(samples.disturbed)) < rounds or (n < most and samples.is_open()):
             cache = f"{folder}/cache-{len(samples.disturbed)}-{samples.n_repeated}"
             fresh = {"AUTOSPARSE_CACHE_DIR": cache, **environment}
             answers: dict[str, list[np.ndarray]] = {}

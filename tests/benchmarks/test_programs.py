@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import importlib
+import itertools
 import json
 import subprocess
 import sys
@@ -74,6 +75,26 @@ def test_a_round_beside_other_processes_is_measured_again(monkeypatch: pytest.Mo
     assert found["n_repeated"] == 2
     assert found["disturbed"] == [0.0, 0.2]
     assert len(found["samples_s"]["autosparse"]) == 2
+
+
+def test_rounds_go_on_while_the_ratio_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program whose runs differ by more than the libraries do; and one that is slower in every round."""
+    race = importlib.import_module("programlib.race")
+    program = importlib.import_module("programlib.catalogue").PROGRAMS["gmres"]
+    monkeypatch.setattr(race.Spent, "others_since", lambda self, before: 0.0)
+    for theirs, ours, n, low, high in (((1.0, 2.0), (2.0, 1.0), 9, 0.5, 2.0), ((1.0, 1.1), (1.5, 1.4), 3, 0.6, 0.8)):
+        times = {"scipy.sparse": itertools.cycle(theirs), "autosparse": itertools.cycle(ours)}
+
+        def call(arguments: tuple[object, ...], environment: object, times: Any = times) -> str:
+            if arguments[0] == "run":
+                np.savez(str(arguments[4]), np.ones(3))
+                return json.dumps({"wall_s": next(times[arguments[3]]), "cpu_s": 1.0, "peak_mb": 1.0})
+            return ""
+
+        monkeypatch.setattr(race, "call", call)
+        found = race.race(program, rounds=3, most=9, environment={})
+        assert len(found.disturbed) == n
+        assert low <= found.interval()[0] <= found.ratio() <= found.interval()[1] <= high
 
 
 @pytest.mark.full
