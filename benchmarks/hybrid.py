@@ -36,8 +36,8 @@ from peerlib.hybrid_case import (
     fixed_composites,
     is_composite,
     mean_s,
-    ordered_rows,
     raced,
+    ready_singles,
     searched,
 )
 from peerlib.hybrid_cases import GENERATED
@@ -63,10 +63,10 @@ def planted() -> Iterator[HybridCase]:
 
 def real(args: argparse.Namespace) -> Iterator[HybridCase]:
     """Matrices of the folder with enough entries, in the order of `drawn`."""
-    files = find_matrices(args.matrices, min_nnz=LEAST_NNZ, only=tuple(args.only))
+    files = find_matrices(args.matrices, min_nnz=args.least_nnz, only=tuple(args.only))
     for file in drawn(files, args.matrices, args.limit):
         for operation, columns in args.products:
-            yield HybridCase(file.name, operation, columns, file.path)
+            yield HybridCase(file.name, operation, columns, file.path, args.transposed)
 
 
 def drawn(files: Sequence[MatrixFile], folder: Path, limit: int | None) -> list[MatrixFile]:
@@ -92,7 +92,7 @@ def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chos
         for one in [one for one in search["times_s"] if not is_composite(one)][:N_SINGLES]
     ]
     composites = [one for one in found["on"]["times_s"] if is_composite(one)]
-    kinds["single"] = list(dict.fromkeys([DEFAULT, *kinds["off"], *singles, *ordered_rows(case.operation)]))
+    kinds["single"] = list(dict.fromkeys([DEFAULT, *kinds["off"], *singles, *ready_singles(case.operation)]))
     kinds["composite"] = composites[:N_COMPOSITES]
     if case.path is None:
         kinds["fixed"] = [one for one in alone(fixed_composites, case) if one not in composites]
@@ -111,7 +111,7 @@ def search(case: HybridCase, args: argparse.Namespace) -> dict[str, Any]:
     kinds = contenders(found, case, chosen_only=args.chosen_only)
     texts = list(dict.fromkeys(one for kind in kinds.values() for one in kind))
     alone(built, case, texts, cache=args.cache, threads=args.threads)
-    facts = {"name": case.name, "operation": case.operation, "columns": case.columns}
+    facts = {"name": case.title, "operation": case.operation, "columns": case.columns}
     kept = {name: {key: one[key] for key in ("chosen", "why", "seconds", "n_measured")} for name, one in found.items()}
     return {
         "kind": "search", "key": case.key, **facts, "shape": found["on"]["shape"], "nnz": found["on"]["nnz"],
@@ -195,6 +195,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--cases", default="", help="cases whose key contains one of these, separated by commas")
     add("--matrices", type=Path, help="folder of real matrices, measured instead")
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
+    add("--transposed", action="store_true", help="of the real matrices: their transposes, by rows")
+    add("--least-nnz", type=int, default=LEAST_NNZ, help="of the real matrices: fewest entries")
     add("--limit", type=int, help="most real matrices, drawn at random, groups in turn")
     add("--products", default="matmul:32,matmul:256", help="of the real matrices")
     add("--chosen-only", action="store_true", help="race the two chosen plans alone")

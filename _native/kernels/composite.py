@@ -20,11 +20,12 @@ from autosparse._native.ir.nodes import Zero
 from autosparse._native.ir.rough_times import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
 from autosparse._native.kernels.kernel import BoundKernel, Kernel
-from autosparse._native.kernels.precompiled import DTYPES, block_shape
+from autosparse._native.kernels.precompiled import DTYPES, block_shape, panel_shape
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
 
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
+from autosparse.core.formats import CSR
 from autosparse.core.schedule import SuperSchedule
 from autosparse.forking import computed_once
 
@@ -43,6 +44,19 @@ def is_fused(composite: Composite) -> bool:
     """Whether the runtime adds up both parts, blocks and the rest, in registers: windows of parts it has loops for."""
     ready = all(one.is_precompiled for one in composite.schedules)
     return bool(composite.window) and ready and not composite.n_row_parts and not is_sampled(composite)
+
+
+def is_swept(composite: Composite) -> bool:
+    """Whether the runtime computes all parts, of whole rows, in one sweep over B: panels, and rows by first column."""
+    ready = all(one.is_precompiled for one in composite.schedules) and not composite.is_split
+    if not ready or is_sampled(composite):
+        return False
+    *panels, last = (panel_shape(one.format) for one in composite.schedules)
+    widths = {None if shape is None else shape[1] for shape in panels}
+    if len(widths) != 1 or None in widths:
+        return False
+    rest = composite.schedules[-1].format
+    return rest.levels == CSR.levels and rest.rows == "first" if last is None else last[1] in widths
 
 
 def _fused_unsupported(composite: Composite) -> str | None:
@@ -143,7 +157,7 @@ class CompositeKernel:
         """Names the code within this process."""
         return hash(tuple(kernel.address for kernel in self.kernels))
 
-    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite | BoundFused:
+    def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite | BoundFused | BoundSwept:
         """These kernels on the parts of `packed`."""
         if packed.composite != self.composite:
             raise TypeError(f"kernels for {self.composite} got {packed.composite}")
@@ -153,6 +167,8 @@ class CompositeKernel:
             return BoundSampledComposite.of(packed, bounds)
         if is_fused(self.composite):
             return BoundFused.of(packed, bounds)
+        if is_swept(self.composite):
+            return BoundSwept.of(packed, bounds)
         return BoundComposite.of(packed, bounds)
 
 
@@ -275,6 +291,57 @@ class BoundFused:
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
         """Composites are called from Python."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class BoundSwept:
+    """Parts of whole rows that are computed panel by panel of B, all of them. Calls may come from several threads."""
+
+    passes_python: ClassVar[bool] = False
+
+    packed: PackedComposite
+    bounds: tuple[BoundKernel, ...]  # of each part alone
+    _leading: tuple[Any, ...] = field(repr=False)  # arguments of asp_run_sweep before the dense operands
+    _n_reads: int = field(repr=False)
+    _kept: Any = field(repr=False)  # what the C structures refer to
+
+    @classmethod
+    def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundSwept:
+        """Parts bound one by one, put together."""
+        shapes = [panel_shape(bound.packed.fmt) for bound in bounds]
+        assert shapes[0] is not None
+        structures, kept = runtime_api.ffi.new("asp_swept[]", len(bounds)), []
+        for structure, bound, shape in zip(structures, bounds, shapes, strict=True):
+            structure.A, structure.r = bound._operand, 0 if shape is None else shape[0]
+            structure.prefetch = bound.kernel.spec.schedule.prefetch
+            if shape is None:
+                starts = _starts(bound.packed, shapes[0][1])
+                structure.starts = runtime_api.ffi.cast("int32_t *", runtime_api.pointer(starts))
+                kept.append(starts)
+        leading = (DTYPES[bounds[0].kernel.spec.dtype], shapes[0][1], structures, len(bounds))
+        return cls(packed, tuple(bounds), leading, sum(bound._n_reads for bound in bounds), kept)
+
+    # Positional, like BoundKernel.run.
+    def run(  # noqa: PLR0917
+        self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
+    ) -> bool:
+        """``C = op(A) @ B``, see `BoundKernel.run`."""
+        dense = (B_address, ldb, C_address, ldc, n_cols, n_threads, self._n_reads)
+        return not runtime_api.lib.asp_run_sweep(*self._leading, *dense)
+
+    def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
+        """Composites are called from Python."""
+        raise NotImplementedError
+
+
+def _starts(packed: Any, panel: int) -> Any:
+    """Rows by first column, in CSR: int32 array of the first row of each panel of columns, and the number of rows."""
+    pos, columns = packed.pos["k1"], packed.crd["k1"]
+    filled = np.flatnonzero(pos[1:] > pos[:-1])  # the first ones: empty rows come last
+    first = np.minimum.reduceat(columns, pos[filled]) if filled.size else columns[:0]
+    starts = np.searchsorted(first, np.arange(0, packed.sizes["k"] + panel, panel)).astype(np.int32)
+    starts[-1] = pos.size - 1
+    return starts
 
 
 def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone: int) -> tuple[Any, list[Any]]:

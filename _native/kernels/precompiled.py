@@ -28,7 +28,7 @@ BLOCK_LOOPS: Final = ("i1", "k1", "i0", "k0")
 BLOCK_SIDES: Final = (2, 4, 8)
 """Rows, and columns, of blocks that the runtime's loops of products read."""
 PANEL_LOOPS: Final = ("k1", "i1", "k0", "i0")
-PANEL_SHAPES: Final = ((4, 256), (8, 256))
+PANEL_SHAPES: Final = ((1, 256), (4, 256), (8, 256))
 """Rows side by side, and columns, of panels that the runtime's loops of products read."""
 
 
@@ -37,7 +37,7 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
     fmt = schedule.format
     if operation != schedule.operation or operation not in OPS or not OPS[operation].runtime_loops:
         return f"the runtime has no loops for schedules of {operation}"
-    if OPS[operation].block_loops and fmt.has_padding:
+    if OPS[operation].block_loops and (fmt.has_padding or panel_shape(fmt) is not None):
         return (_reason_no_panels if fmt.levels[0].coordinate == "k1" else _reason_no_blocks)(schedule)
     if fmt.levels != CSR.levels or fmt.symmetric or fmt.values or fmt.index_bits != 32:
         return f"the runtime's loops read CSR with 32-bit indices, not {fmt}"
@@ -57,9 +57,9 @@ def block_shape(fmt: Format) -> tuple[int, int] | None:
 def panel_shape(fmt: Format) -> tuple[int, int] | None:
     """(r, k) of a format of panels of k columns in which r rows stand side by side, in any order; None of any other."""
     r, k = fmt.split("i"), fmt.split("k")
-    if r == 1 or k == 1 or fmt.is_sliced:
+    if k == 1 or fmt.is_sliced:
         return None
-    plain = Format.parse(f"k1:U,i1:U,k0:C,i0:U | i={r},k={k}")
+    plain = Format.parse(f"k1:U,i1:U,k0:C,i0:U | i={r},k={k}" if r > 1 else f"k1:U,i1:U,k0:C | k={k}")
     return (r, k) if dataclasses.replace(fmt, rows="") == plain else None
 
 
@@ -67,7 +67,8 @@ def _reason_no_panels(schedule: SuperSchedule) -> str | None:
     """Why the runtime has no loops over the panels of `schedule`, or None."""
     if panel_shape(schedule.format) not in PANEL_SHAPES:
         return f"the runtime's loops read panels of {PANEL_SHAPES} rows and columns, not {schedule.format}"
-    return _reason_other_loops(schedule, PANEL_LOOPS, "panels, groups of rows in parallel, and their columns")
+    loops = PANEL_LOOPS if schedule.format.has_padding else PANEL_LOOPS[:-1]
+    return _reason_other_loops(schedule, loops, "panels, groups of rows in parallel, and their columns")
 
 
 def _reason_no_blocks(schedule: SuperSchedule) -> str | None:

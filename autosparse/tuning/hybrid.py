@@ -41,6 +41,7 @@ from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
 from autosparse.tuning.statistics import statistics_model
+from autosparse.tuning.sweeps import sweeps
 from autosparse.tuning.trials.lab import KernelLab
 
 Array = NDArray[Any]  # indices or values
@@ -113,8 +114,9 @@ class HybridDivider:
         try:
             view = _view(self.lab)
             self.found = self.divisions(view)
+            for division in self.found:  # those without a compiler first: they race within moments
+                composites += self._ready(view, division)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
-                composites += [*fused_of(self.lab, division), *self._at_once(division)]
                 limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
                 if limit_s > 0.0 and not self._is_narrow:
                     composites += self._searched(division, limit_s)
@@ -136,6 +138,11 @@ class HybridDivider:
     def _is_narrow(self) -> bool:
         """Whether products are of so few columns that parts hardly gain: no seconds go into searches of parts."""
         return self.lab.problem.n_dense_cols < LEAST_COLUMNS
+
+    def _ready(self, view: Pattern, division: Division) -> list[Composite]:
+        """Composites of a division that need no compiler."""
+        swept = sweeps(self.lab.problem.operation, view, division, self.lab.problem.n_dense_cols)
+        return [*fused_of(self.lab, division), *filter(self.lab.is_built, swept), *self._at_once(division)]
 
     def _at_once(self, division: Division) -> list[Composite]:
         """Where it needs no compiler, the composite of what parts are tried with first: of narrow products, and of

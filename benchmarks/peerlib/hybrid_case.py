@@ -48,15 +48,24 @@ class HybridCase:
     operation: str
     columns: int
     path: Path | None = None
+    is_transposed: bool = False  # of a file: its transpose by rows
 
     @property
     def key(self) -> str:
         """In the file of results."""
-        return f"{self.name} {self.operation} {self.columns}"
+        return f"{self.title} {self.operation} {self.columns}"
+
+    @property
+    def title(self) -> str:
+        """Names the matrix."""
+        return f"{self.name}, transposed" if self.is_transposed else self.name
 
     def make(self) -> Any:
         """The matrix in CSR."""
-        return sp.csr_array(load(self.path, dtype="float32") if self.path is not None else generated(self.name))
+        if self.path is None:
+            return sp.csr_array(generated(self.name))
+        read = load(self.path, dtype="float32")
+        return sp.csr_array(read.T if self.is_transposed else read)
 
 
 def alone(function: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
@@ -126,28 +135,33 @@ def lab_for(A: Any, case: HybridCase) -> Any:
     return lab_of(cell, state_for(cell, cell.rows or cell.validate(), case.columns, False, operation=case.operation))
 
 
-def ordered_rows(operation: str) -> list[str]:
-    """The runtime's loops over rows in orders: single formats that every search races."""
+def ready_singles(operation: str) -> list[str]:
+    """Single formats of the runtime: rows in orders, which every search races, and rows side by side in panels."""
     from autosparse.tuning.hybrid import ordered
+    from autosparse.tuning.sweeps import panels
 
-    return [text_of(one) for one in ordered(operation)]
+    in_panels = [panels(operation, n_rows) for n_rows in (1, 4, 8)] if operation == "matmul" else []
+    return [text_of(one) for one in (*ordered(operation), *in_panels)]
 
 
 def fixed_composites(case: HybridCase) -> list[str]:
     """Composites of the divisions that a search looks into, of the schedules that their parts are tried with first."""
-    from autosparse._native import composite_unsupported
+    from autosparse._native import View, composite_unsupported
 
     import autosparse as asp
     from autosparse.config import Effort
     from autosparse.core.composite import Composite, Part
     from autosparse.tuning.hybrid import divider_of, first_schedules
+    from autosparse.tuning.sweeps import sweeps
 
     A = asp.csr(case.make())
     with asp.options(hybrid=True):
         lab = lab_for(A, case)
     divider = divider_of(lab, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
     found: list[str] = []
+    pattern = View.of(lab.problem.matrix, transposed=False).pattern
     for division in divider.divisions() if divider is not None else ():
+        found += map(text_of, sweeps("matmul", pattern, division, case.columns) if case.operation == "matmul" else ())
         tried = [
             first_schedules(lab.problem, kind, selection, at)
             for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from autosparse._native.kernels.composite import is_swept
 from autosparse.tuner.hybrid.divisions import Division
 
 import autosparse as asp
@@ -136,7 +137,23 @@ def test_dense_rows_beside_the_rest_need_no_compiler(matrix):
     made = lab(asp.csr(sp.csr_array(dense.astype(np.float32))), 64)
     found = [one for one in HybridDivider(made, 0.0)() if isinstance(one, Composite)]
     assert "k1:U,i1:U,k0:C,i0:U" in str(found[0])
+    assert is_swept(found[0])
     assert {one.implementation for one in found[0].parts} == {RUNTIME}
+
+
+def test_composites_without_a_compiler_race_before_the_others(monkeypatch):
+    """Of all divisions: searches of parts take the seconds that those do not need."""
+    rng = np.random.default_rng(0)
+    dense = (rng.random((200, 300)) < 0.02) * 1.0
+    dense[::20, ::2] = 1.0
+    made = lab(asp.csr(sp.csr_array(dense.astype(np.float32))), 64)
+    long = Division((Rows(9), REST), ("long", "rest"), 0.8)
+    by_panels = Division((Rows(100), REST), ("dense", "rest"), 0.9)
+    monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [long, by_panels])
+    monkeypatch.setattr(HybridDivider, "_searched", lambda *given: [COMPOSITE])
+    found = [one for one in HybridDivider(made, 9.0)() if isinstance(one, Composite)]
+    assert found[-1] == COMPOSITE
+    assert is_swept(found[0])
 
 
 def test_narrow_products_search_no_parts(matrix, monkeypatch):

@@ -99,8 +99,8 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
             continue  # another cut took the same rows, or a part would not matter
         density = share * pattern.nnz / (n_long * pattern.n_cols)
         selections: tuple[Selection, ...] = (Rows(cut), REST)
-        if density >= DENSE and n_long >= 4 and n_dense_cols >= LEAST_COLUMNS:
-            ratio = 1.0 - share * (1.0 - _panel_cost(costs, density))
+        if density >= DENSE and n_long >= 2 and n_dense_cols >= LEAST_COLUMNS:
+            ratio = 1.0 - share * (1.0 - _panel_cost(costs, density, min(n_long, 4)))
             dense.append(Division(selections, ("dense", "rest"), ratio))
             known.add(n_long)
         elif cut >= 4 * mean:
@@ -110,10 +110,10 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
     return [*best[0], *best[1]]
 
 
-def _panel_cost(costs: PrimitiveCosts, density: float) -> float:
-    """Of an entry of dense rows in blocks of four rows by panels of columns, over an entry of CSR."""
-    rate, fill = costs.rates["panel"], 1.0 - (1.0 - density) ** 4
-    n_blocks = fill / (4.0 * density)  # columns of four rows that hold an entry, for each entry
+def _panel_cost(costs: PrimitiveCosts, density: float, n_rows: int) -> float:
+    """Of an entry of so many dense rows in blocks of four rows by panels of columns, over an entry of CSR."""
+    rate, fill = costs.rates["panel"], 1.0 - (1.0 - density) ** n_rows
+    n_blocks = fill / (n_rows * density)  # columns of these rows that hold an entry, for each entry
     return rate.of(0.0, n_blocks, 4.0 * n_blocks) / costs.tile(CSR, 1)
 
 

@@ -30,9 +30,10 @@ def tile_of(n_dense_cols: int, most: int = WIDE) -> int:
     return max(8, min(most, 1 << max(0, n_dense_cols - 1).bit_length()))
 
 
-def runtime(operation: str, order: str = "") -> SuperSchedule:
-    """The runtime's loops over compressed rows, in an order of rows."""
-    return _made(operation, f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C", "i1 k1", implementation=RUNTIME)
+def runtime(operation: str, order: str = "", ahead: int = 0) -> SuperSchedule:
+    """The runtime's loops over compressed rows, in an order of rows; rows of B are fetched `ahead` entries ahead."""
+    fmt = f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C"
+    return _made(operation, fmt, "i1 k1", implementation=RUNTIME, prefetch=ahead)
 
 
 def products(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
@@ -53,8 +54,7 @@ def products(operation: str, kind: str, selection: Selection, n_cols: int) -> li
         return [dataclasses.replace(plain, prefetch=BLOCKS_AHEAD), plain] if n_cols >= WIDE else [plain]
     if kind == "adds":
         return rows
-    plain, first, degree = (runtime(operation, order) for order in ("", "first", "degree"))
-    return [plain, dataclasses.replace(plain, prefetch=8), first, degree, *rows[:1]]
+    return [*(runtime(operation, *one) for one in (("",), ("", 8), ("first",), ("degree",))), *rows[:1]]
 
 
 def _vector(operation: str, kind: str, selection: Selection) -> list[SuperSchedule]:

@@ -42,4 +42,5 @@
             {COMPLEX_ROW(c128, i32), COMPLEX_ROW(c128, i64)},                                                        \
     }
 #define BLOCKS(rows) {ASP_GLUE(ISA, f32, blocks, rows), ASP_GLUE(ISA, f64, blocks, rows)}
-#define BLOCKS_TABLE {BLOCKS(blocks_2), BLOCKS(blocks_4), BLOCKS(blocks_8), BLOCKS(narrows_4), BLOCKS(narrows_8)}
+#define BLOCKS_TABLE \
+    {BLOCKS(blocks_2), BLOCKS(blocks_4), BLOCKS(blocks_8), BLOCKS(narrows_4), BLOCKS(narrows_8), BLOCKS(narrows_1)}

@@ -25,14 +25,15 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #define TWIN_REGISTERS 16
 #define TILE_MOST_COMPLEX 6
 #define TILE_CASES_COMPLEX CASES_6
-#define BLOCK_CASES_2 CASES_4 /* vectors of a tile of blocks of 2, 4, 8 rows */
+#define BLOCK_CASES_1 CASES_4 /* vectors of a tile of blocks of 1, 2, 4, 8 rows */
+#define BLOCK_CASES_2 CASES_4
 #define BLOCK_CASES_4 CASES_3
 #define BLOCK_CASES_8 CASES_1
 #define BLOCK_MOST 4
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_avx2[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel asp_blocks_avx2[5][2] = BLOCKS_TABLE;
+const asp_blocks_kernel asp_blocks_avx2[6][2] = BLOCKS_TABLE;
 
 #include "target_end.h"
 #endif

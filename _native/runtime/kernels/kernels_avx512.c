@@ -25,14 +25,15 @@
 #define TWIN_REGISTERS 32
 #define TILE_MOST_COMPLEX 8
 #define TILE_CASES_COMPLEX CASES_8
-#define BLOCK_CASES_2 CASES_9 /* vectors of a tile of blocks of 2, 4, 8 rows */
+#define BLOCK_CASES_1 CASES_9 /* vectors of a tile of blocks of 1, 2, 4, 8 rows */
+#define BLOCK_CASES_2 CASES_9
 #define BLOCK_CASES_4 CASES_6
 #define BLOCK_CASES_8 CASES_3
 #define BLOCK_MOST 9
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_avx512[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel asp_blocks_avx512[5][2] = BLOCKS_TABLE;
+const asp_blocks_kernel asp_blocks_avx512[6][2] = BLOCKS_TABLE;
 
 #include "target_end.h"
 #endif

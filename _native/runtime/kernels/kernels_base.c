@@ -12,11 +12,12 @@
 #define TILE_CASES_REAL CASES_8
 #define TILE_MOST_COMPLEX 4
 #define TILE_CASES_COMPLEX CASES_4
-#define BLOCK_CASES_2 CASES_4 /* vectors of a tile of blocks of 2, 4, 8 rows */
+#define BLOCK_CASES_1 CASES_4 /* vectors of a tile of blocks of 1, 2, 4, 8 rows */
+#define BLOCK_CASES_2 CASES_4
 #define BLOCK_CASES_4 CASES_3
 #define BLOCK_CASES_8 CASES_1
 #define BLOCK_MOST 4
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_base[4][2] = KERNEL_TABLE;
-const asp_blocks_kernel asp_blocks_base[5][2] = BLOCKS_TABLE;
+const asp_blocks_kernel asp_blocks_base[6][2] = BLOCKS_TABLE;

@@ -19,9 +19,9 @@ typedef struct {
 /* C of the block rows [begin, end). Returns whether some result is not finite: cells without an entry are multiplied. */
 typedef int (*asp_blocks_kernel)(const asp_blocks_args *args, int64_t begin, int64_t end);
 
-/* [blocks of r = 2, 4, 8 rows, then those of 4 and 8 rows and one column][float32, float64] */
-extern const asp_blocks_kernel asp_blocks_base[5][2];
-extern const asp_blocks_kernel asp_blocks_avx2[5][2];
-extern const asp_blocks_kernel asp_blocks_avx512[5][2];
+/* [blocks of r = 2, 4, 8 rows, then those of 4, 8 and 1 rows and one column][float32, float64] */
+extern const asp_blocks_kernel asp_blocks_base[6][2];
+extern const asp_blocks_kernel asp_blocks_avx2[6][2];
+extern const asp_blocks_kernel asp_blocks_avx512[6][2];
 
 #endif

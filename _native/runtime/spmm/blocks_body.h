@@ -106,12 +106,15 @@ typedef void (*BNAME(a_tile))(const asp_blocks_args *, int64_t, int64_t, int64_t
 #define BOTH_OF(r, nv, shape, is_narrow) TILE_OF(r, nv, 0, shape, is_narrow) TILE_OF(r, nv, 1, shape, is_narrow)
 #define BOTH(r, nv, shape) {BNAME(shape##_##r##_##nv##_0), BNAME(shape##_##r##_##nv##_1)}
 #endif
+#define ITEM_1(nv) BOTH_OF(1, nv, narrow, 1)
 #define ITEM_2(nv) BOTH_OF(2, nv, block, 0)
 #define ITEM_4(nv) BOTH_OF(4, nv, block, 0) BOTH_OF(4, nv, narrow, 1)
 #define ITEM_8(nv) BOTH_OF(8, nv, block, 0) BOTH_OF(8, nv, narrow, 1)
+BLOCK_CASES_1(ITEM_1)
 BLOCK_CASES_2(ITEM_2)
 BLOCK_CASES_4(ITEM_4)
 BLOCK_CASES_8(ITEM_8)
+#undef ITEM_1
 #undef ITEM_2
 #undef ITEM_4
 #undef ITEM_8
@@ -147,16 +150,19 @@ ASP_INLINE int BNAME(columns)(const BNAME(a_tile) tiles[][2], int64_t most, cons
 #define BLOCK_2(nv) BOTH(2, nv, block),
 #define BLOCK_4(nv) BOTH(4, nv, block),
 #define BLOCK_8(nv) BOTH(8, nv, block),
+#define NARROW_1(nv) BOTH(1, nv, narrow),
 #define NARROW_4(nv) BOTH(4, nv, narrow),
 #define NARROW_8(nv) BOTH(8, nv, narrow),
 ROWS_OF(2, BLOCK_CASES_2, BLOCK_2, block)
 ROWS_OF(4, BLOCK_CASES_4, BLOCK_4, block)
 ROWS_OF(8, BLOCK_CASES_8, BLOCK_8, block)
+ROWS_OF(1, BLOCK_CASES_1, NARROW_1, narrow)
 ROWS_OF(4, BLOCK_CASES_4, NARROW_4, narrow)
 ROWS_OF(8, BLOCK_CASES_8, NARROW_8, narrow)
 #undef BLOCK_2
 #undef BLOCK_4
 #undef BLOCK_8
+#undef NARROW_1
 #undef NARROW_4
 #undef NARROW_8
 #undef ROWS_OF

@@ -1,0 +1,119 @@
+"""Parts of whole rows in one sweep over B: the same answer, the same bits for any threads, and the bits of parts alone."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from autosparse._native import runtime_api
+from autosparse._native.kernels.composite import BoundSwept, is_swept
+from autosparse.tuner.hybrid.divisions import Division
+from autosparse.tuner.hybrid.schedules import runtime
+
+from autosparse import _native
+from autosparse.core.composite import REST, Blocks, Composite, Part, Rows
+from autosparse.core.pattern import Pattern
+from autosparse.tuning.sweeps import PANEL, panels, sweeps
+from tests.native.test_composites import bound_of, product
+
+FOUR, EIGHT, ONE = (panels("matmul", n) for n in (4, 8, 1))
+BY_COLUMN, AHEAD = runtime("matmul", "first"), runtime("matmul", "first", 8)
+SWEPT = (
+    Composite(parts=(Part(Rows(100), FOUR), Part(REST, BY_COLUMN))),
+    Composite(parts=(Part(Rows(100), EIGHT), Part(REST, AHEAD))),
+    Composite(parts=(Part(Rows(200), EIGHT), Part(Rows(60, 199), FOUR), Part(REST, ONE))),
+    Composite(parts=(Part(Rows(200), EIGHT), Part(Rows(60, 199), FOUR), Part(REST, AHEAD))),
+    Composite(parts=(Part(Rows(1), FOUR), Part(REST, BY_COLUMN))),
+    Composite(parts=(Part(Rows(1000), FOUR), Part(REST, BY_COLUMN))),
+)
+
+
+def matrix(dtype: str = "float32", n_cols: int = 2 * PANEL + 90) -> Any:
+    """Rows of 0 to 2/3 of the columns, in no order; some columns, and the first panel of some rows, are empty."""
+    rng = np.random.default_rng(4)
+    dense = rng.random((61, n_cols)) < (rng.random(61)[:, None] ** 3) * 0.7
+    dense[[3, 17, 60]] = False
+    dense[40:50, :PANEL] = False
+    dense[:, 100:110] = False
+    return sp.csr_matrix((dense * rng.standard_normal(dense.shape)).astype(dtype))
+
+
+@pytest.mark.parametrize("isa", [0, 1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("composite", SWEPT, ids=str)
+def test_swept_parts_compute_the_product(composite, dtype, isa):
+    """Widths take slices and tiles of every size; threads take slices, and change no bit."""
+    A = matrix(dtype)
+    bound, _ = bound_of(A, composite)
+    assert isinstance(bound, BoundSwept)
+    try:
+        runtime_api.lib.asp_force_isa(isa)
+        for width in (1, 5, 19, 72, 197, 600):
+            B = np.random.default_rng(3).standard_normal((A.shape[1], width)).astype(dtype)
+            found = [product(bound, B, A.shape[0], n_threads, room=3) for n_threads in (1, 2, 3, 7)]
+            assert all(one.tobytes() == found[0].tobytes() for one in found)
+            np.testing.assert_allclose(found[0], A @ B, rtol=1e-4, atol=1e-4)
+    finally:
+        runtime_api.lib.asp_force_isa(-1)
+
+
+@pytest.mark.parametrize("composite", SWEPT, ids=str)
+def test_a_sweep_has_the_bits_of_its_parts_alone(composite):
+    A = matrix("float64")
+    bound, packed = bound_of(A, composite)
+    B = np.random.default_rng(3).standard_normal((A.shape[1], 40))
+    alone = np.full((A.shape[0], 40), np.nan)
+    for one in bound.bounds:
+        one.run(B.ctypes.data, 40, alone.ctypes.data, 40, 40, 1)
+    assert product(bound, B, A.shape[0], 2).tobytes() == alone.tobytes()
+    assert [part.subset.pattern.n_rows for part in packed.parts] == [one.packed.sizes["i"] for one in bound.bounds]
+
+
+@pytest.mark.parametrize("composite", SWEPT[:3], ids=str)
+def test_a_sweep_of_a_transpose_with_new_values(composite):
+    A = sp.csr_matrix(matrix().T)
+    bound, packed = bound_of(A, composite, transposed=True)
+    packed.refresh(2 * A.data)
+    B = np.random.default_rng(3).standard_normal((A.shape[0], 33)).astype(np.float32)
+    np.testing.assert_allclose(product(bound, B, A.shape[1], 2), 2 * (A.T @ B), rtol=1e-4, atol=1e-4)
+
+
+def test_a_result_that_padding_spoils_is_told():
+    A = matrix()
+    B = np.ones((A.shape[1], 16), np.float32)
+    B[300, 7] = np.inf
+    C = np.empty((A.shape[0], 16), np.float32)
+    assert not bound_of(A, SWEPT[0])[0].run(B.ctypes.data, 16, C.ctypes.data, 16, 16, 2)
+
+
+def test_what_is_swept():
+    """Panels, and rows by their first column, all of the runtime; anything else is computed part by part."""
+    assert all(map(is_swept, SWEPT))
+    others = itertools.product((FOUR, BY_COLUMN), (runtime("matmul"), runtime("matmul", "degree")))
+    assert not any(is_swept(Composite(parts=(Part(Rows(9), one), Part(REST, rest)))) for one, rest in others)
+    assert _native.supports("matmul", ONE) is None
+
+
+def proposed(A: Any, least: int, n_cols: int = 64) -> list[Composite]:
+    pattern = Pattern(*A.shape, A.indptr, A.indices)
+    return sweeps("matmul", pattern, Division((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
+
+
+def test_what_a_search_proposes():
+    """Rows of one entry in most panels are stored in panels too, short ones by first column."""
+    rng = np.random.default_rng(0)
+    dense = rng.random((80, 4 * PANEL)) < 0.02
+    dense[:6] = True
+    dense[6:20] = rng.random((14, 4 * PANEL)) < 0.15
+    long, short = sp.csr_matrix(dense), sp.csr_matrix(dense & (rng.random(dense.shape) < 0.1) | (dense.sum(1) > 99)[:, None])
+    found = proposed(long, 65)
+    assert [part.schedule for part in found[0].parts] == [EIGHT, FOUR, ONE]
+    assert [one.parts[-1].schedule for one in proposed(short, 65)] == [AHEAD] * len(proposed(short, 65))
+    assert proposed(short, 65)
+    assert len(found) == len(set(found)) == 3
+    assert not proposed(long, 65, n_cols=1)
+    blocks = Division((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
+    assert not sweeps("matmul", Pattern(*long.shape, long.indptr, long.indices), blocks, 64)
