@@ -6,7 +6,6 @@ core's own cache, or, where they are long themselves, in panels of one row. Noth
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Final
 
@@ -45,12 +44,14 @@ def sweeps(operation: str, pattern: Pattern, division: Division, n_cols: int) ->
 
 
 def _dense_parts(operation: str, pattern: Pattern, dense: Rows) -> Iterator[tuple[Part, ...]]:
-    """Ways of storing the dense rows: all alike, or the densest eight by eight and the others four by four."""
+    """Ways of storing the dense rows: all alike, or the densest eight by eight and the others four by four.
+
+    Two or three by themselves: four would be padded to more memory than there may be, and B comes near once anyway.
+    """
     cut = int(FULL * pattern.n_cols) + 1
     n_dense, n_full = (int((pattern.row_lengths >= least).sum()) for least in (dense.least, cut))
     four, eight = panels(operation, 4), panels(operation, 8)
-    both = (Part(Rows(cut), eight), Part(Rows(dense.least, cut - 1), four))
-    alike = [(Part(dense, four),), (Part(dense, eight),)]
-    mixed = [both] if dense.least < cut and 4 <= n_full < n_dense else []
-    sides = alike[::-1] if dense.least >= cut and n_dense > 4 else alike
-    yield from itertools.chain(mixed, sides[: 2 if n_dense > 4 else 1])
+    alike = [(Part(dense, one),) for one in ((four, eight) if n_dense > 4 else (panels(operation, 1), four))]
+    if dense.least < cut and 4 <= n_full < n_dense:
+        yield Part(Rows(cut), eight), Part(Rows(dense.least, cut - 1), four)
+    yield from alike[::-1] if dense.least >= cut and n_dense > 4 else alike

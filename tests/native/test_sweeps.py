@@ -1,4 +1,4 @@
-"""Parts of whole rows in one sweep over B: the same answer, the same bits for any threads, and the bits of parts alone."""
+"""Parts of whole rows in one sweep over B: the same answer, the same bits for any threads as parts alone have."""
 
 from __future__ import annotations
 
@@ -108,12 +108,18 @@ def test_what_a_search_proposes():
     dense = rng.random((80, 4 * PANEL)) < 0.02
     dense[:6] = True
     dense[6:20] = rng.random((14, 4 * PANEL)) < 0.15
-    long, short = sp.csr_matrix(dense), sp.csr_matrix(dense & (rng.random(dense.shape) < 0.1) | (dense.sum(1) > 99)[:, None])
+    long, short = (
+        sp.csr_matrix(dense),
+        sp.csr_matrix(dense & (rng.random(dense.shape) < 0.1) | (dense.sum(1) > 99)[:, None]),
+    )
     found = proposed(long, 65)
     assert [part.schedule for part in found[0].parts] == [EIGHT, FOUR, ONE]
     assert [one.parts[-1].schedule for one in proposed(short, 65)] == [AHEAD] * len(proposed(short, 65))
     assert proposed(short, 65)
     assert len(found) == len(set(found)) == 3
     assert not proposed(long, 65, n_cols=1)
+    dense[2:] &= rng.random(dense[2:].shape) < 0.1
+    two = sp.csr_matrix(dense)
+    assert [one.parts[0].schedule for one in proposed(two, 1000)] == [ONE, FOUR]
     blocks = Division((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
     assert not sweeps("matmul", Pattern(*long.shape, long.indptr, long.indices), blocks, 64)

@@ -214,6 +214,15 @@ def test_sampled_rows_keep_their_blocks(monkeypatch):
     assert sampled[0].predicted_ratio == pytest.approx(whole[0].predicted_ratio, rel=0.1)
 
 
+def test_two_dense_rows_are_a_part():
+    """As quadratic programs have them: side by side they read a row of B once, which is half of what they read."""
+    dense = np.eye(400, dtype=bool)
+    dense[:2] = True
+    (found,) = [one for one in divisions(pattern_of(dense), 256, None) if "dense" in one.kinds]
+    assert found.selections[1] == REST
+    assert 0.5 < found.predicted_ratio < 0.97
+
+
 def test_uniform_matrices_are_not_divided():
     pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
     assert divisions(pattern, 256, _native.block_fill) == []
