@@ -31,7 +31,7 @@ def _add_patterns(parser: argparse._ArgumentGroup) -> None:
         "--ops",
         default="spmv,spmm32,spmm256",
         metavar="OP,OP",
-        help="operations to measure: spmv, spmm32, spmm256, sddmm32, sddmm256, mttkrp16 (default: the first three)",
+        help="operations to measure, for instance spmv, spmm8, sddmm32, sddmm256, mttkrp16 (default: %(default)s)",
     )
     parser.add_argument(
         "--families", default="", metavar="NAME,NAME", help="use only these families of generated patterns"

@@ -159,7 +159,7 @@ class LearnedProposer:
     def price_s(self) -> float:
         """Of features that are kept already: a look into the cache and a search."""
         prices = self.lab.experience.prices
-        search_s = prices.price_s("rank")
+        search_s = prices.price_s("propose")
         if self.is_known():
             return search_s
         return search_s + prices.price_s("features", self._n_entries)
@@ -170,8 +170,10 @@ class LearnedProposer:
 
     def __call__(self) -> list[Proposal]:
         """The ten best predicted of those that there is room for."""
-        problem = self.lab.problem
-        proposals = self.model.propose(problem, self.features(), self._able())
+        problem, features, clock = self.lab.problem, self.features(), self.lab.experience.clock
+        start_s = clock()
+        proposals = self.model.propose(problem, features, self._able())
+        self.lab.experience.observe("propose", clock() - start_s)
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 
@@ -244,7 +246,7 @@ class LazyProposer:
     def price_s(self) -> float:
         """Of reading the model, of features, and of a search."""
         prices, nnz = self.lab.experience.prices, self.lab.problem.pattern.nnz
-        return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("rank")
+        return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("propose")
 
     def __call__(self) -> list[Proposal]:
         """What the model proposes; nothing when it turns out to be none."""

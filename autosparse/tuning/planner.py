@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Hashable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
+from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
@@ -24,6 +25,7 @@ from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING, live_style
 from autosparse.tuner.search.trial import Divider, Step, Trial, Work
+from autosparse.tuner.space import families, spaces
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
 from autosparse.tuning.learned import proposer_of, seen_by
@@ -87,6 +89,7 @@ def plan(
         return Decision(refusal)
     if known is not None and satisfies(known, effort, budget_s):
         return adopt(lab, known)
+    make_space(lab)  # first: what ranking takes is learned without it
     search = search_for(lab, effort=effort, start=known.schedule if known else None, live=False)
     start_s, not_remembered, search_s = clock(), why_searched(lab, known), budget_s * (1.0 - FINAL_SHARE)
     search.divide = _divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
@@ -215,6 +218,27 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
+_spaces: set[Hashable] = set()  # that this process has made
+
+
+def has_space(problem: Problem) -> bool:
+    """Whether this process has made the schedules that are ranked: that takes ten times as long as ranking them."""
+    return _space_of(problem) in _spaces
+
+
+def make_space(lab: KernelLab) -> None:
+    """Make the schedules that are ranked."""
+    spaces.entrants(lab.problem, lab.supports)
+    _spaces.add(_space_of(lab.problem))
+
+
+def _space_of(problem: Problem) -> Hashable:
+    if not OPS[problem.operation].space:
+        return problem.storage, problem.dtype, families.Outline.of(problem)
+    pattern = problem.pattern
+    return problem.operation, problem.mode, pattern.shape, pattern.index_dtype, problem.dtype, problem.n_dense_cols
+
+
 def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = None) -> Search:
     """The search of this problem, `live` when nobody asked for it; it tries the schedule `start` first."""
     return Search(
@@ -255,6 +279,7 @@ UNITS: Final[dict[str, Callable[[KernelLab], float]]] = {
     "recall": lambda lab: 1.0,
     "import": lambda lab: 1.0,
     "rank": lambda lab: 1.0,
+    "space": lambda lab: 1.0,
     "save": lambda lab: 1.0,
     "hash": lambda lab: lab.problem.operand_bytes,
 }

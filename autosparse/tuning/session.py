@@ -18,7 +18,15 @@ from autosparse.tuner.search.trial import Steps, Work
 from autosparse.tuning.confirmation import given_up, watch
 from autosparse.tuning.memory.history import LARGE_ENTRIES
 from autosparse.tuning.memory.plan_lookup import expected_gain, recall, supported
-from autosparse.tuning.planner import adoption, conclude, default_plan, satisfies, search_for
+from autosparse.tuning.planner import (
+    adoption,
+    conclude,
+    default_plan,
+    has_space,
+    make_space,
+    satisfies,
+    search_for,
+)
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
@@ -67,7 +75,7 @@ class TuningSession:
         assert self.lab is not None
         if self._known is not None and self._known.schedule is not None:
             self.plan = default_plan("a remembered plan waits until products have paid for using it")
-            yield from self._load()
+            yield from self._load(partial(getattr, _native, "supports"))
             self._known = supported(self.lab, self._known)
         known = self._known
         if known is not None and satisfies(known, self.effort, 0.0):
@@ -88,11 +96,10 @@ class TuningSession:
         if self._known is not None and self._known.measured_s and self._known.default_s:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
-    def _load(self) -> Steps:
+    def _load(self, load: Callable[[], None]) -> Steps:
         """What building kernels needs: imported once per process, and only when something is to be built."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
-            load = partial(getattr, _native, "supports")
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, on_credit=True)
 
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
@@ -103,7 +110,11 @@ class TuningSession:
             event("plan", "remembered", schedule=known.schedule.to_json())
 
     def _find(self, lab: KernelLab, known: Plan | None) -> Steps:
-        yield from self._load()
+        make = partial(make_space, lab)  # the first of a process loads what the others find
+        yield from self._load(make)
+        if not has_space(lab.problem):
+            space_s = lab.experience.prices.price_s("space")
+            yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, on_credit=True)
         self.search = search = search_for(lab, effort=self.effort, live=True, start=known.schedule if known else None)
         loop = StepLoop(search.steps())
         try:

@@ -16,6 +16,8 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "recall": 2e-4,  # per look into the cache on disk
     "import": 0.025,  # once per process: what tuning needs and products do not
     "rank": 1e-3,  # per pattern: statistics by sampling, model
+    "space": 2e-3,  # per kind of problem and process: the schedules that are ranked
+    "propose": 5e-3,  # per pattern that a learned model is asked about: ranking its programs
     "features": 3e-7,  # per entry that a learned featuriser looks at
     "model": 0.05,  # per learned model that is not loaded yet
     "compile": 0.35,  # per kernel
@@ -29,14 +31,13 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
 }
 """Kind of step -> seconds per unit, before anything was observed on this machine."""
 STARTS_S: Final[Mapping[str, float]] = {"hash": 3e-4, "features": 4e-4, "pack": 1e-4, "compare": 1e-4, "refresh": 1e-5}
-"""Kind of step -> seconds that it takes for nothing at all; they count as units, at the default rate. Without them a
-tiny matrix, hashed first, would make each byte of a large one too dear: what costs too much is never done again."""
+"""Kind of step -> seconds that it takes for nothing at all, counted as units: without them a tiny matrix, hashed first,
+would make each byte of a large one too dear, and what costs too much is never done again."""
 
 MEMORY: Final = 8
 """Number of observations that a rate remembers (weight of a new one never falls below 1/MEMORY)."""
 MOST_JUMP: Final = 10.0
-"""A single observation counts as at most so many times the mean: a process that was stopped for a minute while it
-compiled must not believe that compiling takes minutes. What stays that slow is believed soon."""
+"""A single observation counts as at most so many times the mean: a process may be stopped for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +104,7 @@ def _with_start(kind: str, units: float) -> float:
 
 
 MOST_RECORDED: Final = 10.0
-"""Times the default rate that a record of an earlier process is believed. A step that was dear when the machine was
-busy is bought less, and seen less, than one that was cheap: left alone, such a price would hold for ever."""
+"""Times the default rate that a record is believed: what was dear on a busy machine is bought, and seen, less often."""
 MOST_RATE_S: Final = 1e9  # and none is 0: it would stay 0 for ever
 MOST_SEEN: Final = 2**53
 

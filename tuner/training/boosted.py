@@ -20,7 +20,7 @@ from autosparse.tuner.features.counts import Counter as PatternCounter
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.learned.names import is_wide
-from autosparse.tuner.learned.predict import PORTFOLIO
+from autosparse.tuner.learned.predict import PORTFOLIO, Scale
 from autosparse.tuner.learned.ranking import Ranking
 from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
 from autosparse.tuner.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
@@ -77,6 +77,7 @@ class BoostedRun:
             "machines": list(self.data.machines),
             "n_train": len(train),
             "seen": self.data.seen.to_data(),
+            "scale": Scale().to_data(),  # trees predict logarithms of ratios: tuning may read the file as it is
         }
         about["validation"] = asdict(known["validation"]) if "validation" in known else None
         meaning = Meaning(

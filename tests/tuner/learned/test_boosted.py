@@ -13,6 +13,7 @@ from autosparse.tuner.features.setting import N_SETTING, MachineRates, Setting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.learned.boosting import trees_of
+from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.learned.trees import NODE, Trees
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,7 +23,7 @@ from autosparse.config import options
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
-from autosparse.tuning.learned import find_model
+from autosparse.tuning.learned import find_model, scorer_of
 from autosparse.tuning.setup import target_of
 from tests.tuner.learned.world import settle
 
@@ -200,6 +201,8 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
     settle(tmp_path / "data", "spmv")
     train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "20", "--out", run]
     assert cli.main(train) == 0
+    (tmp_path / "run" / "spmv.safetensors").symlink_to(tmp_path / "run" / "weights.safetensors")
+    assert LearnedModel.read(tmp_path / "run", "spmv", make_scorer=scorer_of), "tuning reads it as it is"
     calibrate = ["calibrate", "--ops", "spmv", "--weights", str(tmp_path / "run" / "weights.safetensors")]
     assert cli.main([*calibrate, "--data", data, "--out", models]) == 0
     with options(models=models, effort="measure", cache_dir=str(tmp_path / "cache")):

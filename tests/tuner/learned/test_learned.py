@@ -292,10 +292,12 @@ def test_a_model_without_a_portfolio_is_refused(tmp_path):
 
 def test_operations_by_width():
     pattern = generate("mesh", nnz=500, seed=1).to_pattern()
-    names = {width: op_of(problem_of(pattern, width)) for width in (1, 2, 32, 90, 91, 256, 1_000)}
+    names = {width: op_of(problem_of(pattern, width)) for width in (1, 2, 8, 9, 32, 90, 91, 256, 1_000)}
     assert names == {
         1: "spmv",
-        2: "spmm32",
+        2: "spmm8",
+        8: "spmm8",
+        9: "spmm32",
         32: "spmm32",
         90: "spmm32",
         91: "spmm256",

@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built"),
     pytest.mark.skipif(not SHIPPED, reason=f"no model is shipped for {Target.host().machine}"),
 ]
-COLUMNS = {"spmv": 1, "spmm32": 32, "spmm256": 256, "sddmm32": 32, "sddmm256": 256}
+COLUMNS = {"spmv": 1, "spmm8": 8, "spmm32": 32, "spmm256": 256, "sddmm32": 32, "sddmm256": 256}
 
 
 def test_there_is_a_model_of_each_of_the_usual_products():

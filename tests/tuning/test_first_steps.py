@@ -1,0 +1,65 @@
+"""What the first steps of a process take is no price of later ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+
+import autosparse as asp
+from autosparse import _native
+from autosparse.tuning import planner
+from autosparse.tuning.live import LiveTuner
+from autosparse.tuning.setup import lab_of, session_of
+from tests.tuning.forcing import state_of
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
+
+
+def matrix(seed: int = 0) -> Any:
+    """A square matrix large enough to be tuned."""
+    return asp.csr(sps.random_array((3_000, 3_000), density=2e-3, rng=seed, dtype="float32", format="csr"))
+
+
+def test_making_the_space_is_a_step_of_its_own_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes ten times as long as ranking, which was then thought to take as long for every matrix."""
+    assert _native.supports, "what kernels need is loaded: the first of a process makes the space with it"
+    monkeypatch.setattr(planner, "_spaces", set())
+    kinds = [_steps_until_ranked(matrix(seed)) for seed in range(2)]
+    assert kinds[0].count("space") == 1
+    assert kinds[0].index("space") < kinds[0].index("rank")
+    assert "space" not in kinds[1]
+
+
+def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner, "_spaces", set())
+    had = []
+    original = planner.observe
+    monkeypatch.setattr(
+        planner,
+        "observe",
+        lambda lab, work, seconds: had.append(planner.has_space(lab.problem)) or original(lab, work, seconds),
+    )
+    matrix().tune(effort="estimate")
+    assert had
+    assert all(had)
+
+
+def _steps_until_ranked(A: Any) -> list[str]:
+    """Kinds of the work of a session, done in a row."""
+    A @ np.ones(3_000, np.float32)
+    found = state_of(A)
+    session = session_of(LiveTuner(found), A._cell)
+    session.make_lab = lambda: lab_of(A._cell, found)
+    kinds: list[str] = []
+    steps = session.steps()
+    step = next(steps)
+    while not kinds or kinds[-1] != "rank":
+        step.do()  # type: ignore[union-attr]
+        kinds.append(step.kind)  # type: ignore[union-attr]
+        step = steps.send(0.0)
+    steps.close()
+    return kinds
