@@ -92,15 +92,15 @@ class AutoSparseMatrix(_Family, Products):
     def dtype(self, newtype: Any) -> None:
         self.data = self.data.view(newtype)
 
+    nnz = property(lambda self: self._cell.nnz, doc="Stored entries, zeros among them.")
+
     def _getnnz(self, axis: int | None = None) -> Any:
         return self._cell.nnz if axis is None else super()._getnnz(axis=axis)  # type: ignore[misc]
-
-    # -- what SciPy asks of its own
 
     def prune(self) -> None:
         """SciPy's prune: cuts off room behind the last entry, where there is some."""
         indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
-        n_major = self._swap(self._shape_as_2d)[0]  # type: ignore[attr-defined]
+        n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a row where there is one dimension
         if len(indptr) != n_major + 1 or not len(indices) == len(data) == indptr[-1]:
             super().prune()  # type: ignore[misc]
 
