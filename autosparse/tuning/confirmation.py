@@ -72,28 +72,26 @@ def _winner(
     for one, race in zip(champions, races, strict=True):
         # What every way keeps: a result that is made anew costs both kernels the same time.
         search.measured_s[id(one)] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
-    at = winner_of(races, is_composite=any(isinstance(one.schedule, Composite) for one in champions))
+    at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in champions))
     for one in champions:
         if at is None or one is not champions[at]:
             one.drop()
     return None if at is None else champions[at]
 
 
-def winner_of(races: Sequence[LastRace], *, is_composite: bool) -> int | None:
-    """Which champion serves; None: the default kernel. `is_composite`: the first one is, and must beat all that won."""
-    won = [at for at, race in enumerate(races) if race.is_won]
-    if is_composite and won[:1] == [0]:
-        if all(races[0].beats(races[at]) for at in won[1:]):
-            return 0
-        won = won[1:]
-    return min(won, key=lambda at: races[at].ratio, default=None)
+def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
+    """Which champion serves; None: the default kernel. The first ones are composites, and must beat singles that won."""
+    won = sorted((at for at, race in enumerate(races) if race.is_won), key=lambda at: races[at].ratio)
+    singles = [at for at in won if at >= n_composites]
+    able = [at for at in won if at < n_composites and all(races[at].beats(races[other]) for other in singles)]
+    return next(iter(able or singles), None)
 
 
 def _champions(search: Search, limit_s: float) -> list[Trial]:
     """The champion; behind a composite the best single format that beats the default kernel; then close losers.
 
-    Before a single format a composite that lost to it by little, where there is time for one more. Where there is no
-    room for both packed copies, the races of the search decide which of them it is.
+    Before single formats a composite that lost to the champion by little, where there is time for one more. Where there
+    is no room for both packed copies, the races of the search decide which of them it is.
     """
     champion = search.champion
     singles = [one for one in _singles(search) if one is not champion]
@@ -102,7 +100,7 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
         champion.pack()
     title_s = search.measured_s[id(champion)]
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
-    composite = _close_composite(search) if n_affordable > 0 and not is_composite else None
+    composite = _close_composite(search) if n_affordable > 0 else None
     n_affordable -= composite is not None
     n_rivals, champions = min(MOST_CLOSE, len(_close(search, singles)), n_affordable), [champion]
     for rival in singles[: max(int(is_composite), n_rivals)]:
@@ -111,7 +109,8 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
             champions.append(rival)
     if composite is not None:
         composite.pack()
-        return [composite, *champions] if composite.ready else champions
+        if composite.ready:
+            return [*champions[:1], composite, *champions[1:]] if is_composite else [composite, *champions]
     if not is_composite or not singles or len(champions) > 1:
         return champions
     if title_s <= LAST_TIE * search.measured_s[id(singles[0])]:
@@ -122,9 +121,10 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
 
 
 def _close_composite(search: Search) -> Trial | None:
-    """The fastest composite that lost to a champion of one format by little: both race as products are run."""
+    """The fastest composite that lost to the champion by little: both race as products are run."""
     limit_s = CLOSE * search.measured_s[id(search.champion)]
-    able = [one for one in search.trials if isinstance(one.schedule, Composite) and one.failed is None]
+    others = [one for one in search.trials if one is not search.champion and one.failed is None]
+    able = [one for one in others if isinstance(one.schedule, Composite)]
     able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
     return min(able, key=lambda one: search.measured_s[id(one)], default=None)
 

@@ -102,6 +102,7 @@ def test_without_room_for_both_the_races_of_the_search_decide(composite, chosen)
 
 
 OTHER = runtime("matmul", "first")
+ANOTHER = Composite(parts=(Part(Rows(9), runtime("matmul")), Part(REST, runtime("matmul", "first"))))
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,20 @@ def test_a_composite_that_lost_by_little_may_win_where_products_are_run(composit
     search, found, clock = searched({SINGLE: 0.8, COMPOSITE: 0.82})
     assert found.schedule == SINGLE
     times = {SINGLE: 0.8, COMPOSITE: composite}
+    plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
+    assert plan.schedule == chosen
+    assert all(one.packed == (one is search.champion) for one in search.trials)
+
+
+@pytest.mark.parametrize(
+    ("second", "limit_s", "chosen"), [(0.6, 10.0, ANOTHER), (0.75, 10.0, COMPOSITE), (0.6, 0.1, COMPOSITE)]
+)
+def test_a_composite_that_lost_to_another_by_little_races_as_well(second, limit_s, chosen):
+    """Of both the faster one serves, where products are run: planted blocks had been served by the slower one."""
+    in_search = {SINGLE: 0.9, COMPOSITE: 0.7, ANOTHER: 0.71}
+    search, found, clock = searched(in_search, room=3, found=(COMPOSITE, ANOTHER), always=(SINGLE,))
+    assert found.schedule == COMPOSITE
+    times = {SINGLE: 0.9, COMPOSITE: 0.7, ANOTHER: second}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
     assert all(one.packed == (one is search.champion) for one in search.trials)
