@@ -80,7 +80,7 @@ def _winner(
 
 
 def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
-    """Which champion serves; None: the default kernel. The first ones are composites, and must beat singles that won."""
+    """Which champion serves; None: the default kernel. First come composites, which must beat singles that won."""
     won = sorted((at for at, race in enumerate(races) if race.is_won), key=lambda at: races[at].ratio)
     singles = [at for at in won if at >= n_composites]
     able = [at for at in won if at < n_composites and all(races[at].beats(races[other]) for other in singles)]
