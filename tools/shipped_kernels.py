@@ -54,6 +54,7 @@ def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
     """What a file holds, by the name of its table without `asp_shipped_`."""
     for (dtype, layout), group in itertools.groupby(specs(isa), lambda spec: (spec.dtype, str(spec.schedule.format))):
         kind = "sorted" if "sigma" in layout else "slices" if ":D" in layout else "blocks"
+        kind += "_numbered" if "values=numbered" in layout else ""
         yield f"{isa}_{dtype.replace('float', 'f')}_{kind}", list(group)
 
 

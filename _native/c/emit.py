@@ -31,6 +31,8 @@ from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 
+from autosparse.core.formats import STORED_VALUES
+
 
 def emit(spec: KernelSpec) -> str:
     """The C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
@@ -81,7 +83,7 @@ def _preamble(emitter: Emitter, code: str) -> str:
         call_struct(emitter.program.expression),
         vector_helpers(spec, emitter.used.lanes),
     ]
-    if spec.schedule.format.values:
+    if spec.schedule.format.values in STORED_VALUES:
         parts.append(stored_helpers(spec, emitter.used.stored))
     parts += [head_helpers(spec, lanes) for lanes in sorted(emitter.used.heads)]
     parts += [partial_helpers(spec, lanes) for lanes in sorted(emitter.used.partial)]

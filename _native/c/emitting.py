@@ -90,7 +90,7 @@ class Emitter:
                 name = f"{level.name}_{kind}"
                 lines[name] = f"const {C_INDICES[bits]} *restrict {name} = A->{kind}[{level.depth}];"
             lines[f"last_{level.name}"] = f"const int64_t last_{level.name} = A->n_positions[{level.depth}] - 1;"
-        lines |= slice_declarations()
+        lines |= slice_declarations(value)
         if expression.sampled:
             lines |= sampled_declarations(spec, C_INDICES[spec.positions_bits])
         else:

@@ -10,19 +10,21 @@ from typing import Final
 
 from autosparse._native.c.block import Used
 from autosparse._native.c.lookups import four_helper, has_lookup, lookup
-from autosparse._native.c.types import C_VALUES, vector_type
+from autosparse._native.c.types import C_NUMBER, C_VALUES, stored_type, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
+from autosparse.core.formats import NUMBERED
+
 CACHE_LINE_BYTES: Final = 64
 
 
-def slice_declarations() -> dict[str, str]:
-    """How the arrays beside the levels' are reached."""
-    kinds = {"begin": "int64_t", "what": "int64_t", "first": "int32_t", "rows": "int32_t"}
+def slice_declarations(value: str) -> dict[str, str]:
+    """How the arrays beside the levels' are reached; `value`: C's type of values."""
+    kinds = {"begin": "int64_t", "what": "int64_t", "first": "int32_t", "rows": "int32_t", "table": value}
     return {
         f"slice_{name}": f"const {kinds[name]} *restrict slice_{name} = A->{kind}[{depth}];"
         for name, (kind, depth) in SIDES.items()
@@ -61,9 +63,9 @@ def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> 
     shape = SliceShape(spec, node)
     used.lanes.add(shape.lanes)
     used.slices.add(shape.lanes)
-    value, split = C_VALUES[spec.dtype], node.lanes.split
+    split = node.lanes.split
     out.line(f"const int64_t n_slots = {node.level.name}_pos[i1 + 1] - {node.level.name}_pos[i1];")
-    out.line(f"const {value} *v = vals + {node.level.name}_pos[i1] * {split};")
+    out.line(f"const {stored_type(spec)} *v = vals + {node.level.name}_pos[i1] * {split};")
     kinds = shape.kinds()
     if len(kinds) > 1 or node.is_permuted:
         out.line("const int64_t what = slice_what[i1];")
@@ -103,7 +105,8 @@ def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
     """`n` slots, each into its accumulators; what is as many slots ahead as the schedule says is fetched."""
     split, vector, ahead = shape.node.lanes.split, shape.vector, shape.node.prefetch
     if ahead and n == shape.node.copies:
-        streams = {"v": shape.spec.value_bytes, "at": {DIAGONAL: 0, WIDE: 4, NARROW: 2}[kind]}
+        value_bytes = 1 if shape.node.numbered else shape.spec.value_bytes
+        streams = {"v": value_bytes, "at": {DIAGONAL: 0, WIDE: 4, NARROW: 2}[kind]}
         for name, item_bytes in streams.items():
             for line in range(0, n * split * item_bytes, CACHE_LINE_BYTES):
                 out.line(f"__builtin_prefetch({name} + (s + {ahead}) * {split} + {line // max(1, item_bytes)});")
@@ -117,7 +120,8 @@ def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
                 WIDE: f"gather_32_{vector}(x, at + {cell})",
                 NARROW: f"gather_16_{vector}(x, at + {cell})",
             }[kind]
-            out.line(f"sum{copy}_{group} += load_{vector}(v + {cell}) * {dense};")
+            load = f"look_up_{vector}(slice_table, " if shape.node.numbered else f"load_{vector}("
+            out.line(f"sum{copy}_{group} += {load}v + {cell}) * {dense};")
 
 
 def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
@@ -160,11 +164,12 @@ def slice_helpers(spec: KernelSpec, lanes: int) -> str:
         gather = {bits: f"    return ({name}){lookup(spec, lanes, bits)};" for bits in gather}
     elif is_register:
         gather = {bits: _GATHER[spec.dtype, lanes][bits] for bits in gather}
+    numbered = _table_helper(spec, lanes) if spec.schedule.format.values == NUMBERED else ""
     fours = "".join(four_helper(spec, bits) for bits in gather) if has_lookup(spec, lanes) else ""
     scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
     return f"""\
 {"#include <immintrin.h>" if is_register else ""}
-{fours}static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
+{numbered}{fours}static inline {name} gather_16_{name}(const {value} *B, const uint16_t *at)
 {{
 {gather[16]}
 }}
@@ -179,6 +184,28 @@ static inline void scatter_{name}({value} *C, const int32_t *row, {name} v, int6
 """
 
 
+def _table_helper(spec: KernelSpec, lanes: int) -> str:
+    """``table[at[0]], table[at[1]], ...`` as lanes: in registers, where these are wide enough."""
+    value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
+    text = f"    return ({name}){{{', '.join(f'table[at[{lane}]]' for lane in range(lanes))}}};"
+    if lanes <= spec.max_lanes:
+        text = _LOOK_UP.get((spec.dtype, lanes), text)
+    return f"static inline {name} look_up_{name}(const {value} *table, const {C_NUMBER} *at)\n{{\n{text}\n}}\n"
+
+
+_LOOK_UP: Final = {
+    ("float32", 16): """\
+    return (f32x16)_mm512_permutexvar_ps(_mm512_cvtepu8_epi32(*(const __m128i_u *)at), _mm512_loadu_ps(table));""",
+    ("float64", 8): """\
+    const __m512i wide = _mm512_cvtepu8_epi64(_mm_loadl_epi64((const __m128i *)at));
+    return (f64x8)_mm512_permutex2var_pd(_mm512_loadu_pd(table), wide, _mm512_loadu_pd(table + 8));""",
+    ("float32", 8): """\
+    const __m256i wide = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)at));
+    const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), wide);
+    const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), wide);
+    return (f32x8)_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 28)));""",
+}
+"""Bodies of lookups in a table of 16 by value type and lanes."""
 _GATHER: Final = {
     ("float32", 16): {
         32: "    return (f32x16)_mm512_i32gather_ps(_mm512_loadu_si512(at), B, 4);",

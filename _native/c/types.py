@@ -9,10 +9,13 @@ from autosparse._native.c.lookups import four_helper, has_lookup, lookup
 from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import IndexExpression
+from autosparse.core.formats import NUMBERED
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
 C_STORED: Final = "uint16_t"
 """Values that a format rounds to 16 bits."""
+C_NUMBER: Final = "uint8_t"
+"""Values by their places in a table."""
 C_INDICES: Final = {16: "uint16_t", 32: "int32_t", 64: "int64_t"}
 MAX_LEVELS: Final = 12
 MAX_INDICES: Final = 6
@@ -162,7 +165,8 @@ static inline {value} sum_{name}({name} v)
 
 def stored_type(spec: KernelSpec) -> str:
     """C type of A's values as they are stored."""
-    return C_STORED if spec.schedule.format.values else C_VALUES[spec.dtype]
+    fmt = spec.schedule.format
+    return C_NUMBER if fmt.values == NUMBERED else C_STORED if fmt.values else C_VALUES[spec.dtype]
 
 
 _WIDEN: Final = {

@@ -51,7 +51,7 @@ from autosparse._native.ir.spec import (
 )
 
 from autosparse.core.expression import Access, IndexExpression
-from autosparse.core.formats import LevelKind
+from autosparse.core.formats import STORED_VALUES, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
 from autosparse.ops import OPS, Operation
@@ -130,7 +130,7 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
 def lower(spec: KernelSpec) -> Program:
     """The IR of `spec`; ScheduleError when `supports` refuses the schedule."""
     reason = supports(spec.operation, spec.schedule)
-    if spec.schedule.format.values and spec.dtype != "float32":
+    if spec.schedule.format.values in STORED_VALUES and spec.dtype != "float32":
         reason = f"values={spec.schedule.format.values} are widened to float32, not {spec.dtype}"
     reason = reason or (reason_cannot_add(spec.schedule) if spec.adds else None)
     if reason:

@@ -284,7 +284,7 @@ class SumSlots:
     may count coordinates from a base in 16 bits. Slot t of each `copies` goes to accumulator t; a rest of fewer slots
     to the first ones. Values and coordinates are fetched `prefetch` slots ahead. Which row a lane has is listed
     (`is_permuted`), or it is ``i1 * lanes + lane``; lanes past the last row are not stored. Lanes of short rows are
-    padded with zeros: results that are not finite are reported.
+    padded with zeros: results that are not finite are reported. `numbered`: values are places in a table.
     """
 
     level: StoredLevel
@@ -295,6 +295,7 @@ class SumSlots:
     diagonals: bool
     narrow: bool
     prefetch: int
+    numbered: bool = False
 
     def __str__(self) -> str:
         name, lane = self.level.name, self.lanes.name
@@ -302,6 +303,7 @@ class SumSlots:
         column = f"{name}_crd[p_{name},{lane}]" + (f" or {name}_crd[p_{name}] + {lane}" if self.diagonals else "")
         notes = f"{self.copies} copies, check finite" + (", 16 bits from a base" if self.narrow else "")
         notes += f", prefetch {self.prefetch} ahead" if self.prefetch else ""
+        notes += ", values from a table" if self.numbered else ""
         head = f"for p_{name} in {name}_pos[i1]..: lanes {lane} in 0..{self.lanes.split}:"
         return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
 

@@ -8,6 +8,7 @@ emits them.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
 from autosparse._native.kernels.kernel import Kernel
 
 from autosparse import config
-from autosparse.core.formats import Format
+from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES
 from autosparse.ops import names
@@ -31,9 +32,10 @@ def specs(isa: str) -> Iterator[KernelSpec]:
     """The kernels of an instruction set, in the order of its source."""
     for dtype, value_bytes in VALUE_BYTES.items():
         lanes = VECTOR_BYTES[isa] // value_bytes
-        for rows in ("", " | sigma=512"):  # a kernel for every sigma
+        numbers = ("", f" | values={NUMBERED}")[: 1 + (isa == "avx512")]
+        for rows, values in itertools.product(("", " | sigma=512"), numbers):  # a kernel for every sigma
             slices = SuperSchedule(
-                operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows} | bits=16"),
+                operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows}{values} | bits=16"),
                 loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL, prefetch=SLICE_PREFETCH,
             )  # fmt: skip
             yield from (KernelSpec(names.MATMUL, slices, dtype, "int32", isa, gathers=one) for one in (True, False))

@@ -26,7 +26,12 @@ _TASK: Final = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
 _PARALLEL: Final = ir.FunctionType(ir.IntType(32), [_WORD] * 5 + [ir.IntType(32), ir.DoubleType()])
 
 VALUES: Final = {"f32": (types.float32, ir.FloatType()), "f64": (types.float64, ir.DoubleType())}
-INTEGERS: Final = {"u16": (ir.IntType(16), False), "i32": (ir.IntType(32), True), "i64": (_WORD, True)}
+INTEGERS: Final = {
+    "u8": (ir.IntType(8), False),
+    "u16": (ir.IntType(16), False),
+    "i32": (ir.IntType(32), True),
+    "i64": (_WORD, True),
+}
 
 
 def _cell(builder: Any, kind: Any, base: Any, at: Any) -> Any:  # llvmlite values

@@ -51,7 +51,11 @@ def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) ->
                 WIDE: f"load_{stored}(crd, s * {lanes} + lane)",
                 NARROW: f"base + load_{stored}(crd, s * {lanes} + lane)",
             }[kind]
-            product = f"load_{value}(vals, cells + s * {lanes} + lane) * load_{value}({tensor}, {column})"
+            cell = f"cells + s * {lanes} + lane"
+            stored_value = (
+                f"load_{value}(slice_table, load_u8(vals, {cell}))" if node.numbered else f"load_{value}(vals, {cell})"
+            )
+            product = f"{stored_value} * load_{value}({tensor}, {column})"
             out.line(f"store_{value}(acc0, lane, load_{value}(acc0, lane) + {product})")
 
 

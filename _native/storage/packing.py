@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native.storage import half_precision as halves
+from autosparse._native.storage import numbered, row_orders, slices, symmetric
 from autosparse._native.storage import packers as native_packers
-from autosparse._native.storage import row_orders, slices, symmetric
 from autosparse._native.storage.assembly import Types, assemble
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
-from autosparse.core.formats import Format, LevelKind
+from autosparse.core.formats import NUMBERED, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.errors import PackError
 
@@ -53,7 +53,9 @@ class PackedOperand(StoredLevels):
 
     @property
     def numbers(self) -> Array:
-        """Values as they are computed with: stored ones of 16 bits are widened."""
+        """Values as they are computed with: stored ones of 16 bits are widened, numbered ones looked up."""
+        if self.fmt.values == NUMBERED:
+            return np.asarray(self.crd["table"][self.values])
         return halves.widened(self.values, self.fmt) if self.fmt.values else self.values
 
     @property
@@ -77,7 +79,10 @@ class PackedOperand(StoredLevels):
         is_special = self.fmt.values or self.fmt.symmetric
         if not is_special and native_packers.refill(self, values):
             return
-        self.values[...] = pack(self.pattern, values, self.fmt, transposed=self.transposed).values
+        made = pack(self.pattern, values, self.fmt, transposed=self.transposed)
+        self.values[...] = made.values
+        if "table" in made.crd:
+            self.crd["table"][...] = made.crd["table"]
 
     def unpack(self) -> tuple[Array, Array, Array]:
         """op(A) as CSR (indptr, indices, data): rows in order, padding left out by position, zeros in blocks kept out.
@@ -137,9 +142,9 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
 
 
 def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:
-    """op(A) in `fmt`. PackError when it does not fit the index types, or values those of 16 bits.
+    """op(A) in `fmt`. PackError when it does not fit the index types, or values those of 16 bits or a table.
 
-    A bound on memory is the caller's to check; values of 16 bits are rounded from a packed copy of the exact ones.
+    A bound on memory is the caller's to check; values of 16 bits and numbers come from a packed copy of the exact ones.
     """
     if fmt.is_csr and not transposed:
         arrays = {"k1": pattern.indptr}, {"k1": pattern.indices}
@@ -152,6 +157,9 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     else:
         native = native_packers.pack(pattern, values, fmt, transposed=transposed)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
+    if fmt.values == NUMBERED:
+        packed, table = numbered.numbered(packed, fmt)
+        return PackedOperand(fmt, transposed, pattern, pos, {**crd, "table": table}, packed)
     return PackedOperand(fmt, transposed, pattern, pos, crd, halves.narrowed(packed, fmt) if fmt.values else packed)
 
 

@@ -14,11 +14,12 @@ from typing import Any, Final
 import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.storage.levels import COORDINATE_DTYPES
+from autosparse._native.storage.numbered import TABLE
 from autosparse._native.storage.rows import Rows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
-from autosparse.core.formats import PRESETS, Format, LevelKind
+from autosparse.core.formats import NUMBERED, PRESETS, Format, LevelKind
 from autosparse.core.pattern import Pattern
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
@@ -30,6 +31,7 @@ SIDES: Final[Mapping[str, tuple[str, int]]] = {
     "what": ("crd", 3),
     "first": ("crd", 4),
     "rows": ("crd", 5),
+    "table": ("crd", 6),
 }
 """Arrays beside those of the levels: name -> where a kernel finds them (kind, depth)."""
 INDEX_BITS: Final = (16, 32)
@@ -119,7 +121,8 @@ def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
     rows.keep(fmt, layout)
     arrays = [layout.pos, *layout.sides().values()]
     cells = layout.n_slots * fmt.split("i")
-    return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + cells * value_bytes
+    values_bytes = cells + TABLE * value_bytes if fmt.values == NUMBERED else cells * value_bytes
+    return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + values_bytes
 
 
 def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:

@@ -22,7 +22,7 @@ class Problem:
     `matmul`: ``C = op(A) @ B`` with op(A) = A or its transpose; `sddmm`: values of ``A ∘ (X @ Yᵀ)``; `mttkrp`: the
     product of a tensor with factors, `mode` as rows. `n_dense_cols` is the number of columns of the dense operands (1
     for a vector); `dtype` the dtype that is computed in (the upcast of all operands); `threads` the most threads a
-    kernel may use. With `storage` the result may differ from SciPy's by the rounding of A's values, elsewhere never.
+    kernel may use. Where values may be rounded (`storage`) the result may differ by that from SciPy's, elsewhere never.
     """
 
     operation: str
@@ -34,7 +34,7 @@ class Problem:
     deterministic: bool
     target: Target
     mode: int = 0
-    storage: str = ""  # what A's values may be rounded to: the setting of that name
+    storage: str = ""  # what A's values may be rounded to: the setting of that name; or NUMBERED: they are of few kinds
 
     @property
     def matrix(self) -> Pattern:

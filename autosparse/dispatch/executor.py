@@ -245,7 +245,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
     """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
-    if trial is not None and operand.structure_version != trial.lab.structure_version:
+    if trial is not None and (trial.lab.is_stale or operand.structure_version != trial.lab.structure_version):
         operand.dispatcher = None
     return None
 

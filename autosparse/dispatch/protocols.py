@@ -76,6 +76,10 @@ class Problems(Protocol):
     def structure_version(self) -> int:
         """Version of the operand's structure that its problem was made from."""
 
+    @property
+    def is_stale(self) -> bool:
+        """Whether the matrix is known to be another problem by now."""
+
 
 class Serving(Protocol):
     """A tuned kernel that may compute products (`tuning.trials.kernel_trial.KernelTrial`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import json
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from autosparse import cache
 from autosparse._native import runtime_api
 from autosparse.config import Options
-from autosparse.core.formats import Format
+from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -41,6 +42,8 @@ Floats = NDArray[np.float32]
 
 N_MORE: Final = 100
 """Favourites of a model among which its errors so far may change the order."""
+NUMBERED_TIME: Final = 0.82
+"""Of slices with numbered values over those that store them: mean of 13 matrices (docs/adr/0079-numbered-values.md)."""
 MOST_DIMS: Final = 3
 """Models are of matrices and of tensors of order 3."""
 TREES: Final = "boosted"
@@ -148,6 +151,17 @@ def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
     return pooled_means(cells, ConvolutionWeights.of(weights), runtime_api.max_threads())
 
 
+@functools.lru_cache(maxsize=1024)
+def _numbered(one: SuperSchedule) -> SuperSchedule:
+    """`one`, whose slices number their values: always the same object."""
+    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=NUMBERED))
+
+
+def _plain(one: SuperSchedule) -> SuperSchedule:
+    """`one` with values as they are."""
+    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=""))
+
+
 @dataclass(frozen=True, slots=True)
 class LearnedProposer:
     """The learned model's proposals for one lab's problem; see `tuner.model.Proposer`."""
@@ -172,7 +186,7 @@ class LearnedProposer:
         """The ten best predicted of those that there is room for."""
         problem, features, clock = self.lab.problem, self.features(), self.lab.experience.clock
         start_s = clock()
-        proposals = self.model.propose(problem, features, self._able())
+        proposals = self._stored(self.model.propose(problem, features, self._able()))
         self.lab.experience.observe("propose", clock() - start_s)
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
@@ -181,7 +195,19 @@ class LearnedProposer:
         """The hundred best predicted, whatever their formats, and what is predicted of `known`."""
         problem, features = self.lab.problem, self.features()
         named = self.model.propose(problem, features, self._able(), N_MORE, per_format=N_MORE)
-        return [*named, *self.model.predict(problem, features, set(known) - {one.schedule for one in named})]
+        others = set(map(_plain, known)) - {one.schedule for one in named}
+        return self._stored([*named, *self.model.predict(problem, features, others)])
+
+    def _stored(self, proposals: list[Proposal]) -> list[Proposal]:
+        """`proposals`, which know values as they are, with numbered ones where these are of few kinds."""
+        if self.lab.problem.storage != NUMBERED:
+            return proposals
+        return [
+            Proposal(_numbered(one.schedule), one.ratio * NUMBERED_TIME, one.guess * NUMBERED_TIME)
+            if one.schedule.format.is_sliced
+            else one
+            for one in proposals
+        ]
 
     def _able(self) -> Callable[[str, SuperSchedule], str | None]:
         """As `KernelLab.supports`, and why a packed copy would have no room; each format is laid out once.

@@ -8,10 +8,13 @@ from collections.abc import Callable
 
 from autosparse import cache
 from autosparse._native import runtime_api
+from autosparse._native.storage.numbered import has_few_kinds
 from autosparse.config import Options
+from autosparse.core.formats import NUMBERED
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
+from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
 from autosparse.ops import OPS
 from autosparse.tuning.live import LiveTuner
@@ -100,7 +103,7 @@ def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
         operation=state.operation, pattern=operand.pattern, transposed=state.transposed,
         n_dense_cols=state.n_dense_cols, dtype=state.dtype.name, threads=options.threads or runtime_api.max_threads(),
         deterministic=options.deterministic, target=target,
-        mode=operand.mode if isinstance(operand, Unfolding) else 0, storage=_storage_of(state),
+        mode=operand.mode if isinstance(operand, Unfolding) else 0, storage=_storage_of(operand, state, target),
     )  # fmt: skip
     return KernelLab(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
@@ -109,10 +112,17 @@ def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
     )  # fmt: skip
 
 
-def _storage_of(state: DispatchState) -> str:
-    """What A's values may be rounded to: only products in float32 know other types."""
-    can_round = "storage" in OPS[state.operation].abilities
-    return (state.options.storage or "") if can_round and state.dtype.name == "float32" else ""
+def _storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str:
+    """How A's values may be stored: rounded where the user says so, which products in float32 know; else by number.
+
+    Products with one vector alone read values as often as they use them, and a table is one permutation in AVX-512.
+    """
+    abilities = OPS[state.operation].abilities
+    if state.options.storage and "storage" in abilities and state.dtype.name == "float32":
+        return state.options.storage
+    can_number = state.n_dense_cols == 1 and "slices" in abilities and target.isa == "avx512"
+    is_own = isinstance(operand, Operand) and operand.dtype == state.dtype
+    return NUMBERED if can_number and is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
 
 
 def target_of(options: Options) -> Target:

@@ -336,7 +336,7 @@ def _sum_slots(node: ir.SumSlots, env: Env, machine: _Machine) -> None:
         columns = slices.columns(packed, np.full(high - low, at), positions)
         sums = [output.dtype.type(0)] * node.copies
         for slot, (position, column) in enumerate(zip(positions, columns, strict=True)):
-            sums[slot % node.copies] += packed.values[position] * dense[column]
+            sums[slot % node.copies] += packed.numbers[position] * dense[column]
         output[row] = sum(sums[1:], start=sums[0])
         machine.saw_non_finite |= not bool(np.isfinite(output[row]))
 

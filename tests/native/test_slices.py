@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
-from autosparse.core.formats import Format
+from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
@@ -32,6 +33,9 @@ SLICED = tuple(
         ("i1:U,k1:D,i0:U | i=8 | sigma=16 | bits=16", {"unroll": 4}),
         ("i1:U,k1:D,i0:U | i=2 | sigma=2 | bits=16", {}),
         ("i1:U,k1:D,i0:U | i=32 | sigma=64", {"unroll": 2}),
+        ("i1:U,k1:S,i0:U | i=8 | bits=16 | values=numbered", {"unroll": 2, "prefetch": 32}),
+        ("i1:U,k1:D,i0:U | i=16 | sigma=16 | bits=16 | values=numbered", {"unroll": 4}),
+        ("i1:U,k1:D,i0:U | i=4 | sigma=4 | values=numbered", {}),
     )
 )
 FORMATS = tuple(dict.fromkeys(made.format for made in SLICED))
@@ -65,6 +69,11 @@ def dense(packed: _native.PackedOperand) -> np.ndarray:
     return sp.csr_array((data, indices, indptr), shape=(packed.sizes["i"], packed.sizes["k"])).toarray()
 
 
+def held_by(fmt: Format, taken: cases.Sample) -> cases.Sample:
+    """With values that a table holds, where the format numbers them: sums of entries of one place too."""
+    return dataclasses.replace(taken, data=np.sign(taken.data)) if fmt.values == NUMBERED else taken
+
+
 @pytest.mark.parametrize("made", SLICED, ids=cases.label)
 @pytest.mark.parametrize(("dtype", "index_dtype"), TYPES)
 @settings(max_examples=25)
@@ -72,7 +81,8 @@ def dense(packed: _native.PackedOperand) -> np.ndarray:
 def test_kernel_equals_interpreter_equals_scipy(
     made: SuperSchedule, dtype: str, index_dtype: str, data: st.DataObject, transposed: bool, seed: int
 ) -> None:
-    check(made, data.draw(matrices(dtype=dtype, index_dtype=index_dtype)), transposed=transposed, seed=seed)
+    taken = held_by(made.format, data.draw(matrices(dtype=dtype, index_dtype=index_dtype)))
+    check(made, taken, transposed=transposed, seed=seed)
 
 
 @pytest.mark.parametrize("isa", [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] < Target.host().vector_bytes])
@@ -99,7 +109,8 @@ def banded(n: int, dtype: str = "float32") -> cases.Sample:
 def test_unpack_inverts_pack_and_the_size_is_known_before(
     fmt: Format, data: st.DataObject, transposed: bool, dtype: str, index_dtype: str
 ) -> None:
-    taken = data.draw(matrices(dtype=dtype, index_dtype=index_dtype))
+    dtype = dtype if fmt.values != NUMBERED else f"float{8 * np.dtype(dtype).alignment}"
+    taken = held_by(fmt, data.draw(matrices(dtype=dtype, index_dtype=index_dtype)))
     packed = _native.pack(taken.pattern, taken.data, fmt, transposed=transposed)
     expected = taken.matrix.T if transposed else taken.matrix
     np.testing.assert_array_equal(dense(packed), expected.toarray())
@@ -110,10 +121,10 @@ def test_unpack_inverts_pack_and_the_size_is_known_before(
 @settings(max_examples=15)
 @given(data=st.data(), transposed=st.booleans())
 def test_refresh_equals_packing_again(fmt: Format, data: st.DataObject, transposed: bool) -> None:
-    taken = data.draw(matrices(dtype="float32", index_dtype="int32"))
+    taken = held_by(fmt, data.draw(matrices(dtype="float32", index_dtype="int32")))
     packed = _native.pack(taken.pattern, taken.data, fmt, transposed=transposed)
     where = packed.values.ctypes.data
-    fresh = np.arange(1, taken.data.size + 1, dtype=np.float32)
+    fresh = held_by(fmt, dataclasses.replace(taken, data=np.arange(1, taken.data.size + 1, dtype=np.float32))).data
     packed.refresh(fresh)
     again = _native.pack(taken.pattern, fresh, fmt, transposed=transposed)
     np.testing.assert_array_equal(packed.values, again.values)
@@ -187,6 +198,7 @@ def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -
             B[seed % n_cols, 0] = bad
         elif seed % 3:
             taken.data[seed % taken.data.size] = bad
+        taken.data[:] = np.where(np.isfinite(taken.data), held_by(made.format, taken).data, taken.data)
         packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
         C, exact = cases.run(cases.spec(made), packed, B, 1)
         flags: list[int] = []
@@ -205,6 +217,7 @@ def test_thread_count_does_not_change_a_bit(made: SuperSchedule) -> None:
     rng = np.random.default_rng(5)
     taken = cases.sample(300, 90, rng.integers(0, 12, 300).tolist(), seed=6)
     taken.data[:] = rng.standard_normal(taken.data.size)
+    taken = held_by(made.format, taken)
     B = rng.standard_normal((90, 1)).astype(np.float32)
     packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
     results = [cases.run(cases.spec(made), packed, B, n_threads)[0] for n_threads in (1, 2, 3, 7)]

@@ -9,13 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.core.formats import SLICED_KINDS, LevelKind
+from autosparse.core.formats import NUMBERED, SLICED_KINDS, LevelKind
 from autosparse.core.schedule import SuperSchedule
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 MOST_KNOWN: Final = 64
+VALUE_BITS: Final = {"": 0, NUMBERED: 8}
 SHARED_ORDERS: Final = ("first", "rcm")
 """Orders of rows in which rows that share columns follow each other."""
 
@@ -81,8 +82,9 @@ def _row(one: SuperSchedule | None) -> tuple[int, ...]:
     is_sliced, is_paneled = kind in SLICED_KINDS, fmt.order[0] == "k1" and kind not in SLICED_KINDS
     return (
         *((1, 1, c) if is_paneled else (r, 1 if is_sliced else c, 0)),
-        *(fmt.sigma, one.unroll, one.dense_split("j"), 0 if fmt.is_csr else fmt.index_bits, 16 if fmt.values else 0),
-        *(0, int(is_sliced), int(kind is LevelKind.DIAGONAL), int(fmt.rows in SHARED_ORDERS), int(fmt.symmetric)),
+        *(fmt.sigma, one.unroll, one.dense_split("j"), 0 if fmt.is_csr else fmt.index_bits),
+        *(VALUE_BITS.get(fmt.values, 16), 0, int(is_sliced), int(kind is LevelKind.DIAGONAL)),
+        *(int(fmt.rows in SHARED_ORDERS), int(fmt.symmetric)),
     )
 
 

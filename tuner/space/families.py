@@ -76,9 +76,7 @@ ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
 }  # fmt: skip
 """Rows in an order in which they share columns: for a B that no core's own cache holds."""
 
-SYMMETRIC_FAMILY: Final = Family(
-    "symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},)
-)  # fmt: skip
+SYMMETRIC_FAMILY: Final = Family("symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},))
 """The lower triangle alone: for vectors, and a symmetric A that no core's own cache holds."""
 
 PREFETCH: Final = (0, 4, 8, 16)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.template import Supports
 
-from autosparse.core.formats import Format
+from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -56,7 +56,7 @@ def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...
 
 
 def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperSchedule, ...]:
-    """`found`, and where the user wants it the same formats with A's values in 16 bits: first of all these."""
+    """`found`, and first of all the same formats with A's values in 16 bits, or by number: as `storage` says."""
     return _with_narrow(found, storage) if storage else found  # not cached: hashing them all takes its time
 
 
@@ -65,7 +65,7 @@ def _with_narrow(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperS
     narrow = [
         dataclasses.replace(one, format=dataclasses.replace(one.format, values=storage))
         for one in found
-        if not one.format.is_sliced
+        if one.format.is_sliced == (storage == NUMBERED)
     ]
     return (*narrow, *found)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from autosparse import _native
 from autosparse._native import runtime_api
 from autosparse.core.composite import Schedule
+from autosparse.core.formats import NUMBERED
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -378,6 +379,7 @@ class KernelTrial:
             is_current = packed_copy.refresh(operand.data, operand.values_version)
         except PackError as err:  # the format cannot hold the new values
             self._fail(err)
+            self.lab.is_stale |= self.lab.problem.storage == NUMBERED  # another problem: values are of many kinds
             return False
         if is_current:
             seconds = time.perf_counter() - start_s

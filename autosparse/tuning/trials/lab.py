@@ -70,7 +70,7 @@ class KernelLab:
     failures: list[str] = field(default_factory=list)
     plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
     patience_s: float = math.inf  # how long a compiler may take although it was expected to take less
-    is_stale: bool = False  # the matrix has another structure than the problem by now
+    is_stale: bool = False  # the matrix has another structure than the problem by now, or values of more kinds
     _mapped: dict[int, tuple[Schedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
     _patience_s: float = PATIENCE_S
