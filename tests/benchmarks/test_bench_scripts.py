@@ -153,3 +153,10 @@ def test_transposed_products_are_timed_in_every_way(folder: Path) -> None:
     given = ("--rows", 2000, "--cols", "10", "--columns", "16", "--dtypes", "float64", "--rounds", 2, "--json", out)
     assert "times SciPy's speed" in run_script("transposed.py", *given)
     assert set(records(out)[0]["times"]) == {"scipy", "csr.T", "csr.T out=", "csc"}  # type: ignore[call-overload]
+
+
+def test_numbered_values_are_measured_beside_plain_ones(folder: Path) -> None:
+    out = folder / "out.jsonl"
+    text = run_script("numbered.py", "--matrices", folder, "--only", "small", "--budget-s", 0.2, "--json", out)
+    assert "| small | 1,800 |" in text
+    assert set(records(out)[0]["seconds"]) == {"scipy", "default", "numbered", "plain"}  # type: ignore[call-overload]
