@@ -16,7 +16,7 @@ from tests.covering import covering, in_turn
 from tests.native import cases
 from tests.native.hooks import forced_choice
 from tests.native.runtime_cases import INDEX_DTYPES, forced, isas, needs_runtime, patterns, spoken, values
-from tests.native.test_slices import SLICED
+from tests.native.test_slices import SLICED, held_by
 
 PATTERNS = patterns()
 TYPES = (("float32", "int32"), ("float64", "int64"))
@@ -71,6 +71,7 @@ def test_generated_kernels_compute_the_same_bits(made: SuperSchedule, ways: tupl
     rng = np.random.default_rng(5)
     taken = cases.sample(50, 41, rng.integers(0, 40, 50), seed=6, dtype=dtype, index_dtype=index_dtype)
     taken = dataclasses.replace(taken, data=rng.standard_normal(len(taken.data)).astype(dtype))
+    taken = held_by(made.format, taken)
     assert cases.fits(made, taken, transposed=False)
     packed = _native.pack(taken.pattern, taken.data, made.format, transposed=False)
     B = rng.standard_normal((41, 1)).astype(dtype)
