@@ -9,17 +9,17 @@ import pytest
 import scipy.sparse as sp
 
 import autosparse
+from autosparse.config import get_options
 from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.target import Target
 from autosparse.tuning.memory.plan_lookup import key_of
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import lab_of, target_of
 from tests.native.runtime_cases import needs_runtime
 from tests.tuning.forcing import force, state_of
 
 pytestmark = [
     needs_runtime,
-    pytest.mark.skipif(Target.host().isa != "avx512", reason="no avx512 here"),
+    pytest.mark.skipif(target_of(get_options()).isa != "avx512", reason="no avx512 here"),
 ]
 N = 700
 
