@@ -218,6 +218,7 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
+MOST_SPACES: Final = 1024
 _spaces: set[Hashable] = set()  # that this process has made
 
 
@@ -229,6 +230,8 @@ def has_space(problem: Problem) -> bool:
 def make_space(lab: KernelLab) -> None:
     """Make the schedules that are ranked."""
     spaces.entrants(lab.problem, lab.supports)
+    if len(_spaces) >= MOST_SPACES:
+        _spaces.clear()
     _spaces.add(_space_of(lab.problem))
 
 
