@@ -15,7 +15,7 @@ import scipy.sparse as sps
 from numpy.typing import NDArray
 
 from autosparse._native import memory
-from autosparse.arrays import conversion, fields
+from autosparse.arrays import adoption, conversion, fields
 from autosparse.arrays.fields import NAMES, watched
 from autosparse.arrays.plain import attributes, set_state
 from autosparse.arrays.products import Products
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # any dtype that SciPy takes
 ndarray = np.ndarray
-
-_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
-_INT32_MAX = np.iinfo(np.int32).max
 
 
 class _Family:
@@ -77,6 +74,8 @@ class AutoSparseMatrix(_Family, Products):
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
         if not hasattr(self, "_cell"):
+            if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
+                return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
         self._settle()
@@ -108,48 +107,45 @@ class AutoSparseMatrix(_Family, Products):
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Aᵀ, sharing arrays (and plans) with A unless `copy`."""
-        if copy or axes not in (None, (1, 0)) or not self._transposes_in_place():
+        cell, kind = self._cell, type(self)
+        is_plain = not copy and axes in (None, (1, 0))
+        if not (is_plain and adoption.takes_as_is(kind, self._shape, cell.peek(INDPTR), cell.peek(INDICES))):
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
-        cell = self._cell
         cell.shared, cell.fresh = True, False
         twin = object.__new__(self._twin)
         twin._cell = cell
         set_state(twin, self._shape[::-1])
         return twin
 
-    def _transposes_in_place(self) -> bool:
-        return self._takes_as_is(self._shape, self._cell.peek(INDPTR), self._cell.peek(INDICES))
-
-    @classmethod
-    def _takes_as_is(cls, shape: tuple[int, ...], indptr: AnyArray, indices: AnyArray) -> bool:
-        """Whether SciPy's constructor, too, would take the index arrays as they are."""
-        if len(shape) != 2 or indices.dtype != indptr.dtype:
-            return False
-        if indices.dtype == _INT32:
-            return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
-        return bool(indices.dtype == _INT64) and issubclass(cls, sps.sparray)  # matrices may narrow to int32
-
     @classmethod
     def _over(cls, m: Any) -> Any:
         """A matrix over the arrays of `m`, a compressed one of the same format; None where SciPy should look at it."""
-        indptr, indices, data, shape = m.indptr, m.indices, m.data, m._shape
-        if not (type(indptr) is type(indices) is type(data) is ndarray and cls._takes_as_is(shape, indptr, indices)):
-            return None
-        n_major, n_minor = shape[::-1] if cls._transposed else shape
-        if indptr.shape != (n_major + 1,) or indptr.item(0):
-            return None
-        if indices.shape != data.shape or data.shape != (indptr.item(-1),):
-            return None
         made = object.__new__(cls)
-        made._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
-        set_state(made, shape)
-        return made
+        return made if made._adopt(m._shape, m.indptr, m.indices, m.data) else None
+
+    def _adopt(self, shape: Any, indptr: Any, indices: Any, data: Any) -> bool:
+        """Become a matrix over these arrays; False, and nothing is done, where SciPy should look at them."""
+        if not (
+            type(indptr) is type(indices) is type(data) is ndarray
+            and adoption.takes_as_is(type(self), shape, indptr, indices)
+        ):
+            return False
+        n_major, n_minor = shape[::-1] if self._transposed else shape
+        if indptr.shape != (n_major + 1,) or indptr.item(0) or indices.shape != data.shape:
+            return False
+        if indices.shape != (nnz := indptr.item(-1),):
+            if not adoption.can_be_cut(indices, data, nnz):
+                return False
+            indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
+        self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
+        set_state(self, shape)
+        return True
 
     @classmethod
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
         """A matrix over (indptr, indices, data) as `_cell` has them, which a kernel made and nobody else holds."""
         indptr, indices, data = rows
-        if not cls._takes_as_is(shape, indptr, indices):
+        if not adoption.takes_as_is(cls, shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)
         made = object.__new__(cls)
         n_major, n_minor = shape[::-1] if cls._transposed else shape
@@ -197,11 +193,9 @@ class AutoSparseMatrix(_Family, Products):
     def _with_values(self, values: AnyArray) -> Any:
         """A matrix of this class with the pattern of this one, in index arrays of its own, and these values."""
         cell, nnz = self._cell, values.size
+        arrays = [memory.copied(cell.peek(INDPTR)), memory.copied(cell.peek(INDICES)[:nnz]), values]
         twin = object.__new__(type(self))
-        twin._cell = Operand()
-        for field, array in ((INDPTR, cell.peek(INDPTR)), (INDICES, cell.peek(INDICES)[:nnz])):
-            twin._cell.rebind(field, memory.copied(array))
-        twin._cell.rebind(DATA, values)
+        twin._cell = Operand.over(cell.n_major, cell.n_minor, arrays, is_valid=False)
         set_state(twin, self._shape)
         twin._settle()
         return twin
@@ -281,7 +275,7 @@ class AutoSparseMatrix(_Family, Products):
         n_major, n_minor = (n_cols, n_rows) if self._transposed else (n_rows, n_cols)
         self._cell.settle(n_major, n_minor, flat=len(shape) != 2)
 
-    def _adopt(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: dict[str, Any]) -> None:
         """Become what `state` says: SciPy's attributes, with the three arrays among them."""
         self._cell = Operand()
         for field, name in enumerate(NAMES):
@@ -298,11 +292,17 @@ class AutoSparseMatrix(_Family, Products):
     def __copy__(self) -> Any:
         """Another matrix over the same arrays, as `copy.copy` makes it of SciPy's."""
         twin = object.__new__(type(self))
-        twin._adopt(self.__getstate__())
+        twin._restore(self.__getstate__())
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Another matrix over copies of the arrays."""
+        memo[id(self)] = twin = object.__new__(type(self))
+        twin._restore(copy.deepcopy(self.__getstate__(), memo))
         return twin
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._adopt(dict(state))
+        self._restore(dict(state))
 
 
 # Code that looks into SciPy's objects (its own set_shape, its tests) finds the arrays where SciPy keeps them. Each

@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sps
 
+from autosparse.arrays import adoption
 from autosparse.arrays.family import _SCIPY_DICT, AutoSparseMatrix, csc_array, csr_array
 from autosparse.dask import travelling
 from autosparse.dask.lifted import Lifted
@@ -203,7 +204,7 @@ def block(m: Any) -> Any:  # Any: a block of a sparse matrix, and what is none a
     if isinstance(m, _Block) or not sps.issparse(m):
         return m
     made = csc_block if m.format == "csc" else csr_block
-    if isinstance(m, AutoSparseMatrix) and made._takes_as_is(m._shape, m._cell.peek(0), m._cell.peek(1)):
+    if isinstance(m, AutoSparseMatrix) and adoption.takes_as_is(made, m._shape, m._cell.peek(0), m._cell.peek(1)):
         indptr, indices, data = (m._cell.peek(field) for field in range(3))
         return made._of_rows((m._shape[0], m._shape[1]), (indptr, indices, data))
     return made(m)
