@@ -41,7 +41,7 @@ from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
 from autosparse.tuning.statistics import statistics_model
-from autosparse.tuning.sweeps import sweeps
+from autosparse.tuning.sweeps import near_division, panels, stands_in_panels, sweeps
 from autosparse.tuning.trials.lab import KernelLab
 
 Array = NDArray[Any]  # indices or values
@@ -56,6 +56,10 @@ COPIED: Final = 0.7
 READS_BY_PARTS: Final = 16
 READS_BY_ONE: Final = 32
 """Of a row of B, from which on composites and the default kernel copy panels of a B that no core's own cache holds."""
+SWEPT: Final = 0.85
+"""Time over that of the same dense rows by themselves where all parts read a far B in one sweep (qp_HUES-MOD_KKT)."""
+BLOCKS_WORTH: Final = 0.85
+"""Predicted ratio of blocks beside the rest: FEM and LP matrices with .91 to .96 have never gained (`hybrid.md`)."""
 LEAST_SHARE: Final = 0.2
 """Of a call's seconds, without which it is not begun."""
 LEAST_PART: Final = 0.4
@@ -114,23 +118,32 @@ class HybridDivider:
         try:
             view = _view(self.lab)
             self.found = self.divisions(view)
+            is_near = any("near" in one.kinds for one in self.found)
             for division in self.found:  # those without a compiler first: they race within moments
                 composites += self._ready(view, division)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
                 limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
-                if limit_s > 0.0 and not self._is_narrow:
+                compile_s = len(division.kinds) * self.lab.experience.prices.price_s("compile")
+                if limit_s > compile_s and not (self._is_narrow or is_near):  # what is near needs a race, no compiler
                     composites += self._searched(division, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
-        rival: list[Schedule] = [runtime(self.lab.problem.operation, "degree")]
+        rival: list[Schedule] = list(ordered(self.lab.problem.operation)[:1])
         return [*composites[:1], *rival, *composites[1:]] if composites else []
 
     def divisions(self, view: Pattern | None = None) -> list[Division]:
         """The divisions of op(A) that are looked into, most promising first."""
         view = _view(self.lab) if view is None else view
         start_s = self.clock()
-        n_cols, worth = self.lab.problem.n_dense_cols, WORTH / (COPIED if _parts_copy(self.lab.problem, view) else 1.0)
-        found = divisions(view, n_cols, _native.block_fill, self.costs, worth=worth)[:MOST_DIVISIONS]
+        problem, n_cols = self.lab.problem, self.lab.problem.n_dense_cols
+        is_swept = not OPS[problem.operation].is_sampled and _is_far(problem, view)
+        near = near_division(view, n_cols) if is_swept else []
+        worth = WORTH / (COPIED if not near and _parts_copy(problem, view) else 1.0)
+        dense = max(worth, WORTH / SWEPT) if is_swept and not near else worth
+        found = divisions(view, n_cols, _native.block_fill, self.costs, worth=dense)
+        limits = {"dense": dense, "blocks": min(worth, BLOCKS_WORTH)}
+        found = [one for one in found if one.predicted_ratio < limits.get(one.kinds[0], worth)]
+        found = [*near, *found[:MOST_DIVISIONS]]
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
 
@@ -155,7 +168,8 @@ class HybridDivider:
             place, firsts = _Place(division, at), first_schedules(self.lab.problem, kind, selection, at)
             able = [one for one in firsts if place.reason(self.lab.problem.operation, one) is None]
             parts += [Part(selection, one) for one in able[:1]]
-        made = _composite(self.lab.problem.operation, division, parts) if len(parts) == len(division.kinds) else None
+        is_whole = len(parts) == len(division.kinds) and len({part.schedule for part in parts}) > 1  # else one format
+        made = _composite(self.lab.problem.operation, division, parts) if is_whole else None
         return [made] if made is not None and self.lab.is_built(made) else []
 
     def _searched(self, division: Division, limit_s: float) -> list[Composite]:
@@ -287,6 +301,16 @@ def ordered(operation: str) -> tuple[SuperSchedule, ...]:
     return tuple(runtime(operation, order) for order in orders)
 
 
+def in_panels(lab: KernelLab) -> tuple[SuperSchedule, ...]:
+    """Panels of one row where most rows stand in them well: nothing is compiled for them either."""
+    problem = lab.problem
+    if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < LEAST_COLUMNS:
+        return ()
+    view = _view(lab)
+    is_near = _is_far(problem, view) and stands_in_panels(view, problem.n_dense_cols)
+    return (panels(problem.operation, 1),) if is_near else ()
+
+
 def _view(lab: KernelLab) -> Pattern:
     """op(A) by rows."""
     return _native.View.of(lab.problem.matrix, transposed=lab.problem.transposed).pattern
@@ -294,9 +318,14 @@ def _view(lab: KernelLab) -> Pattern:
 
 def _parts_copy(problem: Problem, view: Pattern) -> bool:
     """Whether parts read copied panels of a B that the default kernel does not copy (`runtime/matmul/panels.c`)."""
-    n_bytes = view.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     is_sampled, reads = OPS[problem.operation].is_sampled, view.nnz / max(1, view.n_cols)
-    return not is_sampled and n_bytes > problem.target.l2_bytes and READS_BY_PARTS <= reads < READS_BY_ONE
+    return not is_sampled and _is_far(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
+
+
+def _is_far(problem: Problem, view: Pattern) -> bool:
+    """Whether B does not fit a core's own cache."""
+    n_bytes: int = view.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
+    return n_bytes > problem.target.l2_bytes
 
 
 def _part_lab(lab: KernelLab, operand: Operand) -> KernelLab:

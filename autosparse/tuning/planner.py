@@ -265,10 +265,11 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
 
 def _always(lab: KernelLab) -> list[SuperSchedule]:
     """What races in every search that was asked for, but of matrices so small that an order of rows changes nothing."""
-    from autosparse.tuning.hybrid import ordered
+    from autosparse.tuning.hybrid import in_panels, ordered
 
     problem, operation = lab.problem, lab.problem.operation
-    found = ordered(operation) if problem.pattern.nnz >= LEAST_ORDERED and not problem.storage else ()
+    is_large = problem.pattern.nnz >= LEAST_ORDERED and not problem.storage
+    found = (*ordered(operation), *in_panels(lab)) if is_large else ()
     return [one for one in found if lab.supports(operation, one) is None and lab.loaded(one) is not None]
 
 

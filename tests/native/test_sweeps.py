@@ -16,7 +16,7 @@ from autosparse.tuner.hybrid.schedules import runtime
 from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Composite, Part, Rows
 from autosparse.core.pattern import Pattern
-from autosparse.tuning.sweeps import PANEL, panels, sweeps
+from autosparse.tuning.sweeps import NEAR_READS, PANEL, near_division, near_share, panels, sweeps
 from tests.native.test_composites import bound_of, product
 
 FOUR, EIGHT, ONE = (panels("matmul", n) for n in (4, 8, 1))
@@ -28,6 +28,8 @@ SWEPT = (
     Composite(parts=(Part(Rows(200), EIGHT), Part(Rows(60, 199), FOUR), Part(REST, AHEAD))),
     Composite(parts=(Part(Rows(1), FOUR), Part(REST, BY_COLUMN))),
     Composite(parts=(Part(Rows(1000), FOUR), Part(REST, BY_COLUMN))),
+    Composite(parts=(Part(Rows(20), ONE), Part(REST, AHEAD))),  # its rows of B are read often: copied into tiles
+    Composite(parts=(Part(Rows(200), FOUR), Part(Rows(20, 199), ONE), Part(REST, AHEAD))),
 )
 
 
@@ -97,6 +99,18 @@ def test_what_is_swept():
     assert _native.supports("matmul", ONE) is None
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_tiles_of_B_are_chosen_by_reads_and_change_no_bit(dtype):
+    """A row among many, whose rows of B are copied into tiles, is what it is alone, where they are not."""
+    A, B = matrix(dtype), np.random.default_rng(3).standard_normal((2 * PANEL + 90, 100)).astype(dtype)
+    A = sp.csr_matrix(A[np.diff(A.indptr) > 0])
+    together, alone = (Composite(parts=(Part(Rows(1), ONE), Part(REST, AHEAD))) for _ in range(2))
+    every = product(bound_of(A, together)[0], B, A.shape[0], 1)
+    for row in range(0, A.shape[0], 7):
+        one = sp.csr_matrix(A[[row, row]])
+        assert product(bound_of(one, alone)[0], B, 2, 1)[0].tobytes() == every[row].tobytes()
+
+
 def proposed(A: Any, least: int, n_cols: int = 64) -> list[Composite]:
     pattern = Pattern(*A.shape, A.indptr, A.indices)
     return sweeps("matmul", pattern, Division((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
@@ -123,3 +137,24 @@ def test_what_a_search_proposes():
     assert [one.parts[0].schedule for one in proposed(two, 1000)] == [ONE, FOUR]
     blocks = Division((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
     assert not sweeps("matmul", Pattern(*long.shape, long.indptr, long.indices), blocks, 64)
+
+
+def test_rows_of_a_few_entries_in_every_panel_are_a_part():
+    """They are asked for where they read B often enough to copy it; those of many entries may stand side by side."""
+    rng = np.random.default_rng(0)
+    dense = rng.random((400, 4 * PANEL)) < 0.002
+    dense[:90] = rng.random((90, 4 * PANEL)) < 0.1
+    dense[:2] = True
+    A = sp.csr_matrix(dense)
+    pattern = Pattern(*A.shape, A.indptr, A.indices)
+    (found,) = near_division(pattern, 64)
+    assert found.selections == (Rows(8), REST)
+    kinds = [[part.schedule for part in one.parts] for one in sweeps("matmul", pattern, found, 64)]
+    assert kinds == [[ONE, AHEAD], [FOUR, ONE, AHEAD], [ONE, AHEAD], [FOUR, ONE, AHEAD]]
+    assert near_share(pattern, 64) > 0.8
+    assert not near_division(pattern, 1)
+    few = sp.csr_matrix(dense[: 2 + NEAR_READS])
+    assert near_share(Pattern(*few.shape, few.indptr, few.indices), 64) == 0.0
+    whole = sp.csr_matrix(dense[:90])
+    assert near_share(Pattern(*whole.shape, whole.indptr, whole.indices), 64) == 1.0
+    assert not near_division(Pattern(*whole.shape, whole.indptr, whole.indices), 64)

@@ -3,7 +3,9 @@
 
 #include "common.h"
 
+#include <stdalign.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "kernel_api.h"
 
@@ -11,6 +13,7 @@
 #include "matmul_api.h"
 #include "matmul.h"
 #include "matmul_blocks_api.h"
+#include "near.h"
 #include "panels.h"
 #include "pool_api.h"
 
@@ -118,6 +121,49 @@ static int ready(int dtype, int64_t r, int64_t c, const asp_operand *A, uintptr_
     return multiply(&job, WINDOW, (int)n_threads);
 }
 
+enum { READS_BY_TILES = 4 }; /* of a row of B, from which on its copy into a tile pays */
+
+static asp_near_kernel near_kernel_of(int dtype)
+{
+#if ASP_X86
+    static const asp_near_kernel *const tables[] = {asp_near_base, asp_near_avx2, asp_near_avx512};
+    return tables[asp_isa()][dtype];
+#else
+    return asp_near_base[dtype];
+#endif
+}
+
+/* Groups of rows of one panel. Single rows that read its rows of B often do so by tiles of B's columns, which are copied
+ * before: rows of B lie far apart, at distances that few lines of the first cache serve. Sums do not depend on that. */
+static int groups_of_panel(int dtype, const asp_blocks_args *args, int64_t begin, int64_t end)
+{
+    const int64_t size = asp_element_bytes(dtype), width = args->n_vecs * size, row_bytes = args->ldb * size;
+    const asp_blocks_kernel kernel = kernel_of(dtype, args->r, 1);
+    const int64_t reads = args->pos[end] - args->pos[begin];
+    if (args->r > 1 || args->n_cols > NEAR_ROWS || reads < READS_BY_TILES * args->n_cols) return kernel(args, begin, end);
+    alignas(64) char tile[NEAR_ROWS * NEAR_BYTES];
+    asp_blocks_args near = *args;
+    int bad = 0;
+    near.B = tile;
+    near.ldb = NEAR_BYTES / size;
+    near.ahead = 0;
+    for (int64_t at = 0; at < width; at += NEAR_BYTES) {
+        const int64_t n_bytes = asp_min(NEAR_BYTES, width - at);
+        const char *from = (const char *)args->B + at;
+        for (int64_t k = 0; k < args->n_cols; k++) memcpy(tile + k * NEAR_BYTES, from + k * row_bytes, (size_t)n_bytes);
+        near.C = (char *)args->C + at;
+        near.n_vecs = n_bytes / size;
+        const int64_t n_done = near_kernel_of(dtype)(&near, begin, end);
+        if (n_done == near.n_vecs) continue;
+        asp_blocks_args left = near;
+        left.B = tile + n_done * size;
+        left.C = (char *)near.C + n_done * size;
+        left.n_vecs -= n_done;
+        bad |= kernel(&left, begin, end);
+    }
+    return bad;
+}
+
 /* Panels of columns of which each holds groups of r rows, and of a group the columns that one of its rows has: rows of B of
  * a panel are read from a core's own cache by all groups but the first. */
 static void groups_task(void *context, int64_t begin, int64_t end)
@@ -131,7 +177,7 @@ static void groups_task(void *context, int64_t begin, int64_t end)
         args.n_blocks = args.pos[n_groups];
         args.B = (const char *)job->args.B + first * args.ldb * size;
         args.adds = first > 0;
-        bad |= job->kernel(&args, begin, end);
+        bad |= groups_of_panel(job->dtype, &args, begin, end);
         args.pos += n_groups;
     }
     if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
@@ -202,7 +248,7 @@ static int panel_rows(const sweep *job, const asp_swept *part, int64_t s, int64_
     args.n_blocks = args.pos[n_groups];
     args.adds = p > 0;
     args.B = (const char *)args.B + first * job->ldb * asp_element_bytes(job->dtype);
-    return kernel_of(job->dtype, part->r, 1)(&args, 0, n_groups);
+    return groups_of_panel(job->dtype, &args, 0, n_groups);
 }
 
 static void ordered_rows(const sweep *job, const asp_swept *part, int64_t s, int64_t begin, int64_t end)
