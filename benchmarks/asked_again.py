@@ -106,7 +106,7 @@ def cases(data: Sequence[Path], op: str, model: LearnedModel, matrices: Path | N
 
 
 def _case(found: Measurements, model: LearnedModel, pattern: Any) -> Case | None:
-    from autosparse.calibration.collection import statistics_model
+    from autosparse.tuner.analytic.models import statistics_model
 
     problem = Problem(
         operation=OPS[found.facts["op"]].operation, pattern=pattern, transposed=False,

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.collect.operations import OPS, Op
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
 from autosparse.tuner.generators.base import FAMILIES, generate
@@ -29,7 +30,7 @@ from autosparse.tuner.space.waco import waco_space
 from peerlib.table import aligned, seconds
 
 from autosparse import _native, cache, config
-from autosparse.calibration.collection import lab_for, statistics_model
+from autosparse.calibration.collection import lab_for
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import BuildError
 

@@ -33,7 +33,6 @@ from peerlib.environment import matrices_folder
 from peerlib.table import markdown
 
 from autosparse.core.problem import Problem
-from autosparse.tuning.statistics import COUNTER
 
 DATA: Final = Path(__file__).resolve().parent / "data"
 SPLITS: Final = ("validation", "held_out")
@@ -91,14 +90,14 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
         if at % 100 == 0:
             print(f"{op}: pattern {at} of {len(by_recipe)}", file=sys.stderr, flush=True)
         structure = recipe.make(matrices).to_structure()
-        numbers = sketch(structure, COUNTER, is_wide=op != "spmv")
+        numbers = sketch(structure, is_wide=op != "spmv")
         for case in cases:
             where = case.setting
             problem = Problem(
                 operation=case.operation, pattern=structure, transposed=False, n_dense_cols=where.n_dense_cols,
                 dtype=where.dtype, threads=where.threads, deterministic=False, target=where.target,
             )  # fmt: skip
-            guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules, COUNTER)))
+            guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules)))
             found.append(Seen(case, features_of(inputs(numbers, where), np.hstack([case.codes, guesses]))))
     return found
 

@@ -33,7 +33,7 @@ from autosparse.tuner.features.setting import Setting
 from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
 from autosparse.tuner.learned.predict import LearnedModel, Scale
-from autosparse.tuner.learned.scorers import guess_column
+from autosparse.tuner.learned.scorers import guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
 
@@ -43,7 +43,6 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import RecordError, ScheduleError
-from autosparse.tuning.learned import guessed, scorer_of
 
 MIN_NNZ = 100_000
 ILLEGAL = 1e3
@@ -282,7 +281,7 @@ def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
     if graph.model != weights.name:
         raise RecordError.broken(f"graph of {op}", reason=f"belongs to model {graph.model}, not {weights.name}")
     scale = Scale.from_data(weights.about.get("scale", {}))
-    return LearnedModel(weights, graph.codes, scale, scorer_of(weights), guessed), graph
+    return LearnedModel(weights, graph.codes, scale, scorer_of(weights)), graph
 
 
 def main() -> None:

@@ -95,7 +95,9 @@ def recipes(n: int, seed: int) -> Iterator[Recipe]:
 
 def measure(n: int, path: Path, seed: int) -> None:
     """Measure what `path` does not hold yet of `n` patterns; kept after every pattern."""
-    from autosparse.calibration.collection import lab_for, machine_facts, statistics_model
+    from autosparse.tuner.analytic.models import statistics_model
+
+    from autosparse.calibration.collection import lab_for, machine_facts
 
     done = read_merged(path) if path.exists() else []
     known = {one.recipe for one in done}

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
-from autosparse._native.storage.levels import LEVELS, Entries
 from numpy.typing import NDArray
 
 from autosparse.core.formats import Format, LevelKind
@@ -27,6 +26,8 @@ KIND_CODES: Final = {
 }
 """Kinds of levels as the runtime knows them."""
 
+MAX_ENTRIES: Final = (1 << 32) - 2
+MAX_KEY_BITS: Final = 127
 MAX_POSITIONS: Final = 1 << 62
 """Formats with more positions than this are refused whatever the memory."""
 
@@ -56,18 +57,15 @@ class Types:
 
 
 def assemble(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types) -> Assembled:
-    """`entries` (values of each index, entry by entry) as levels of `fmt`. PackError, MemoryError."""
-    made = _assemble_native(fmt, entries, sizes, types) if runtime_api.available else None
-    return assemble_generic(fmt, entries, sizes, types) if made is None else made
+    """`entries` (values of each index, entry by entry) as levels of `fmt`, by one radix sort of whole keys.
 
-
-def _assemble_native(
-    fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types
-) -> Assembled | None:
-    """By one radix sort of whole keys; None where it cannot be had (see ``runtime/pack/levels_api.h``)."""
+    PackError where entries or bits of a key are too many (see ``runtime/pack/levels_api.h``); MemoryError.
+    """
     ffi, lib = runtime_api.ffi, runtime_api.lib
     asked = ffi.new("asp_level_order *")
     extents, columns = fmt.extents(sizes), [entries[name[:-1]] for name in fmt.order]
+    if columns[0].size > MAX_ENTRIES or sum((extents[name] - 1).bit_length() for name in fmt.order) > MAX_KEY_BITS:
+        raise PackError.unfit(fmt, "more entries, or longer coordinates, than one sort takes")
     asked.n_levels, asked.n_sorted, asked.nnz = len(fmt.levels), n_sorted(fmt), columns[0].size
     asked.itype, asked.n_threads = runtime_api.INDEX_CODES[columns[0].dtype.name], runtime_api.max_threads()
     for depth, (level, column) in enumerate(zip(fmt.levels, columns, strict=True)):
@@ -79,7 +77,7 @@ def _assemble_native(
     n_listed, in_order = ffi.new("int64_t[12]"), ffi.new("int *")
     entries_sorted = lib.asp_sort_entries(asked, n_listed, in_order)
     if not entries_sorted:
-        return None
+        raise MemoryError("no memory to sort the entries of a sparse operand")
     try:
         return _written(fmt, extents, types, (entries_sorted, n_listed, bool(in_order[0])))
     finally:
@@ -114,42 +112,6 @@ def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple
     for array in pos.values():
         np.cumsum(array, out=array)
     return Assembled(pos, crd, n_positions, numbers, positions, types.pos)
-
-
-def assemble_generic(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types) -> Assembled:
-    """The same by NumPy's sort: the reference, and the stand-in where the runtime is missing."""
-    coordinates = {name: _part(entries[name[:-1]], name, fmt).astype(np.int64) for name in fmt.order}
-    order = _storage_order(fmt, coordinates)
-    extents = fmt.extents(sizes)
-    above = Entries(np.zeros(order.size, dtype=np.int64), 1)
-    pos: dict[str, Array] = {}
-    crd: dict[str, Array] = {}
-    for level in fmt.levels:
-        name = level.coordinate
-        storage, distinct = LEVELS[level.kind], level is not fmt.levels[-1]
-        arrays, above = storage.assemble(above, coordinates[name][order], extents[name], distinct)
-        if above.n_positions > MAX_POSITIONS:
-            raise PackError.unfit(fmt, f"{above.n_positions:,} positions")
-        if arrays.pos is not None:
-            pos[name] = arrays.pos.astype(types.pos)
-        if arrays.crd is not None:
-            crd[name] = arrays.crd.astype(types.crd)
-    is_user_order = bool((order[1:] > order[:-1]).all())
-    positions = above.positions if fmt.has_padding else None
-    numbers = None if is_user_order else order.astype(types.pos)
-    return Assembled(pos, crd, above.n_positions, numbers, positions, types.pos)
-
-
-def _part(values: Array, name: str, fmt: Format) -> Array:
-    split = fmt.split(name[:-1])
-    return values // split if name.endswith("1") else values % split
-
-
-def _storage_order(fmt: Format, coordinates: Mapping[str, Array]) -> Array:
-    """Stable order of the entries by the levels that `n_sorted` counts."""
-    keys = [coordinates[name] for name in fmt.order[: n_sorted(fmt)]]
-    size = next(iter(coordinates.values())).size
-    return np.lexsort(keys[::-1]) if keys else np.arange(size)
 
 
 def n_sorted(fmt: Format) -> int:

@@ -37,7 +37,7 @@ def numbered(values: Array, fmt: Format) -> tuple[Array, Array]:
 
 def has_few_kinds(values: Array) -> bool:
     """Whether a table holds all `values`. Most matrices are told by a sample, the others O(n)."""
-    if values.dtype.name not in DTYPES or not runtime_api.available:
+    if values.dtype.name not in DTYPES:
         return False
     table = np.empty(TABLE, values.dtype)
     step = max(1, values.size // N_LOOKED_AT)

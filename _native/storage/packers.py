@@ -153,10 +153,8 @@ def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
     return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes)
 
 
-def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int | None:
-    """Number of r x c blocks of op(A) with entries; None without the runtime. Where they begin is kept for packing."""
-    if not runtime_api.available:
-        return None
+def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int:
+    """Number of r x c blocks of op(A) with entries. Where they begin is kept for packing."""
     rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts)
     # The blocks of A^T are those of A with the sides exchanged.
     pos = _count_blocks(rows, *((c, r) if transposed else (r, c)))
@@ -173,8 +171,6 @@ def _count_blocks(rows: Rows, r: int, c: int) -> Array:
 
 
 def _packer(fmt: Format) -> Packer | None:
-    if not runtime_api.available:
-        return None
     return next((packer for packer in PACKERS if packer.takes(fmt)), None)
 
 

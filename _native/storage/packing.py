@@ -197,8 +197,9 @@ def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transpo
     if levels[depth].kind is not LevelKind.COMPRESSED or depth + 1 == len(levels):
         return pattern.nnz
     sides = _prefix_blocks(fmt, depth)
-    exact = native_packers.count_blocks(pattern, *sides, transposed=transposed) if sides is not None else None
-    return min(pattern.nnz, most) if exact is None else exact
+    return (
+        min(pattern.nnz, most) if sides is None else native_packers.count_blocks(pattern, *sides, transposed=transposed)
+    )
 
 
 def _prefix_blocks(fmt: Format, depth: int) -> tuple[int, int] | None:

@@ -133,7 +133,7 @@ def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:
         return f"slices store columns of 16 or 32 bits, not {fmt.index_bits}"
     if max(pattern.shape) > LIMIT:
         return f"{max(pattern.shape):,} rows or columns: more than 31 bits hold"
-    return None if runtime_api.available else "the compiled runtime is missing"
+    return None
 
 
 def walk(operand: Filled) -> tuple[dict[str, Array], Array]:

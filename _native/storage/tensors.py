@@ -123,14 +123,10 @@ def pack_tensor(pattern: TensorPattern, values: Array, fmt: Format, mode: int) -
 
 def _fill(packed: Array, values: Array, order: Array | None, positions: Array | None) -> None:
     """``packed[positions[q]] += values[order[q]]`` from zero; plain copies where nothing shares a position."""
-    if positions is None and order is not None and runtime_api.available:
-        runtime_api.gather(np.ascontiguousarray(values), order, packed)
-        return
-    if positions is None:
-        np.copyto(packed, values if order is None else values[order])
-        return
-    packed[...] = 0
-    if runtime_api.available:
+    if positions is not None:
+        packed[...] = 0
         runtime_api.add_at(np.ascontiguousarray(values), order, positions, packed)
+    elif order is not None:
+        runtime_api.gather(np.ascontiguousarray(values), order, packed)
     else:
-        np.add.at(packed, positions, values if order is None else values[order])
+        np.copyto(packed, values)

@@ -22,12 +22,10 @@ from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
-from autosparse.tuner.analytic.matmul import CostModel
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuner.space.families import space_signature
-from autosparse.tuning import statistics
 from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of
 from autosparse.tuning.memory.history import experience_of
 from autosparse.tuning.setup import target_of
@@ -139,11 +137,6 @@ def machine_facts() -> dict[str, Any]:
         "code": code_digest("c"),
         "compiler": _native.compiler_id(settings.compiler),
     }
-
-
-def statistics_model(problem: Problem) -> CostModel:
-    """The statistics tier's model of one problem."""
-    return statistics.statistics_model(problem)
 
 
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:

@@ -17,6 +17,7 @@ from autosparse import _native
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError
+from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.calibration.adjustments import Adjustment
 from autosparse.tuner.calibration.choice import FEWEST_GROUPS, Choice, choose
 from autosparse.tuner.calibration.examples import Example
@@ -28,11 +29,10 @@ from autosparse.tuner.learned.embeddings import code_rows
 from autosparse.tuner.learned.predict import PORTFOLIO, Scale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scale import fit_scale
-from autosparse.tuner.learned.scorers import BOOSTED, Scorer, guess_column, inputs
+from autosparse.tuner.learned.scorers import BOOSTED, Scorer, guess_column, inputs, scorer_of
 from autosparse.tuner.learned.seen import Seen
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights
-from autosparse.tuning.learned import guessed, scorer_of
 
 N_PORTFOLIO: Final = 128
 """Programs of a model that comes without any: of a network, say, fresh from training."""
@@ -117,7 +117,7 @@ class Calibration:
             dtype=setting.dtype, threads=setting.threads, deterministic=False, target=setting.target,
         )  # fmt: skip
         features = self.scorer.features(structure)
-        programs = np.hstack([self._rows(schedules), guess_column(np.asarray(guessed(problem, schedules)))])
+        programs = np.hstack([self._rows(schedules), guess_column(np.asarray(predicted_ratios(problem, schedules)))])
         predicted = self.scorer.on(features, setting)(programs, None).astype(np.float64)
         return Example(
             one.recipe.group, inputs(features, setting), programs, predicted, one["ratio"][rows],

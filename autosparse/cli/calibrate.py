@@ -177,7 +177,8 @@ def _costs(out: Path) -> None:
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     """Measure all operations, pattern by pattern, beside the models: a run that was cut off goes on from there."""
     from autosparse._native import supports
-    from autosparse.calibration.collection import lab_for, machine_facts, statistics_model
+    from autosparse.calibration.collection import lab_for, machine_facts
+    from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
     from autosparse.tuner.collect.operations import OPS
     from autosparse.tuner.collect.recipes import recipes_in_turn

@@ -158,7 +158,8 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.calibration.collection import build_ahead, lab_for, machine_facts, statistics_model
+    from autosparse.calibration.collection import build_ahead, lab_for, machine_facts
+    from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.collect.collector import Collector
     from autosparse.tuner.collect.recipes import recipes_in_turn
 

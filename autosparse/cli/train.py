@@ -132,12 +132,11 @@ def _boost(arguments: argparse.Namespace) -> int:
     from autosparse.tuner.training.boosted import BoostedRun
     from autosparse.tuner.training.curves import WEIGHTS
     from autosparse.tuner.training.data import read_data
-    from autosparse.tuning.statistics import COUNTER
 
     data = read_data(arguments.data, arguments.op, spaces=arguments.space)
     _print_counts(data, arguments.space)
     settings = BoostSettings(n_trees=arguments.trees, rate=arguments.rate or BoostSettings().rate, seed=arguments.seed)
-    run = BoostedRun(data, settings, arguments.matrices, COUNTER)
+    run = BoostedRun(data, settings, arguments.matrices)
     curve, rankings = run.run(arguments.out, log.progress_line())
     print(f"weights: {settings.n_trees} trees, {arguments.out / WEIGHTS}")
     if rankings:

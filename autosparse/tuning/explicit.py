@@ -11,6 +11,7 @@ import numpy as np
 from autosparse import _native
 from autosparse.config import Effort, get_options, parse_setting
 from autosparse.core.composite import Composite
+from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
 from autosparse.dispatch.protocols import HasDtype
@@ -21,7 +22,8 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand, Unfolding
 from autosparse.ops import MATMUL, OPS
 from autosparse.tuner import Progress
-from autosparse.tuning import planner, statistics
+from autosparse.tuner.features.statistics import pattern_facts
+from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, plan_lookup
@@ -170,7 +172,7 @@ def _columns(B: Any, *, n_rows: int) -> int:
 
 
 def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
-    problem, prices = lab.problem, lab.experience.prices
+    problem, prices, pattern = lab.problem, lab.experience.prices, lab.problem.pattern
     live_tuner = _driver(state)
     account, outlook = live_tuner.account(), live_tuner.outlook()
     return Report(
@@ -189,7 +191,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         saved_s=account.saved_s,
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=plan_lookup.expected_gain(lab),
-        facts=statistics.facts_of(problem),
+        facts=pattern_facts(pattern, transposed=problem.transposed) if isinstance(pattern, Pattern) else None,
         tiers=_tiers(lab, plan.default_s or outlook.default_s),
         part_times=part_times(lab, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
         prices_s={

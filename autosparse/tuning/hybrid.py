@@ -32,6 +32,7 @@ from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import OPS
 from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.hybrid.costs import PrimitiveCosts
 from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, LEAST_COLUMNS, LEAST_NNZ, WORTH, Division, divisions
 from autosparse.tuner.hybrid.schedules import runtime, tried
@@ -40,7 +41,6 @@ from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
-from autosparse.tuning.statistics import statistics_model
 from autosparse.tuning.sweeps import near_division, panels, stands_in_panels, sweeps
 from autosparse.tuning.trials.lab import KernelLab
 

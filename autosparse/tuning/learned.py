@@ -16,11 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import cache
-from autosparse._native import runtime_api
 from autosparse.config import Options
 from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.pattern import Pattern
-from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 from autosparse.errors import RecordError
@@ -29,14 +27,11 @@ from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
 from autosparse.tuner.learned.seen import STATISTICS, Seen
-from autosparse.tuning.statistics import COUNTER
 from autosparse.tuning.trials.lab import KernelLab
 
 if TYPE_CHECKING:
     from autosparse.tuner.features.setting import MachineRates
     from autosparse.tuner.learned.predict import LearnedModel
-    from autosparse.tuner.learned.scorers import Scorer
-    from autosparse.tuner.learned.weights import LearnedWeights, Weights
 
 Floats = NDArray[np.float32]
 
@@ -110,7 +105,7 @@ def _read(folder: Path, name: str, changed: int, own: Path | None) -> LearnedMod
     from autosparse.tuner.learned.predict import LearnedModel
 
     try:
-        return LearnedModel.read(folder, name, make_scorer=scorer_of, guess=guessed, rates=known_rates(own))
+        return LearnedModel.read(folder, name, rates=known_rates(own))
     except (RecordError, OSError) as error:
         event("fallback", f"a learned model is not used: {error}", op=name)
         return None
@@ -126,29 +121,6 @@ def known_rates(folder: Path | None) -> MachineRates | None:
         return MachineRates.of_data(said) if said is not None else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def guessed(problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-    """The statistics model's predicted times of `schedules` over the default kernel's."""
-    from autosparse.tuner.analytic.models import predicted_ratios
-
-    return predicted_ratios(problem, schedules, COUNTER)
-
-
-def scorer_of(weights: LearnedWeights) -> Scorer:
-    """The cost model of `weights` on the runtime; RecordError when they cannot be used."""
-    from autosparse._native.inference.trees import decided, predicted
-    from autosparse._native.inference.waconet import PredictorWeights
-    from autosparse.tuner.learned.scorers import ScorerFactory
-
-    return ScorerFactory(convolve, PredictorWeights.of, predicted, COUNTER, decided)(weights)
-
-
-def convolve(cells: Sequence[NDArray[np.int32]], weights: Weights) -> Floats:
-    """Pooled results of the sparse convolutions of `weights` over cells, by the runtime."""
-    from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
-
-    return pooled_means(cells, ConvolutionWeights.of(weights), runtime_api.max_threads())
 
 
 @functools.lru_cache(maxsize=1024)

@@ -21,6 +21,7 @@ from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.ops import OPS
 from autosparse.tuner import Progress, Search, tune
+from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING, live_style
@@ -39,7 +40,6 @@ from autosparse.tuning.memory.plan_lookup import (
     remember_measured,
     supported,
 )
-from autosparse.tuning.statistics import statistics_model
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 

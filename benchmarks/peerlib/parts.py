@@ -15,12 +15,13 @@ from typing import Final
 
 from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
+from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.search.search import SearchStyle
 from autosparse.tuner.space import spaces
 
 from autosparse import _native
-from autosparse.calibration.collection import CollectingLab, statistics_model
+from autosparse.calibration.collection import CollectingLab
 from autosparse.config import Effort
 from autosparse.core.formats import CSR, Format, LevelKind
 from autosparse.core.plan import Plan

@@ -26,8 +26,15 @@ LAYERS = (
 )
 """A module may import its own layer and those above it in this table. A new module needs a place here."""
 
-SIDEWAYS = {("autosparse._native.c.build", "cache")}
-"""The only import between the three engines (DESIGN: kernels are kept by the cache)."""
+SIDEWAYS = {
+    ("autosparse._native.c.build", "cache"),  # kernels are kept by the cache
+    ("autosparse.tuner.features.counts", "_native"),  # the runtime counts in patterns
+    ("autosparse.tuner.features.statistics", "_native"),
+    ("autosparse.tuner.learned.embeddings", "_native"),  # and computes what models predict
+    ("autosparse.tuner.learned.scorers", "_native"),
+    ("autosparse.tuner.learned.trees", "_native"),
+}
+"""The only imports between the three engines; none leads back to where it came from."""
 
 UPWARDS = {
     ("autosparse.core.pattern", "_native"),  # a pattern's hash is computed by the runtime, on first use

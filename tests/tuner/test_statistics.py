@@ -1,4 +1,4 @@
-"""Facts of a pattern: blocks are counted when they are asked for, and are what counting all of them gives."""
+"""Facts of a pattern are what counting all of its blocks and diagonals gives."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from autosparse.tuner.features import counts
-from autosparse.tuner.features.counts import BLOCK_SIZES, MAX_DIAGONAL_CELLS, PANEL
+from autosparse.tuner.features.counts import BLOCK_SIZES, PANEL
 from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
 from autosparse.tuner.generators.base import generate
 
 from autosparse.core.pattern import Pattern
+from tests.native.numpy_counts import MAX_DIAGONAL_CELLS
 
 
 @pytest.mark.parametrize("family", ["stencil", "blocks", "rmat", "hypersparse"])
@@ -25,16 +25,6 @@ def test_blocks_of_a_small_pattern_are_counted_exactly(family, transposed):
         assert facts.n_blocks[r, c] == pytest.approx(n_blocks / found.nnz)
     assert list(facts.n_blocks) == list(itertools.product(BLOCK_SIZES, repeat=2))
     assert facts.n_blocks.get((5, 5)) is None
-
-
-def test_only_what_is_asked_for_is_counted_and_only_once(monkeypatch):
-    counted = []
-    count = counts._n_blocks
-    monkeypatch.setattr(counts, "_n_blocks", lambda *given: counted.append(given[2:]) or count(*given))
-    facts = pattern_facts(generate("mesh", nnz=5_000, seed=1).to_pattern())
-    assert counted == []
-    assert facts.fill(4, 2) == facts.fill(4, 2)
-    assert counted == [(4, 2)]
 
 
 @pytest.mark.parametrize("family", ["banded", "stencil", "uniform"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from autosparse.tuner.analytic.matmul import CostModel, TrafficModel
-from autosparse.tuner.features.counts import NUMPY, Counter
 from autosparse.tuner.features.statistics import Locality, pattern_facts
 
 from autosparse.core.problem import Problem
@@ -13,38 +12,35 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
 
-def matrix_product(problem: Problem, counter: Counter) -> CostModel:
+def matrix_product(problem: Problem) -> CostModel:
     """Of products of a matrix, or its transpose, with a dense operand."""
     pattern, transposed = problem.matrix, problem.transposed
-    locality = None if transposed else Locality(pattern, counter)
-    return TrafficModel(pattern_facts(pattern, transposed=transposed, counter=counter), locality=locality)
+    locality = None if transposed else Locality(pattern)
+    return TrafficModel(pattern_facts(pattern, transposed=transposed), locality=locality)
 
 
-def sampled_product(problem: Problem, counter: Counter) -> CostModel:
+def sampled_product(problem: Problem) -> CostModel:
     """Of products of dense operands at the entries of a matrix."""
     from autosparse.tuner.analytic.sddmm import SampledModel
 
-    locality = Locality(problem.matrix, counter)
-    return SampledModel(pattern_facts(problem.matrix, counter=counter), locality=locality)
+    return SampledModel(pattern_facts(problem.matrix), locality=Locality(problem.matrix))
 
 
-def tensor_product(problem: Problem, counter: Counter) -> CostModel:
+def tensor_product(problem: Problem) -> CostModel:
     """Of products of a tensor with a factor for each of its other modes."""
     from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
 
     return TensorModel(tensor_facts(problem.tensor, problem.mode))
 
 
-def statistics_model(problem: Problem, counter: Counter = NUMPY) -> CostModel:
-    """The model of the problem's operation, from a sample of its pattern that `counter` counts in."""
-    make: Callable[[Problem, Counter], CostModel] = globals()[OPS[problem.operation].model]
-    return make(problem, counter)
+def statistics_model(problem: Problem) -> CostModel:
+    """The model of the problem's operation, from a sample of its pattern."""
+    make: Callable[[Problem], CostModel] = globals()[OPS[problem.operation].model]
+    return make(problem)
 
 
-def predicted_ratios(
-    problem: Problem, schedules: Sequence[SuperSchedule | None], counter: Counter = NUMPY
-) -> list[float]:
+def predicted_ratios(problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
     """Its predicted times of `schedules` over the default kernel's, None. A tuple with that first is read once."""
     entrants = schedules if None in schedules[:1] else (None, *schedules)
-    default_s, *times_s = statistics_model(problem, counter).rank(problem, entrants)
+    default_s, *times_s = statistics_model(problem).rank(problem, entrants)
     return [time_s / default_s for time_s in ((default_s, *times_s) if entrants is schedules else times_s)]

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.features.counts import NUMPY, Counter
 from autosparse.tuner.features.pattern_vector import sampled_facts, sizes, spread, tensor_vector
 from autosparse.tuner.features.statistics import Locality, pattern_facts, shares_in_order, shares_of_walks
 from numpy.typing import NDArray
@@ -28,25 +27,20 @@ REUSED_WITHIN: Final = (256, 1024, 8192)
 """Entries that follow each other, among which distinct columns are counted."""
 
 
-def sketch(
-    pattern: Pattern | TensorPattern,
-    counter: Counter = NUMPY,
-    *,
-    is_wide: bool = True,
-) -> NDArray[np.float32]:
+def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray[np.float32]:
     """The sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],).
 
     `is_wide`: for products of many columns, which may take rows in another order; of others what that would do is 0.
     """
     if isinstance(pattern, TensorPattern):
         return tensor_vector(pattern.shape, list(pattern.coords)).astype(np.float32)
-    facts, locality = pattern_facts(pattern, counter=counter), Locality(pattern, counter)
+    facts, locality = pattern_facts(pattern), Locality(pattern)
     step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
     shares = [_small(locality.distinct_share(n)) if pattern.nnz else 0.0 for n in REUSED_WITHIN]
     ordered = [0.0] * (2 * len(REUSED_WITHIN))
     if is_wide and pattern.nnz:
-        in_order = (*shares_in_order(pattern, REUSED_WITHIN), *shares_of_walks(pattern, REUSED_WITHIN, counter))
+        in_order = (*shares_in_order(pattern, REUSED_WITHIN), *shares_of_walks(pattern, REUSED_WITHIN))
         ordered = [_small(share) - before for share, before in zip(in_order, shares * 2, strict=True)]
     numbers = [
         *sizes(pattern.n_rows, pattern.n_cols, pattern.nnz),

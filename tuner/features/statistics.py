@@ -1,6 +1,6 @@
 """Facts of a pattern that predict which format suits it, from a sample of row panels: far below the cost of a product.
 
-They are ratios of the whole numbers of `counts`, so that they are the same whoever counted.
+They are ratios of the whole numbers of `counts`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from autosparse._native.counts import distinct, walks
 from autosparse.tuner.features.counts import (
     BLOCK_SIZES,
-    NUMPY,
     PANEL,
     WINDOWS,
-    Counter,
     LengthCounts,
     SampleCounts,
     Size,
+    counted,
 )
 from numpy.typing import NDArray
 
@@ -99,8 +99,8 @@ class BlockShares(Mapping[Size, float]):
 class Locality:
     """How soon rows of op(A) that follow each other name the same columns again."""
 
-    def __init__(self, pattern: Pattern, counter: Counter = NUMPY) -> None:
-        self._pattern, self._counter = pattern, counter
+    def __init__(self, pattern: Pattern) -> None:
+        self._pattern = pattern
         self._shares: dict[int, float] = {}
 
     def distinct_share(self, n_entries: int) -> float:
@@ -108,9 +108,11 @@ class Locality:
 
         1 means that no column comes back; what a cache that holds `n_entries` rows of B must fetch. O(n_entries).
         """
+        if self._pattern.nnz == 0:
+            return 0.0
         n_entries = max(1, min(n_entries, self._pattern.nnz, MAX_WINDOW))
         if n_entries not in self._shares:
-            n_found, n_windows = self._counter.distinct(self._pattern, n_entries, N_WINDOWS)
+            n_found, n_windows = distinct(self._pattern, n_entries, N_WINDOWS)
             self._shares[n_entries] = n_found / n_windows / n_entries
         return self._shares[n_entries]
 
@@ -141,12 +143,12 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
     return [float(share) for share in np.mean(found, axis=0)]
 
 
-def shares_of_walks(pattern: Pattern, sizes: Sequence[int], counter: Counter = NUMPY) -> list[float]:
+def shares_of_walks(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
     """`Locality.distinct_share` of each size (ascending) with rows as breadth-first walks meet them.
 
     What reverse Cuthill-McKee does to an order, which makes such a walk of all rows. O(largest size).
     """
-    found = counter.walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
+    found = walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
     return [n_columns / n_entries if n_entries else 1.0 for n_columns, n_entries in found]
 
 
@@ -173,11 +175,9 @@ def seems_symmetric(pattern: Pattern) -> bool:
     )
 
 
-def pattern_facts(
-    pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE, counter: Counter = NUMPY
-) -> PatternFacts:
+def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE) -> PatternFacts:
     """Facts of op(A); O(n_rows) for the row lengths, O(n_sample) for the rest. Same sample every time."""
-    lengths, sample = counter.both(pattern, n_sample, transposed=transposed)
+    lengths, sample = counted(pattern, n_sample, transposed=transposed)
     n_rows, n_cols = (pattern.n_cols, pattern.n_rows) if transposed else pattern.shape
     n_entries, n_on_few = sample.n_entries, sample.n_on_few
     return PatternFacts(
@@ -201,4 +201,4 @@ def pattern_facts(
 
 def _variation(lengths: LengthCounts, n_rows: int, nnz: int) -> float:
     """Standard deviation of the row lengths over their mean, rounded once or twice: the sums are whole numbers."""
-    return math.sqrt(n_rows * lengths.squares - nnz * nnz) / nnz if nnz else 0.0
+    return math.sqrt(max(0, n_rows * lengths.squares - nnz * nnz)) / nnz if nnz else 0.0

@@ -1,6 +1,6 @@
-"""Embeddings of programs and patterns by trained weights, in NumPy: `tuner.networks` says what they are.
+"""Embeddings of programs and patterns by trained weights: `tuner.networks` says what they are.
 
-The convolutions of WACONet come in as a function (the runtime's); all that is left are small dense layers.
+The runtime computes the convolutions of WACONet; all that is left are small dense layers, in NumPy.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+from autosparse._native import runtime_api
+from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
 from autosparse.tuner.features.panels import panel_spans
 from autosparse.tuner.features.pattern_vector import matrix_vector, tensor_vector
 from autosparse.tuner.learned.tensors import tensor_cells
@@ -20,8 +22,6 @@ from numpy.typing import NDArray
 from autosparse.core.pattern import Pattern, TensorPattern
 
 Floats = NDArray[np.float32]
-Convolve = Callable[[Sequence[NDArray[np.int32]], Weights], Floats]
-"""Pooled results of all layers, (448,), for cells that are distinct and in lexicographic order."""
 
 
 # -- programs -------------------------------------------------------------------------------------------------------
@@ -96,13 +96,13 @@ def shape_facts(numbers: Sequence[int]) -> Floats:
 Structure = Pattern | TensorPattern
 
 
-def _waconet(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+def _waconet(pattern: Structure, weights: LearnedWeights) -> Floats:
     limit = weights.limit
     cells = tensor_cells(pattern, limit) if isinstance(pattern, TensorPattern) else looked_at_cells(pattern, limit)
-    return convolve(cells, weights.tensors)
+    return pooled_means(cells, ConvolutionWeights.of(weights.tensors), runtime_api.max_threads())
 
 
-def _statistics(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+def _statistics(pattern: Structure, weights: LearnedWeights) -> Floats:
     if isinstance(pattern, TensorPattern):
         vector = tensor_vector(pattern.shape, list(pattern.coords))
     else:
@@ -111,11 +111,11 @@ def _statistics(pattern: Structure, weights: LearnedWeights, convolve: Convolve)
     return rectified(linear(weights.tensors, "statistics.2", hidden))
 
 
-def _nothing(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+def _nothing(pattern: Structure, weights: LearnedWeights) -> Floats:
     return np.zeros(0, np.float32)
 
 
-DESCRIBERS: Final[Mapping[str, Callable[[Structure, LearnedWeights, Convolve], Floats]]] = {
+DESCRIBERS: Final[Mapping[str, Callable[[Structure, LearnedWeights], Floats]]] = {
     "waconet": _waconet,
     "statistics": _statistics,
     "human": _nothing,
@@ -123,14 +123,14 @@ DESCRIBERS: Final[Mapping[str, Callable[[Structure, LearnedWeights, Convolve], F
 """Extractors that work without torch: what they see of a pattern."""
 
 
-def embed_pattern(pattern: Structure, weights: LearnedWeights, convolve: Convolve) -> Floats:
+def embed_pattern(pattern: Structure, weights: LearnedWeights) -> Floats:
     """The embedding of a matrix, or of a tensor whose first mode is that of the rows, (128,).
 
     KeyError for an extractor that needs torch; ValueError for another order than the model's.
     """
     if len(pattern.shape) != weights.dimension:
         raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {weights.dimension}")
-    seen = DESCRIBERS[weights.extractor](pattern, weights, convolve)
+    seen = DESCRIBERS[weights.extractor](pattern, weights)
     facts = shape_facts((*pattern.shape, pattern.nnz))
     hidden = rectified(linear(weights.tensors, "feature.0", facts))
     both = np.concatenate([seen, linear(weights.tensors, "feature.2", hidden)])

@@ -22,7 +22,7 @@ from autosparse.tuner.features.setting import MachineRates, Setting
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
-from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column
+from autosparse.tuner.learned.scorers import Codes, Programs, Scorer, guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.families import MAX_NARROW
 from numpy.typing import NDArray
@@ -35,8 +35,6 @@ from autosparse.ops import OPS
 
 Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
-Guess = Callable[[Problem, Sequence[SuperSchedule | None]], Sequence[float]]
-"""The statistics model's predicted times of schedules over the default kernel's, which None stands for."""
 
 PORTFOLIO: Final = "portfolio"
 """Tensor of codes (n, columns) in a file of weights: what the model proposes from."""
@@ -82,27 +80,18 @@ class LearnedModel:
     codes: Codes = field(repr=False)  # (n, columns): the portfolio
     scale: Scale
     scorer: Scorer = field(repr=False)
-    guess: Guess = field(repr=False)
     rates: MachineRates | None = None  # measured of this machine
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def read(
-        cls,
-        folder: Path,
-        name: str,
-        *,
-        make_scorer: Callable[[LearnedWeights], Scorer],
-        guess: Guess = predicted_ratios,
-        rates: MachineRates | None = None,
-    ) -> LearnedModel:
+    def read(cls, folder: Path, name: str, *, rates: MachineRates | None = None) -> LearnedModel:
         """The model ``<name>.safetensors`` in `folder`; FileNotFoundError, or RecordError when files are broken."""
         weights = LearnedWeights.read(folder / f"{name}{MODEL_SUFFIX}")
         if PORTFOLIO not in weights.tensors:
             raise RecordError.broken(f"cost model {name}", reason="it has no portfolio: `calibrate` gives it one")
         codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
         scale = Scale.from_data(weights.about.get("scale", {}))
-        return cls(weights, codes, scale, make_scorer(weights), guess, rates)
+        return cls(weights, codes, scale, scorer_of(weights), rates)
 
     def features(self, pattern: Structure) -> Floats:
         """What the model keeps of `pattern`, (scorer.n_features,): the part that costs time.
@@ -121,7 +110,7 @@ class LearnedModel:
 
     def _guesses(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> Sequence[float]:
         """The statistics model's ratios of `schedules`; 1 where the scorer reads none."""
-        return self.guess(problem, schedules) if self.scorer.reads_guesses else [1.0] * len(schedules)
+        return predicted_ratios(problem, schedules) if self.scorer.reads_guesses else [1.0] * len(schedules)
 
     def _with_guesses(self, programs: Programs, guesses: Sequence[float]) -> Programs:
         """`programs` as the scorer reads them."""

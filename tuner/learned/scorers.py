@@ -1,7 +1,7 @@
 """Cost models as search sees them: what they keep of a pattern and of programs, and costs from both.
 
 `NetworkScorer` is WACO's (a pattern's embedding, programs' embeddings, the last layers), `TreesScorer` boosted trees
-over statistics. Both need NumPy and functions of the runtime, which come in from above.
+over statistics. Both need NumPy and the runtime.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import numpy as np
-from autosparse.tuner.features.counts import NUMPY, Counter
+from autosparse._native.inference.waconet import PredictorWeights
 from autosparse.tuner.features.setting import N_SETTING, Setting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
-from autosparse.tuner.learned.embeddings import Convolve, Structure, embed_pattern, embed_programs
+from autosparse.tuner.learned.embeddings import Structure, embed_pattern, embed_programs
 from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.trees import Trees
-from autosparse.tuner.learned.weights import LearnedWeights, Weights
+from autosparse.tuner.learned.weights import LearnedWeights
 from numpy.typing import NDArray
 
 from autosparse.errors import RecordError
@@ -56,35 +56,18 @@ class Scorer(Protocol):
         """Costs on one pattern of all programs, or of those with some numbers."""
 
 
-class Predictor(Protocol):
-    """The last layers of a network (`autosparse._native.inference.waconet.PredictorWeights`)."""
-
-    def share_of_programs(self, embeddings: Floats) -> Floats:
-        """What can be computed of each program alone."""
-
-    def predict(self, pattern: Floats, programs: Floats, ids: Ids | None = None, *, threads: int = 1) -> Floats:
-        """Costs of programs on a pattern."""
-
-
-Walk = Callable[[Trees, Codes, Ids | None], Floats]
-"""Sums of trees for codes (`autosparse._native.inference.trees.predicted`)."""
-Decide = Callable[[Trees, Floats], Trees]
-"""`Trees.on` (`autosparse._native.inference.trees.decided`)."""
-
-
 @dataclass(frozen=True, eq=False)
 class NetworkScorer:
     """WACO's cost model and its relatives."""
 
     weights: LearnedWeights
-    convolve: Convolve = field(repr=False)
-    predictor: Predictor = field(repr=False)
+    predictor: PredictorWeights = field(repr=False)
     n_features: int = 128
     reads_guesses: bool = False
 
     def features(self, pattern: Structure) -> Floats:
         """The pattern's embedding."""
-        return embed_pattern(pattern, self.weights, self.convolve)
+        return embed_pattern(pattern, self.weights)
 
     def programs(self, rows: Codes) -> Floats:
         """Their share in the predictor's first layer."""
@@ -105,25 +88,8 @@ class TreesScorer:
 
     trees: Trees
     dimension: int
-    walk: Walk = field(repr=False)
-    counter: Counter = field(default=NUMPY, repr=False)
-    decide: Decide = field(default=Trees.on, repr=False)
     is_wide: bool = True
     reads_guesses: bool = True
-
-    @classmethod
-    def of(
-        cls,
-        tensors: Weights,
-        dimension: int,
-        walk: Walk,
-        counter: Counter = NUMPY,
-        decide: Decide = Trees.on,
-        *,
-        is_wide: bool = True,
-    ) -> TreesScorer:
-        """From a model's tensors; ValueError or KeyError when they hold no trees."""
-        return cls(Trees.of(tensors, n_inputs(dimension)), dimension, walk, counter, decide, is_wide)
 
     @property
     def n_features(self) -> int:
@@ -134,7 +100,7 @@ class TreesScorer:
         """The pattern's sketch."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
-        return sketch(pattern, self.counter, is_wide=self.is_wide)
+        return sketch(pattern, is_wide=self.is_wide)
 
     def programs(self, rows: Codes) -> Codes:
         """Their codes."""
@@ -142,10 +108,10 @@ class TreesScorer:
 
     def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
         """What is left of the trees for this pattern in this setting."""
-        trees = self.decide(self.trees, inputs(features, setting))
+        trees = self.trees.on(inputs(features, setting))
 
         def costs(programs: Programs, ids: Ids | None = None) -> Floats:
-            return self.walk(trees, np.asarray(programs, np.int16), ids)
+            return trees.of_codes(np.asarray(programs, np.int16), ids)
 
         return costs
 
@@ -166,22 +132,12 @@ def guess_column(ratios: NDArray[np.floating]) -> Codes:
     return np.clip(steps, -MOST_GUESS, MOST_GUESS).astype(np.int16)[:, None]
 
 
-@dataclass(frozen=True, slots=True)
-class ScorerFactory:
-    """Makes the scorer of a model from functions of the runtime."""
-
-    convolve: Convolve
-    make_predictor: Callable[[Weights], Predictor]
-    walk: Walk
-    counter: Counter = NUMPY
-    decide: Decide = Trees.on
-
-    def __call__(self, weights: LearnedWeights) -> Scorer:
-        """The scorer of `weights`; RecordError when they cannot be used."""
-        try:
-            if weights.extractor == BOOSTED:
-                functions = self.walk, self.counter, self.decide
-                return TreesScorer.of(weights.tensors, weights.dimension, *functions, is_wide=is_wide(weights.op))
-            return NetworkScorer(weights, self.convolve, self.make_predictor(weights.tensors))
-        except (ValueError, KeyError, TypeError) as error:
-            raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error
+def scorer_of(weights: LearnedWeights) -> Scorer:
+    """The cost model of `weights`; RecordError when they cannot be used."""
+    try:
+        if weights.extractor == BOOSTED:
+            trees = Trees.of(weights.tensors, n_inputs(weights.dimension))
+            return TreesScorer(trees, weights.dimension, is_wide(weights.op))
+        return NetworkScorer(weights, PredictorWeights.of(weights.tensors))
+    except (ValueError, KeyError, TypeError) as error:
+        raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error

@@ -1,7 +1,7 @@
-"""Sums of regression trees (Friedman, Ann. Statist. 29, 2001) over a pattern's sketch and a program's code, in NumPy.
+"""Sums of regression trees (Friedman, Ann. Statist. 29, 2001) over a pattern's sketch and a program's code.
 
 A pattern is fixed while thousands of programs are scored on it: `Trees.on` decides all splits on the sketch at once,
-and what is left are small trees over codes, which the runtime walks (`autosparse._native.inference.trees`).
+and what is left are small trees over codes. The runtime does both.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
+from autosparse._native.inference import trees as native
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
@@ -79,36 +80,26 @@ class Trees:
         return Trees(nodes, self.roots, self.base * slope, self.n_sketch)
 
     def on(self, sketch: Floats) -> Trees:
-        """The same sum for one pattern, as trees over codes alone (`n_sketch` 0)."""
-        nodes = self.nodes
-        feature = nodes["feature"]
-        is_decided = (feature >= 0) & (feature < self.n_sketch)
-        at_split = feature[is_decided]
-        goes_left = sketch[at_split] <= nodes["at"][is_decided]
-        target = np.arange(len(nodes), dtype=np.int32)
-        target[is_decided] = np.where(goes_left, nodes["left"][is_decided], nodes["right"][is_decided])
-        while not np.array_equal(further := target[target], target):
-            target = further
-        # What is reached, in order: children still come after their parents.
-        kept = np.zeros(len(nodes), np.bool_)
-        kept[target] = True
-        number = np.cumsum(kept, dtype=np.int32) - 1
-        left = nodes[kept]
-        is_split = left["feature"] >= 0
-        for name in ("left", "right"):
-            left[name][is_split] = number[target[left[name][is_split]]]
-        left["feature"][is_split] -= self.n_sketch
-        return Trees(left, number[target[self.roots]], self.base, 0)
-
-    def checked(self, nodes: NDArray[Any], roots: NDArray[np.int32]) -> Trees:
-        """Trees over codes of these nodes, made of ours and thereby sound: nothing is looked at again."""
-        made = object.__new__(Trees)
+        """The same sum for one pattern, as trees over codes alone (`n_sketch` 0). ValueError for another length."""
+        if sketch.shape != (self.n_sketch,):
+            raise ValueError(f"a sketch of shape {sketch.shape} for trees over {self.n_sketch} numbers")
+        nodes, roots = native.decided(self.nodes, self.roots, sketch)
+        made = object.__new__(Trees)  # made of our nodes and thereby sound: nothing is looked at again
         for name, value in (("nodes", nodes), ("roots", roots), ("base", self.base), ("n_sketch", 0)):
             object.__setattr__(made, name, value)
         return made
 
+    def of_codes(self, rows: Codes, ids: NDArray[np.int32] | None = None) -> Floats:
+        """The sum for each row of codes, or for those of numbers `ids`: `predict` by the runtime, for `on`'s trees.
+
+        ValueError for trees that ask for a sketch, or for columns that there are none of.
+        """
+        if self.n_sketch:
+            raise ValueError(f"trees over a sketch of {self.n_sketch} numbers")
+        return native.predicted(self.nodes, self.roots, self.base, rows, ids)
+
     def predict(self, x: NDArray[np.floating[Any]] | Codes) -> Floats:
-        """The sum for each row of features, (n, n_sketch + columns): the reference of what the runtime computes."""
+        """The sum for each row of features, (n, n_sketch + columns), by NumPy."""
         total = np.full(len(x), self.base, np.float64)
         places = np.arange(len(x))
         for root in self.roots.tolist():

@@ -15,8 +15,6 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.features.counts import NUMPY
-from autosparse.tuner.features.counts import Counter as PatternCounter
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.learned.names import is_wide
@@ -55,7 +53,6 @@ class BoostedRun:
     data: DataSet
     settings: BoostSettings
     matrices: Path | None
-    counter: PatternCounter = NUMPY
 
     def run(self, out: Path, progress: Callable[[float, str], object]) -> tuple[list[Epoch], dict[str, Ranking]]:
         """Write weights, curve and ranking to `out`; (curve, rankings of the unseen splits)."""
@@ -105,14 +102,14 @@ class BoostedRun:
         for at, (recipe, cases) in enumerate(by_recipe.items()):
             progress(at / len(by_recipe), f"pattern {at} of {len(by_recipe)}")
             structure = recipe.make(self.matrices).to_structure()
-            numbers = sketch(structure, self.counter, is_wide=is_wide(self.data.op))
+            numbers = sketch(structure, is_wide=is_wide(self.data.op))
             for case in cases:
                 problem = _problem(case, structure)
-                guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules, self.counter)))
+                guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules)))
                 pattern = inputs(numbers, case.setting)
                 found[id(case)] = pattern, np.hstack([case.codes, guesses])
                 if case.split == "train":
-                    pool.look_at(pattern, problem, self.counter)
+                    pool.look_at(pattern, problem)
         return found
 
     def _curve(

@@ -14,7 +14,6 @@ from typing import Final
 
 import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.features.counts import Counter
 from autosparse.tuner.learned.predict import suits
 from autosparse.tuner.learned.scorers import guess_column
 from autosparse.tuner.learned.trees import Trees
@@ -59,12 +58,12 @@ class Pool:
         kept = list(itertools.islice(nearest, n_pool))
         return cls(kept, np.stack([codes[one] for one in kept]), max(1, len(cases) // N_PATTERNS))
 
-    def look_at(self, pattern: Floats, problem: Problem, counter: Counter) -> None:
+    def look_at(self, pattern: Floats, problem: Problem) -> None:
         """Perhaps compare programs on this training pattern."""
         self._n_met += 1
         if self._n_met % self.every:
             return
-        guesses = guess_column(np.asarray(predicted_ratios(problem, self.schedules, counter)))
+        guesses = guess_column(np.asarray(predicted_ratios(problem, self.schedules)))
         usable = np.array([suits(problem, one) for one in self.schedules])
         self._patterns.append((pattern, guesses, usable))
 

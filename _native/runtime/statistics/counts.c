@@ -1,8 +1,7 @@
-/* What tuner/features/statistics.py counts in a pattern, as whole numbers: row lengths, cells of slices, and blocks, diagonals and
- * gaps between columns in a sample of row panels. Its constants are repeated here; tests compare every number.
+/* What tuner/features/counts.py tells of a pattern, as whole numbers: row lengths, cells of slices, and blocks, diagonals and
+ * gaps between columns in a sample of row panels. Its sizes are repeated here; tests count every number by NumPy.
  *
- * itype: 0 int32, 1 int64. Functions return 0, or -1 when scratch memory could not be had, or -2 when numbers would not
- * fit into 64 bits (then NumPy counts). */
+ * itype: 0 int32, 1 int64. Functions return 0, or -1 when scratch memory could not be had. */
 #include "common.h"
 
 #include "counts_api.h"
@@ -181,13 +180,7 @@ static void asp_walk(const asp_sample *s, int64_t *found)
 #define BODY "counts_body.h"
 #include "each_index.h"
 
-/* Row lengths of a pattern with these row starts: 3 + 2 * N_WINDOWS * N_LANES numbers. */
-int asp_length_counts(int itype, int64_t n_rows, const void *indptr, void *found)
-{
-    return ASP_BY_INDEX(itype, length_counts, n_rows, indptr, found);
-}
-
-/* The same of its columns. */
+/* Lengths of the columns of a pattern: 3 + 2 * N_WINDOWS * N_LANES numbers. */
 int asp_column_length_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                              void *found)
 {
@@ -202,15 +195,7 @@ int asp_column_length_counts(int itype, int64_t n_rows, int64_t n_cols, const vo
     return status;
 }
 
-/* About `n_sample` entries in panels of SAMPLE_ROWS rows: 5 + N_SIZES * N_SIZES numbers. */
-int asp_sample_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                      int64_t n_sample, void *found)
-{
-    memset(found, 0, (BLOCKS + N_SIZES * N_SIZES) * sizeof(int64_t));
-    return ASP_BY_INDEX(itype, sample_counts, n_rows, n_cols, indptr, indices, n_sample, found);
-}
-
-/* What asp_length_counts and asp_sample_counts are asked for, one of them an item. */
+/* One of two countings an item: of a sample, of row lengths. */
 typedef struct {
     int itype;
     int64_t n_rows, n_cols, n_sample;
@@ -221,22 +206,22 @@ typedef struct {
 
 static void asp_count_items(void *context, int64_t begin, int64_t end)
 {
-    asp_counting *job = context;
+    asp_counting *j = context;
     for (int64_t item = begin; item < end; item++)
-        job->status[item] =
-            item == 0 ? asp_sample_counts(job->itype, job->n_rows, job->n_cols, job->indptr, job->indices, job->n_sample,
-                                          job->sample)
-                      : asp_length_counts(job->itype, job->n_rows, job->indptr, job->lengths);
+        j->status[item] = item == 0 ? ASP_BY_INDEX(j->itype, sample_counts, j->n_rows, j->n_cols, j->indptr, j->indices,
+                                                   j->n_sample, j->sample)
+                                    : ASP_BY_INDEX(j->itype, length_counts, j->n_rows, j->indptr, j->lengths);
 }
 
-/* Both, on two threads where there are two. status: of the sample, of the lengths. */
-void asp_pattern_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
-                        int64_t n_sample, void *lengths, void *sample, int *status, int n_threads)
+/* Row lengths, numbers as of columns, and about `n_sample` entries in panels of SAMPLE_ROWS rows, 5 + N_SIZES * N_SIZES
+ * numbers; on two threads where there are two. */
+int asp_pattern_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t n_sample,
+                       void *lengths, void *sample, int n_threads)
 {
     asp_counting job = {itype, n_rows, n_cols, n_sample, indptr, indices, lengths, sample, {0, 0}};
+    memset(sample, 0, (BLOCKS + N_SIZES * N_SIZES) * sizeof(int64_t));
     asp_parallel(asp_count_items, &job, 2, 1, 1, n_threads, 20.0 * (double)n_sample + (double)n_rows);
-    status[0] = job.status[0];
-    status[1] = job.status[1];
+    return job.status[0] ? job.status[0] : job.status[1];
 }
 
 /* Distinct columns in each of `n_windows` windows of `n_entries` entries, evenly spread, those of equal windows counted

@@ -48,18 +48,16 @@ static void NAME(add_unsorted)(const INDEX *indptr, int64_t n_rows, int64_t *cel
 static int NAME(length_counts)(int64_t n_rows, const INDEX *indptr, int64_t *found)
 {
     int64_t longest = 0, n_empty = 0;
-    uint64_t squares = 0;
+    unsigned __int128 squares = 0;
     memset(found, 0, (CELLS + 2 * N_WINDOWS * N_LANES) * sizeof *found);
-    if ((int64_t)indptr[n_rows] > INT32_MAX)
-        return -2;
     for (int64_t row = 0; row < n_rows; row++) {
         const INDEX length = indptr[row + 1] - indptr[row];
         longest = length > longest ? length : longest;
-        squares += (uint64_t)length * (uint64_t)length;
+        squares += (unsigned __int128)length * (uint64_t)length;
         n_empty += length == 0;
     }
     found[LONGEST] = longest;
-    found[SQUARES] = (int64_t)squares;
+    found[SQUARES] = squares < INT64_MAX ? (int64_t)squares : INT64_MAX;
     found[EMPTY] = n_empty;
     NAME(add_unsorted)(indptr, n_rows, found + CELLS);
     int64_t *const large = malloc(MAX_SAMPLED_ROWS * sizeof *large);
@@ -93,12 +91,12 @@ static void NAME(take_panel)(int64_t n_rows, const INDEX *indptr, const INDEX *i
 {
     const int64_t low = panel * SAMPLE_ROWS, high = low + SAMPLE_ROWS < n_rows ? low + SAMPLE_ROWS : n_rows;
     const int64_t stop = (int64_t)indptr[low] + limit;
-    const uint64_t head = (uint64_t)ordinal << s->column_bits;
+    const uint64_t head = (uint64_t)ordinal << s->column_bits, kept = ((uint64_t)1 << s->column_bits) - 1;
     for (int64_t row = low; row < high && indptr[row] < stop; row++) {
         const int64_t begin = indptr[row], end = indptr[row + 1] < stop ? (int64_t)indptr[row + 1] : stop;
         int64_t gaps = 0;
         for (int64_t e = begin; e < end; e++) {
-            s->entries[s->n++] = (head | (uint64_t)indices[e]) << ROW_BITS | (uint64_t)(row - low);
+            s->entries[s->n++] = (head | ((uint64_t)indices[e] & kept)) << ROW_BITS | (uint64_t)(row - low);
             if (e > begin)
                 gaps += indices[e] > indices[e - 1] ? (int64_t)indices[e] - indices[e - 1]
                                                     : (int64_t)indices[e - 1] - indices[e];
@@ -122,8 +120,8 @@ static int NAME(sample_counts)(int64_t n_rows, int64_t n_cols, const INDEX *indp
     int64_t limit = 2 * n_sample / n_panels;
     limit = limit > LEAST_OF_PANEL ? limit : LEAST_OF_PANEL;
     asp_sample s = {.column_bits = asp_bits((uint64_t)n_cols - 1), .panel_bits = asp_bits((uint64_t)n_panels - 1)};
-    if (s.column_bits + s.panel_bits + ROW_BITS > 63)
-        return -2;
+    const int room_bits = 63 - ROW_BITS - s.panel_bits; /* columns beyond them are told apart by their last bits */
+    s.column_bits = s.column_bits < room_bits ? s.column_bits : room_bits;
     for (int64_t i = 0; i < n_panels; i++) { /* n_panels <= n_all: no panel comes twice */
         const int64_t low = asp_spread(i, n_panels, n_all - 1) * SAMPLE_ROWS;
         const int64_t high = low + SAMPLE_ROWS < n_rows ? low + SAMPLE_ROWS : n_rows;

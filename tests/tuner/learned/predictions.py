@@ -10,6 +10,7 @@ import sys
 from typing import Any
 
 import numpy as np
+from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.space import spaces
@@ -17,8 +18,7 @@ from autosparse.tuner.space import spaces
 from autosparse import _native
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
-from autosparse.tuning.learned import scorer_of, shipped_folder
-from autosparse.tuning.statistics import statistics_model
+from autosparse.tuning.learned import shipped_folder
 
 MACHINE = Target(
     cpu="a machine", machine="x86_64", isa="avx2", n_cores=2, l1_bytes=32768, l2_bytes=1 << 19, l3_bytes=1 << 25
@@ -43,7 +43,7 @@ def is_runtimes(schedule: Any) -> bool:
 
 def learned(op: str, family: str) -> dict[str, list[float]]:
     """Ratios of some generated schedules of the model's portfolio, and of some of the runtime's."""
-    model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
+    model = LearnedModel.read(shipped_folder(Target.host()), op)
     problem = problem_of(op, family)
     features = model.features(problem.pattern)
     known = [model.schedule(node) for node in range(0, len(model.codes), 7)]

@@ -23,7 +23,7 @@ from autosparse.config import options
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
-from autosparse.tuning.learned import find_model, scorer_of
+from autosparse.tuning.learned import find_model
 from autosparse.tuning.setup import target_of
 from tests.tuner.learned.world import settle
 
@@ -63,18 +63,12 @@ def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(tr
     again = Trees.of(trees.tensors(), N_SKETCH)
     np.testing.assert_array_equal(again.nodes, trees.nodes)
     np.testing.assert_allclose(trees.joined(again).on(pattern).predict(codes), 2 * whole, rtol=1e-5, atol=1e-5)
-    if runtime_api.available:
-        from autosparse._native.inference.trees import decided, predicted
-
-        np.testing.assert_allclose(predicted(left, codes), whole, rtol=1e-5, atol=1e-5)
-        native = decided(trees, pattern)
-        assert native.n_sketch == 0
-        assert len(native.nodes) <= len(left.nodes)
-        np.testing.assert_array_equal(native.predict(codes), left.predict(codes))
-        np.testing.assert_array_equal(predicted(native, codes), predicted(left, codes))
-        Trees(native.nodes, native.roots, native.base, 0)  # sound
-        ids = rng.integers(0, max(1, n), 7 if n else 0).astype(np.int32)
-        np.testing.assert_allclose(predicted(left, codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
+    assert left.n_sketch == 0
+    assert len(left.nodes) <= len(trees.nodes)
+    Trees(left.nodes, left.roots, left.base, 0)  # sound
+    np.testing.assert_allclose(left.of_codes(codes), whole, rtol=1e-5, atol=1e-5)
+    ids = rng.integers(0, max(1, n), 7 if n else 0).astype(np.int32)
+    np.testing.assert_allclose(left.of_codes(codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
 
 
 def test_nodes_that_would_lead_a_walk_astray_are_refused():
@@ -87,14 +81,12 @@ def test_nodes_that_would_lead_a_walk_astray_are_refused():
 
 @needs_runtime
 def test_trees_that_read_what_is_not_there_are_refused():
-    from autosparse._native.inference.trees import predicted
-
     split = trees_of([[(3, 0.5, 1, 2), (-1, 1.0, 0, 0), (-1, 2.0, 0, 0)]], 0.0, 2)
     codes = np.zeros((2, 1), np.int16)
     with pytest.raises(ValueError, match="a sketch of 2 numbers"):
-        predicted(split, codes)
+        split.of_codes(codes)
     with pytest.raises(ValueError, match="more than 1 columns"):
-        predicted(split.on(np.zeros(2, np.float32)), codes)
+        split.on(np.zeros(2, np.float32)).of_codes(codes)
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -202,7 +194,7 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
     train = ["train", "--data", data, "--op", "spmv", "--extractor", "boosted", "--trees", "20", "--out", run]
     assert cli.main(train) == 0
     (tmp_path / "run" / "spmv.safetensors").symlink_to(tmp_path / "run" / "weights.safetensors")
-    assert LearnedModel.read(tmp_path / "run", "spmv", make_scorer=scorer_of), "tuning reads it as it is"
+    assert LearnedModel.read(tmp_path / "run", "spmv"), "tuning reads it as it is"
     calibrate = ["calibrate", "--ops", "spmv", "--weights", str(tmp_path / "run" / "weights.safetensors")]
     assert cli.main([*calibrate, "--data", data, "--out", models]) == 0
     with options(models=models, effort="measure", cache_dir=str(tmp_path / "cache")):

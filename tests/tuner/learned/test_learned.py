@@ -53,10 +53,6 @@ def write_random_model(path, extractor: str = "waconet", space: JointSpace = SPA
     return torch, model
 
 
-def convolve(cells, tensors):
-    return learned_tier.convolve(cells, tensors)
-
-
 # -- codes and cells: no torch
 
 
@@ -102,7 +98,7 @@ def test_costs_equal_pytorchs(tmp_path, extractor, family):
         observed = model.extractor.prepare(found)
         expected = model(observed, torch.from_numpy(flat_codes(codes, SPACE.parameters))).numpy()
         pattern_expected = model.extractor(observed).numpy()[0]
-    pattern = embed_pattern(found.to_pattern(), weights, convolve)
+    pattern = embed_pattern(found.to_pattern(), weights)
     np.testing.assert_allclose(pattern, pattern_expected, atol=1e-4)
     programs = embed_programs(code_rows(codes, SPACE.parameters), weights)
     predictor = PredictorWeights.of(weights.tensors)
@@ -182,7 +178,7 @@ def write_model_folder(folder, n_nodes: int = 300) -> LearnedModel:
     scale = Scale(slope=1.0, anchor=anchor, anchor_log_ratio=0.0).to_data()
     tensors[PORTFOLIO] = code_rows([SPACE.encode(one) for one in schedules], SPACE.parameters)
     write_safetensors(folder / "spmv.safetensors", tensors, {**metadata, "about": json.dumps({"scale": scale})})
-    return LearnedModel.read(folder, "spmv", make_scorer=learned_tier.scorer_of)
+    return LearnedModel.read(folder, "spmv")
 
 
 def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
@@ -287,7 +283,7 @@ def test_formats_that_suit_hold_the_coordinates(algorithm, width, n_cols, are_na
 def test_a_model_without_a_portfolio_is_refused(tmp_path):
     write_random_model(tmp_path / "spmv.safetensors")
     with pytest.raises(RecordError, match="no portfolio"):
-        LearnedModel.read(tmp_path, "spmv", make_scorer=learned_tier.scorer_of)
+        LearnedModel.read(tmp_path, "spmv")
 
 
 def test_operations_by_width():

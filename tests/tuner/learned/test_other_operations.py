@@ -103,9 +103,9 @@ def test_features_of_tensors_equal_pytorchs(tmp_path, extractor):
     found = generate("tensor_temporal", nnz=6_000, seed=2)
     with torch.no_grad():
         expected = model.extractor(model.extractor.prepare(found)).numpy()[0]
-    np.testing.assert_allclose(embed_pattern(shuffled(found), weights, learned_tier.convolve), expected, atol=1e-4)
+    np.testing.assert_allclose(embed_pattern(shuffled(found), weights), expected, atol=1e-4)
     with pytest.raises(ValueError, match="2 dimensions"):
-        embed_pattern(generate("mesh", nnz=500, seed=1).to_pattern(), weights, learned_tier.convolve)
+        embed_pattern(generate("mesh", nnz=500, seed=1).to_pattern(), weights)
 
 
 def own_space_parameters():

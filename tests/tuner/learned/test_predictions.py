@@ -12,7 +12,7 @@ from autosparse.tuner.space.own import own_space
 
 from autosparse.core.schedule import RUNTIME_TILE, SuperSchedule
 from autosparse.core.target import Target
-from autosparse.tuning.learned import scorer_of, shipped_folder
+from autosparse.tuning.learned import shipped_folder
 from tests.house.sources import REPOSITORY
 from tests.tuner.learned import predictions
 
@@ -37,7 +37,7 @@ def test_models_predict_what_they_did_when_the_runtime_was_a_tile(op: str, famil
 
 @pytest.mark.parametrize("op", ["spmm256", "sddmm256"])
 def test_codes_of_a_portfolio_are_those_of_their_schedules(op: str) -> None:
-    model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
+    model = LearnedModel.read(shipped_folder(Target.host()), op)
     known = {node: model.schedule(node) for node in range(len(model.codes))}
     found = {node: one for node, one in known.items() if one is not None}
     assert any(one.is_precompiled for one in found.values())

@@ -20,7 +20,7 @@ from autosparse.config import get_options, options
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning import learned
-from autosparse.tuning.learned import find_model, scorer_of, shipped_folder
+from autosparse.tuning.learned import find_model, shipped_folder
 from autosparse.tuning.setup import target_of
 
 SHIPPED = sorted(op for op in MODELS if (shipped_folder(Target.host()) / f"{op}.safetensors").exists())
@@ -39,7 +39,7 @@ def test_there_is_a_model_of_each_of_the_usual_products():
 @pytest.mark.parametrize("op", [op for op in SHIPPED if op in COLUMNS])
 @pytest.mark.parametrize("family", ["mesh", "rmat", "banded"])
 def test_a_shipped_model_proposes_schedules_of_several_formats(op, family):
-    model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
+    model = LearnedModel.read(shipped_folder(Target.host()), op)
     pattern = generate(family, nnz=60_000, seed=11).to_pattern()
     problem = Problem(
         operation="sddmm" if op.startswith("sddmm") else "matmul", pattern=pattern, transposed=False,
@@ -56,7 +56,7 @@ def test_a_shipped_model_proposes_schedules_of_several_formats(op, family):
 
 @pytest.mark.parametrize("op", SHIPPED)
 def test_what_a_shipped_model_was_made_of_is_said(op):
-    model = LearnedModel.read(shipped_folder(Target.host()), op, make_scorer=scorer_of)
+    model = LearnedModel.read(shipped_folder(Target.host()), op)
     about = model.weights.about
     assert about["machines"]
     assert about["n_train"] > 50
