@@ -1,7 +1,7 @@
-"""WACONet and the cost model's last layers in the runtime: no PyTorch, several threads.
+"""WACONet in the runtime: no PyTorch, several threads.
 
-Weights are laid out once (`ConvolutionWeights`, `PredictorWeights`); then a pattern costs one call, and so does a batch
-of programs. Equal to `tuner.networks` within 1e-4; the sums of a cell run in another order.
+Weights are laid out once (`ConvolutionWeights`); then a pattern costs one call. Equal to `tuner.networks` within 1e-4;
+the sums of a cell run in another order.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ Floats = NDArray[np.float32]
 
 CHANNELS: Final = 32
 MAX_COORDINATE: Final = 1 << 30
-_HIDDEN: Final = ((128, 256), (64, 128), (1, 64))
-"""Shapes of ``final.0``, ``final.2`` and ``final.4``: what the C code is written for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,57 +61,6 @@ def pooled_means(coordinates: Sequence[NDArray[np.integer[Any]]], weights: Convo
     values, out = _pointer("float *", weights.values), _pointer("float *", pooled)
     raise_for(lib.asp_waconet(weights.n_dims, n_cells, *pointers, weights.n_layers, values, out, threads))
     return pooled
-
-
-@dataclass(frozen=True, slots=True)
-class PredictorWeights:
-    """The layers ``final.*``, laid out for `asp_predict`."""
-
-    pattern: Floats = field(repr=False)  # (128, 128), of the pattern's embedding
-    program: Floats = field(repr=False)  # (128, 128), of the program's
-    bias: Floats = field(repr=False)
-    second: Floats = field(repr=False)  # (128, 64)
-    second_bias: Floats = field(repr=False)
-    third: Floats = field(repr=False)
-    third_bias: float
-
-    @classmethod
-    def of(cls, weights: Mapping[str, NDArray[Any]]) -> PredictorWeights:
-        """From ``final.0.weight`` ...; ValueError when the layers have other widths."""
-        layers = [np.asarray(weights[f"final.{at}.weight"], np.float32) for at in (0, 2, 4)]
-        biases = [np.asarray(weights[f"final.{at}.bias"], np.float32) for at in (0, 2, 4)]
-        shapes = tuple(layer.shape for layer in layers)
-        if shapes != _HIDDEN:
-            raise ValueError(f"layers of shapes {shapes}, not {_HIDDEN}")
-        first, second, third = layers
-        return cls(
-            np.ascontiguousarray(first[:, :128]),
-            np.ascontiguousarray(first[:, 128:]),
-            biases[0],
-            np.ascontiguousarray(second.T),
-            biases[1],
-            third.ravel(),
-            float(biases[2][0]),
-        )
-
-    def share_of_programs(self, embeddings: Floats) -> Floats:
-        """The first layer's share of each program, (n, 128), from embeddings (n, 128): computed once per program."""
-        return np.ascontiguousarray(embeddings @ self.program.T)
-
-    def predict(
-        self, pattern: Floats, programs: Floats, ids: NDArray[np.int32] | None = None, *, threads: int = 1
-    ) -> Floats:
-        """Costs of the programs `ids` (all) on the pattern with embedding `pattern`, (n,).
-
-        `programs`: what `share_of_programs` returned.
-        """
-        share = self.pattern @ pattern + self.bias
-        n = len(programs) if ids is None else ids.size
-        costs = np.empty(n, np.float32)
-        which = ffi.NULL if ids is None else _pointer("int32_t *", ids)
-        floats = [_pointer("float *", one) for one in (programs, share, self.second, self.second_bias, self.third)]
-        lib.asp_predict(n, which, *floats, self.third_bias, _pointer("float *", costs), threads)
-        return costs
 
 
 def _pointer(kind: str, array: NDArray[Any]) -> Any:  # Any: cffi pointer

@@ -1,4 +1,4 @@
-"""WACONet and the predictor in C: equal to a dense reference in NumPy, and to PyTorch where that is installed."""
+"""WACONet in C: equal to a dense reference in NumPy, and to PyTorch where that is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from autosparse._native import runtime_api
-from autosparse._native.inference.waconet import ConvolutionWeights, PredictorWeights, pooled_means
+from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
 from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import generate
 
@@ -122,31 +122,3 @@ def test_wrong_patterns_and_weights_are_refused():
     ):
         with pytest.raises(ValueError, match=r"not"):
             ConvolutionWeights.of(broken)
-
-
-def predictor_weights() -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(2)
-    shapes = {"0": (128, 256), "2": (64, 128), "4": (1, 64)}
-    layers = {f"final.{at}.weight": rng.normal(0, 0.1, shape) for at, shape in shapes.items()}
-    return layers | {f"final.{at}.bias": rng.normal(0, 0.1, shape[0]) for at, shape in shapes.items()}
-
-
-@pytest.mark.parametrize("n", [0, 1, 63, 64, 1_000])
-def test_predictor_is_three_linear_layers(n, isa):
-    weights = predictor_weights()
-    rng = np.random.default_rng(n)
-    pattern, programs = rng.normal(size=128).astype(np.float32), rng.normal(size=(n, 128)).astype(np.float32)
-    x = np.concatenate([np.broadcast_to(pattern, (n, 128)), programs], axis=1)
-    for at in ("0", "2", "4"):
-        x = x @ weights[f"final.{at}.weight"].T + weights[f"final.{at}.bias"]
-        x = np.maximum(x, 0) if at != "4" else x
-    predictor = PredictorWeights.of(weights)
-    shares = predictor.share_of_programs(programs)
-    np.testing.assert_allclose(predictor.predict(pattern, shares, threads=2), x[:, 0], atol=1e-4, rtol=1e-4)
-    ids = rng.permutation(n).astype(np.int32)[: n // 2]
-    np.testing.assert_allclose(predictor.predict(pattern, shares, ids), x[ids, 0], atol=1e-4, rtol=1e-4)
-
-
-def test_predictor_of_other_widths_is_refused():
-    with pytest.raises(ValueError, match="layers of shapes"):
-        PredictorWeights.of(predictor_weights() | {"final.2.weight": np.zeros((32, 128))})

@@ -7,17 +7,16 @@ over statistics. Both need NumPy and the runtime.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
-from autosparse._native.inference.waconet import PredictorWeights
 from autosparse.tuner.features.setting import N_SETTING, Setting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.learned.embeddings import Structure, embed_pattern, embed_programs
 from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.trees import Trees
-from autosparse.tuner.learned.weights import LearnedWeights
+from autosparse.tuner.learned.weights import LearnedWeights, linear, rectified
 from numpy.typing import NDArray
 
 from autosparse.errors import RecordError
@@ -27,6 +26,10 @@ Codes = NDArray[np.int16]
 Ids = NDArray[np.int32]
 Programs = NDArray[np.float32] | NDArray[np.int16]
 
+EMBEDDED: Final = 128
+"""Length of the embedding of a pattern, and of a program."""
+LAYERS: Final = ((128, 2 * EMBEDDED), (64, 128), (1, 64))
+"""Shapes of a network's last layers, ``final.0``, ``final.2`` and ``final.4``."""
 BOOSTED: Final = "boosted"
 """Name of trees among the extractors."""
 GUESS_STEPS: Final = 256.0
@@ -61,8 +64,7 @@ class NetworkScorer:
     """WACO's cost model and its relatives."""
 
     weights: LearnedWeights
-    predictor: PredictorWeights = field(repr=False)
-    n_features: int = 128
+    n_features: int = EMBEDDED
     reads_guesses: bool = False
 
     def features(self, pattern: Structure) -> Floats:
@@ -71,13 +73,18 @@ class NetworkScorer:
 
     def programs(self, rows: Codes) -> Floats:
         """Their share in the predictor's first layer."""
-        return self.predictor.share_of_programs(np.asarray(embed_programs(rows, self.weights), np.float32))
+        first = self.weights.tensors["final.0.weight"][:, EMBEDDED:]
+        return np.asarray(embed_programs(rows, self.weights) @ first.T, np.float32)
 
     def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
-        """The predictor with this pattern, whatever the setting."""
+        """The last layers with this pattern, whatever the setting."""
+        tensors = self.weights.tensors
+        share = tensors["final.0.weight"][:, :EMBEDDED] @ features + tensors["final.0.bias"]
 
         def costs(programs: Programs, ids: Ids | None = None) -> Floats:
-            return self.predictor.predict(features, np.asarray(programs, np.float32), ids)
+            hidden = rectified(share + (programs if ids is None else programs[ids]))
+            hidden = rectified(linear(tensors, "final.2", hidden))
+            return linear(tensors, "final.4", hidden)[:, 0]
 
         return costs
 
@@ -138,6 +145,9 @@ def scorer_of(weights: LearnedWeights) -> Scorer:
         if weights.extractor == BOOSTED:
             trees = Trees.of(weights.tensors, n_inputs(weights.dimension))
             return TreesScorer(trees, weights.dimension, is_wide(weights.op))
-        return NetworkScorer(weights, PredictorWeights.of(weights.tensors))
+        shapes = tuple(weights.tensors[f"final.{at}.weight"].shape for at in (0, 2, 4))
+        if shapes != LAYERS:
+            raise ValueError(f"layers of shapes {shapes}, not {LAYERS}")
+        return NetworkScorer(weights)
     except (ValueError, KeyError, TypeError) as error:
         raise RecordError.broken(f"cost model of {weights.op}", reason=f"it cannot be used: {error}") from error

@@ -154,13 +154,13 @@ void asp_cursors_fibre(asp_cursors *c, const asp_layer *layer, int64_t fibre, in
     }
 }
 
-static const asp_waconet_kernels *kernels(void)
+static asp_convolve *convolve(void)
 {
 #if ASP_X86
-    static const asp_waconet_kernels *const tables[] = {&asp_waconet_base, &asp_waconet_avx2, &asp_waconet_avx512};
-    return tables[asp_isa()];
+    static asp_convolve *const of_isa[] = {asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512};
+    return of_isa[asp_isa()];
 #else
-    return &asp_waconet_base;
+    return asp_convolve_base;
 #endif
 }
 
@@ -171,7 +171,7 @@ static int run_layer(asp_layer *layer, float *pooled, int n_threads)
     layer->sums = malloc((size_t)(n_blocks + 1) * CHANNELS * sizeof *layer->sums);
     if (!layer->sums) return ASP_NO_MEMORY;
     const double cell_ns = layer->features ? 50.0 : 20.0;
-    asp_parallel(kernels()->convolve, layer, n_blocks, 1, n_blocks, n_threads, cell_ns * (double)n);
+    asp_parallel(convolve(), layer, n_blocks, 1, n_blocks, n_threads, cell_ns * (double)n);
     for (int c = 0; c < CHANNELS; c++) {
         double sum = 0.0; /* by blocks, in order: the same result on any number of threads */
         for (int64_t b = 0; b < n_blocks; b++) sum += layer->sums[b * CHANNELS + c];
@@ -218,11 +218,4 @@ int asp_waconet(int n_dims, int64_t n_cells, const int32_t *i, const int32_t *j,
     }
     for (int s = 0; s < 2; s++) free_cells(&cells[s]), free(features[s]);
     return status;
-}
-
-void asp_predict(int64_t n, const int32_t *ids, const float *programs, const float *pattern, const float *W2,
-                 const float *b2, const float *w3, float b3, float *out, int n_threads)
-{
-    asp_prediction prediction = {ids, programs, pattern, W2, b2, w3, b3, out};
-    asp_parallel(kernels()->predict, &prediction, n, 64, n, n_threads, 120.0 * (double)n);
 }

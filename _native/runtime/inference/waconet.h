@@ -24,19 +24,9 @@ typedef struct {
     double *sums;    /* (number of blocks, CHANNELS) */
 } asp_layer;
 
-typedef struct {
-    const int32_t *ids;
-    const float *programs, *pattern, *W2, *b2, *w3;
-    float b3, *out;
-} asp_prediction;
-
-/* Tasks for asp_parallel: items are blocks of cells, and programs. */
-typedef struct {
-    void (*convolve)(void *layer, int64_t begin, int64_t end);
-    void (*predict)(void *prediction, int64_t begin, int64_t end);
-} asp_waconet_kernels;
-
-extern const asp_waconet_kernels asp_waconet_base, asp_waconet_avx2, asp_waconet_avx512;
+/* A task for asp_parallel on an asp_layer: items are blocks of cells. */
+typedef void asp_convolve(void *layer, int64_t begin, int64_t end);
+extern asp_convolve asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512;
 
 /* Where to look for the input cells of one output fibre: kept from fibre to fibre, all searches go upwards. */
 typedef struct {

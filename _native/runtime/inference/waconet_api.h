@@ -5,8 +5,3 @@
  * stride 2; offsets with the first coordinate fastest. 0, or ASP_NO_MEMORY, or ASP_BAD_SIZE. */
 int asp_waconet(int n_dims, int64_t n_cells, const int32_t *i, const int32_t *j, const int32_t *k, int n_layers,
                 const float *weights, float *pooled, int n_threads);
-/* The last layers of the cost model, for n programs (numbers ids[0..n), NULL: 0, 1, ...):
- * out[p] = w3 . relu(W2' relu(pattern + programs[id]) + b2) + b3; programs (*, 128): the first layer's share of each
- * program; pattern (128,): that of the pattern, bias included; W2 (128, 64), b2 and w3 (64,). */
-void asp_predict(int64_t n, const int32_t *ids, const float *programs, const float *pattern, const float *W2,
-                 const float *b2, const float *w3, float b3, float *out, int n_threads);

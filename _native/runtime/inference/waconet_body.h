@@ -72,35 +72,9 @@ static void BODY(convolve_block)(const asp_layer *layer, int64_t block)
     for (int c = 0; c < CHANNELS; c++) layer->sums[block * CHANNELS + c] = pooled[c / 16][c % 16];
 }
 
-static void BODY(convolve)(void *context, int64_t begin, int64_t end)
+#define CONVOLVE_OF(isa) CONVOLVE_OF_(isa)
+#define CONVOLVE_OF_(isa) asp_convolve_##isa
+void CONVOLVE_OF(ISA)(void *context, int64_t begin, int64_t end)
 {
     for (int64_t block = begin; block < end; block++) BODY(convolve_block)(context, block);
 }
-
-static void BODY(predict)(void *context, int64_t begin, int64_t end)
-{
-    const asp_prediction *a = context;
-    for (int64_t p = begin; p < end; p++) {
-        const float *program = a->programs + (a->ids ? (int64_t)a->ids[p] : p) * 128;
-        float first[128] __attribute__((aligned(64)));
-        for (int c = 0; c < 128; c += 16) {
-            const V x = *(const V *)(a->pattern + c) + *(const V *)(program + c);
-            *(V *)(first + c) = positive(x);
-        }
-        V sums[4];
-        for (int q = 0; q < 4; q++) sums[q] = *(const V *)(a->b2 + 16 * q);
-        for (int c = 0; c < 128; c++) {
-            const V *row = (const V *)(a->W2 + c * 64);
-            ASP_UNROLL for (int q = 0; q < 4; q++) sums[q] += first[c] * row[q];
-        }
-        V total = {0};
-        for (int q = 0; q < 4; q++) total += positive(sums[q]) * *(const V *)(a->w3 + 16 * q);
-        float result = a->b3;
-        for (int c = 0; c < 16; c++) result += total[c];
-        a->out[p] = result;
-    }
-}
-
-#define TABLE_OF(isa) TABLE_OF_(isa)
-#define TABLE_OF_(isa) asp_waconet_##isa
-const asp_waconet_kernels TABLE_OF(ISA) = {BODY(convolve), BODY(predict)};

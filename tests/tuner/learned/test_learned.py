@@ -8,14 +8,15 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse._native.inference.waconet import PredictorWeights
 from autosparse._native.storage.packing import reason_unfit
+from autosparse.tuner.features.setting import Setting
 from autosparse.tuner.generators.base import generate
-from autosparse.tuner.learned.embeddings import code_of, code_rows, embed_pattern, embed_programs, looked_at_cells
+from autosparse.tuner.learned.embeddings import code_of, code_rows, embed_pattern, looked_at_cells
 from autosparse.tuner.learned.names import op_of
 from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, Scale, suits
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scale import fit_scale
+from autosparse.tuner.learned.scorers import scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces
@@ -100,10 +101,16 @@ def test_costs_equal_pytorchs(tmp_path, extractor, family):
         pattern_expected = model.extractor(observed).numpy()[0]
     pattern = embed_pattern(found.to_pattern(), weights)
     np.testing.assert_allclose(pattern, pattern_expected, atol=1e-4)
-    programs = embed_programs(code_rows(codes, SPACE.parameters), weights)
-    predictor = PredictorWeights.of(weights.tensors)
-    costs = predictor.predict(pattern, predictor.share_of_programs(programs))
-    np.testing.assert_allclose(costs, expected, atol=1e-4)
+    rows = code_rows(codes, SPACE.parameters)
+    scorer = scorer_of(weights)
+    setting = Setting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=1)
+    shares, costs = scorer.programs(rows), scorer.on(pattern, setting)
+    np.testing.assert_allclose(costs(shares, None), expected, atol=1e-4)
+    ids = np.array([7, 0, 7], np.int32)
+    np.testing.assert_allclose(costs(shares, ids), expected[ids], atol=1e-4)
+    narrow = weights.tensors | {"final.2.weight": np.zeros((32, 128), np.float32)}
+    with pytest.raises(RecordError, match="layers of shapes"):
+        scorer_of(dataclasses.replace(weights, tensors=narrow))
 
 
 def test_models_of_other_spaces_are_refused(tmp_path):
