@@ -25,9 +25,9 @@ import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import N_SETTING
 from autosparse.tuner.features.sketch import sketch
-from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
 from autosparse.tuner.training.boosted import machine_weights
+from autosparse.tuner.training.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.training.data import Case, read_data
 from peerlib.environment import matrices_folder
 from peerlib.table import markdown

@@ -26,8 +26,8 @@ from autosparse.tuner.collect.files import REFUSED, Measurements, merge, read_me
 from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import FAMILIES, generate
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 from numpy.typing import NDArray
 from peerlib.environment import matrices_folder

@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(HERE / "benchmarks"))
 
 import numpy as np  # noqa: E402
-from autosparse.tuner.learned.boosting import BoostSettings  # noqa: E402
+from autosparse.tuner.training.boosting import BoostSettings  # noqa: E402
 from autosparse.tuner.transfer.counts import COUNTED  # noqa: E402
 from autosparse.tuner.transfer.samples import Samples  # noqa: E402
 from autosparse.tuner.transfer.source import described, fit_source  # noqa: E402

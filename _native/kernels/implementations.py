@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast, overload
 
-from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
 from autosparse._native.c.build import Compilations
 from autosparse._native.ir import lower
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 COMPOSITE: Final = "parts"
 TRITON: Final = "triton"
-NO_RUNTIME: Final = "the compiled runtime is missing: reinstall autosparse with a C compiler"
 
 
 class Implementation(Protocol):
@@ -263,16 +261,12 @@ def build(
     compilations: Compilations | None = None,
 ) -> Any:  # Any: told apart above
     """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
-    if not runtime_api.available and isinstance(spec.schedule, SuperSchedule | Composite):
-        raise BuildError(NO_RUNTIME, key=spec.key())
     made_by = implementation_of(spec.schedule, compiler)
     return made_by.compile(spec, store=store, compiler=compiler, compilations=compilations or Compilations())
 
 
 def loaded(spec: Spec, *, compiler: str | None = None) -> AnyKernel | None:
     """The kernel of `spec` where this process has it mapped already."""
-    if not runtime_api.available:
-        return None
     found: Any = implementation_of(spec.schedule, compiler).loaded(spec, compiler)  # Any: of each row its own kind
     kernel: AnyKernel | None = found
     return kernel
@@ -280,8 +274,6 @@ def loaded(spec: Spec, *, compiler: str | None = None) -> AnyKernel | None:
 
 def is_built(spec: Spec, *, store: ArtefactStore, compiler: str | None = None) -> bool:
     """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
-    if not runtime_api.available:
-        return False
     return implementation_of(spec.schedule, compiler).is_built(spec, store=store, compiler=compiler)
 
 

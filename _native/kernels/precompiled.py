@@ -98,7 +98,7 @@ def is_ready(spec: KernelSpec) -> bool:
 
 def ready_kernel(spec: KernelSpec) -> Kernel | None:
     """The runtime's kernel for `spec`; None when it has none."""
-    if not runtime_api.available or not is_ready(spec):
+    if not is_ready(spec):
         return None
     lib, code, row, fmt = runtime_api.lib, DTYPES[spec.dtype], OPS[spec.operation], spec.schedule.format
     if (shape := block_shape(fmt)) is not None:

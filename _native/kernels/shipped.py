@@ -59,4 +59,4 @@ def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:
 
 @functools.lru_cache(maxsize=1024)
 def _address_of(key: str) -> int:
-    return int(runtime_api.lib.asp_shipped_kernel(key.encode())) if runtime_api.available else 0
+    return int(runtime_api.lib.asp_shipped_kernel(key.encode()))

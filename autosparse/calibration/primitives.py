@@ -23,7 +23,7 @@ from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.ops import MATMUL
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuning.memory.cost_table import CostClass, far_bytes

@@ -19,8 +19,8 @@ from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.features.setting import MachineRates
+from autosparse.tuner.generators.coordinates import Coordinates
 
 SAMPLE_S: Final = 0.02
 N_SAMPLES: Final = 7

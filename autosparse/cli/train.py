@@ -18,9 +18,9 @@ from autosparse.ops import MATMUL
 from autosparse.tuner.features.panels import FEATURE_LIMIT
 
 if TYPE_CHECKING:
-    from autosparse.tuner.learned.ranking import Ranking
     from autosparse.tuner.training.curves import Epoch
     from autosparse.tuner.training.data import DataSet
+    from autosparse.tuner.training.ranking import Ranking
     from autosparse.tuner.training.trainer import Trainer
 
 
@@ -128,8 +128,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _boost(arguments: argparse.Namespace) -> int:
     """Boosted trees: no torch, no epochs."""
-    from autosparse.tuner.learned.boosting import BoostSettings
     from autosparse.tuner.training.boosted import BoostedRun
+    from autosparse.tuner.training.boosting import BoostSettings
     from autosparse.tuner.training.curves import WEIGHTS
     from autosparse.tuner.training.data import read_data
 
@@ -237,9 +237,9 @@ def _table(rankings: dict[str, Ranking]) -> str:
 
 def _compare(runs: list[Path], out: Path) -> int:
     """Curves of several runs in one picture and one table."""
-    from autosparse.tuner.learned.ranking import Ranking
     from autosparse.tuner.training.curves import CURVE, RANKING, read_curve
     from autosparse.tuner.training.data import UNSEEN
+    from autosparse.tuner.training.ranking import Ranking
 
     missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
     if missing:

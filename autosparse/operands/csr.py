@@ -235,11 +235,6 @@ class Operand:
     # -- the guard
 
     @property
-    def is_exposed(self) -> bool:
-        """Whether somebody else can reach the arrays now: then each `refresh` is an xxh3 pass over them."""
-        return not mutation_guard.is_alone(self._anchors or self._anchor())
-
-    @property
     def anchors(self) -> mutation_guard.Anchors | None:
         """The array objects whose references are counted; None before the first `refresh`."""
         return self._anchors

@@ -16,19 +16,10 @@ import hashlib
 import sys
 import weakref
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from typing import Protocol
-
-    class HasCell(Protocol):
-        """An object with the attribute that `is_held_once` asks about."""
-
-        _cell: Any  # Any: its type is the caller's matter
-
 
 AnyArray = NDArray[Any]  # any dtype: the guard looks at bytes
 
@@ -191,6 +182,6 @@ def _held_once_count() -> int | None:
     return alone if alias is not None and aliased == alone + 1 else None
 
 
-def is_held_once(owner: "HasCell") -> bool:
+def is_held_once(owner: Any) -> bool:  # Any: an object with the attribute that is asked about
     """Whether ``owner._cell`` is referred to from nowhere else; False where that cannot be known."""
     return _getrefcount is not None and _getrefcount(owner._cell) == _held_once_count()

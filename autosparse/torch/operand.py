@@ -161,11 +161,6 @@ class TorchOperand(Operand):
         """Of the values."""
         return self._value_dtype
 
-    @property
-    def is_exposed(self) -> bool:
-        """Always: tensors of the user share the memory."""
-        return True
-
     def validate(self) -> NativeRows:
         """The kernels' view; its structure was checked when something was derived from it."""
         return self.rows

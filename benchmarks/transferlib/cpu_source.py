@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.collect.files import MEASURED, Measurements, read_folder
-from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.targets.base import Category
 from autosparse.tuner.targets.cpu import Cpu
 from autosparse.tuner.targets.mapper import mapped

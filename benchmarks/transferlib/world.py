@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.learned.ranking import kendall_tau
 from autosparse.tuner.targets.accelerator import Accelerator
+from autosparse.tuner.training.ranking import kendall_tau
 from autosparse.tuner.transfer.counts import COUNTED, additive
 from autosparse.tuner.transfer.samples import PER_PATTERN, best_distinct
 from autosparse.tuner.transfer.source import described

@@ -7,8 +7,8 @@ from pathlib import Path
 import compile_time
 import pytest
 from autosparse.tuner.collect.operations import OPS
+from autosparse.tuner.collect.pool import KernelPool
 from autosparse.tuner.collect.sampling import Shares
-from autosparse.tuner.space.pool import KernelPool
 from autosparse.tuner.space.waco import waco_space
 
 from autosparse import _native

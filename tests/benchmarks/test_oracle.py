@@ -10,7 +10,7 @@ import pytest
 import sealed
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, is_held_out, is_sealed
-from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 from autosparse.tuner.training.data import ON_HOST, Case, is_validation
 from peerlib.oracle_report import by_group, interval, outcomes, report

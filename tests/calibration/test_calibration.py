@@ -13,7 +13,7 @@ from autosparse.tuner.calibration.adjustments import ADJUSTMENTS, left_over
 from autosparse.tuner.calibration.choice import choose
 from autosparse.tuner.calibration.examples import Example
 from autosparse.tuner.calibration.store import ModelStore
-from autosparse.tuner.learned.boosting import targets, trees_of
+from autosparse.tuner.training.boosting import targets, trees_of
 
 N_SKETCH, N_COLUMNS, N_PROGRAMS = 4, 3, 40
 

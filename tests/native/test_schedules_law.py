@@ -16,9 +16,9 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from autosparse._native.c.emit import emit
+from autosparse.tuner.collect.pool import KernelPool
+from autosparse.tuner.collect.steps import with_run_time
 from autosparse.tuner.space.own import own_space
-from autosparse.tuner.space.pool import KernelPool
-from autosparse.tuner.space.steps import with_run_time
 from autosparse.tuner.space.template import TemplateSpace
 from autosparse.tuner.space.waco import waco_space
 

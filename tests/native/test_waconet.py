@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse._native.inference.waconet import ConvolutionWeights, pooled_means
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import generate
+from autosparse.tuner.generators.coordinates import Coordinates
 
 CHANNELS = 32
 

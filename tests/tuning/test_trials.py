@@ -13,8 +13,8 @@ import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import generate
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 
 import autosparse

@@ -14,8 +14,8 @@ from typing import Final
 
 import numpy as np
 from autosparse.tuner.calibration.examples import Example, Logs
-from autosparse.tuner.learned.boosting import BoostSettings, features_of, fit, targets, trees_of, weights_of
 from autosparse.tuner.learned.trees import Trees
+from autosparse.tuner.training.boosting import BoostSettings, features_of, fit, targets, trees_of, weights_of
 
 RIDGE: Final = 30.0
 """Weight of squared coefficients of `residual`: so many programs must agree before half an effect is believed."""

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.calibration.adjustments import ADJUSTMENTS, Adjustment, Fit, missing
 from autosparse.tuner.calibration.examples import Example, Logs
-from autosparse.tuner.learned.ranking import pooled_pairs
+from autosparse.tuner.training.ranking import pooled_pairs
 
 NOTHING: Final = "nothing"
 TOP: Final = (1, 3, 5)

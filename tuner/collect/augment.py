@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.coordinates import Coordinates
 
 
 def resized(source: Coordinates, *, nnz: int, rng: np.random.Generator) -> Coordinates:

@@ -16,11 +16,11 @@ from autosparse.tuner.collect.duty import Load, wait_for_quiet
 from autosparse.tuner.collect.files import MEASURED, Measurements, write
 from autosparse.tuner.collect.heats import QUIET_LOAD, Heats, Workbench
 from autosparse.tuner.collect.operations import Op
+from autosparse.tuner.collect.pool import KernelPool
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
-from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space.own import own_space
-from autosparse.tuner.space.pool import KernelPool
 from autosparse.tuner.space.spaces import everything
 from autosparse.tuner.space.template import Supports
 from autosparse.tuner.space.waco import waco_space

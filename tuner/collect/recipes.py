@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.collect.augment import repeated, resized
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import FAMILIES, GENERATOR_VERSION, generate
+from autosparse.tuner.generators.coordinates import Coordinates
 
 KINDS: Final = ("real", "resized", "repeated", "generated")
 INDEX_NAME: Final = "index.csv"

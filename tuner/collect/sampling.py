@@ -17,10 +17,11 @@ from typing import Final
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.collect import steps
 from autosparse.tuner.learned.scale import DEFAULT_LIKE
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.space import families as space
-from autosparse.tuner.space import spaces, steps
+from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports, TemplateSpace
 
 from autosparse.core.problem import Problem

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators import graphs, meshes, optimisation, tensors
+from autosparse.tuner.generators.coordinates import Coordinates
 
 GENERATOR_VERSION: Final = 1
 

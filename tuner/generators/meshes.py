@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import scipy.spatial
-from autosparse.tuner.features.coordinates import Coordinates, Ints
+from autosparse.tuner.generators.coordinates import Coordinates, Ints
 
 
 def shuffled(rng: np.random.Generator, n: int, share: float) -> Ints:

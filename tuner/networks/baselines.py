@@ -7,8 +7,8 @@ from typing import Final
 
 import numpy as np
 import torch
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.features.pattern_vector import VECTOR_WIDTHS
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.networks.extractor import Extractor
 
 IMAGE_SIZE: Final = 256

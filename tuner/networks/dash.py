@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final
 
 import torch
-from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.networks.convolution import Rectify, SparseConvolution, SparseFeatures, global_average
 from autosparse.tuner.networks.lattice import Lattice
 from autosparse.tuner.networks.waconet import lattice_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
-from autosparse.tuner.features.coordinates import Coordinates
+from autosparse.tuner.generators.coordinates import Coordinates
 
 EMBEDDING: Final = 128
 """Width of the embedding of a pattern (and of a program)."""

@@ -6,8 +6,8 @@ import math
 from typing import Any, Final
 
 import torch
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.features.panels import FEATURE_LIMIT
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.networks.backends import Backend, open_backend
 from autosparse.tuner.networks.extractor import Extractor
 from autosparse.tuner.networks.lattice import Lattice

@@ -16,15 +16,15 @@ import numpy as np
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.features.sketch import sketch
-from autosparse.tuner.learned.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.predict import PORTFOLIO, Scale
-from autosparse.tuner.learned.ranking import Ranking
 from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
+from autosparse.tuner.training.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
 from autosparse.tuner.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
 from autosparse.tuner.training.data import UNSEEN, Case, DataSet
 from autosparse.tuner.training.meaning import Meaning, write_model
 from autosparse.tuner.training.portfolio import Pool
+from autosparse.tuner.training.ranking import Ranking
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern, TensorPattern

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 import torch
-from autosparse.tuner.learned.ranking import known_order
+from autosparse.tuner.training.ranking import known_order
 from numpy.typing import NDArray
 
 NOISE: Final = 0.01

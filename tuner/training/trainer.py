@@ -17,13 +17,13 @@ from typing import Any, Final
 import numpy as np
 import torch
 from autosparse.tuner.features.panels import FEATURE_LIMIT
-from autosparse.tuner.learned.ranking import Ranking
 from autosparse.tuner.networks.cost_model import CostModel
 from autosparse.tuner.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from autosparse.tuner.training.curves import WEIGHTS, Epoch
 from autosparse.tuner.training.data import Case, DataSet
 from autosparse.tuner.training.observations import Observations
 from autosparse.tuner.training.pairs import hinge_loss, known_pairs
+from autosparse.tuner.training.ranking import Ranking
 from autosparse.tuner.training.weights import Meaning, read_weights, write_weights
 
 from autosparse.log import Progress

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.learned.ranking import pooled_pairs
+from autosparse.tuner.training.ranking import pooled_pairs
 from numpy.typing import NDArray
 
 Doubles = NDArray[np.float64]

@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.features.pattern_vector import matrix_vector
-from autosparse.tuner.learned.boosting import BoostSettings, fit
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.targets.accelerator import Accelerator
+from autosparse.tuner.training.boosting import BoostSettings, fit
 from autosparse.tuner.transfer.counts import counted, program_numbers
 from numpy.typing import NDArray
 

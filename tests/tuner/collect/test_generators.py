@@ -9,8 +9,8 @@ import pytest
 import scipy.sparse
 from autosparse.tuner.collect.augment import repeated, resized
 from autosparse.tuner.collect.recipes import Recipe, is_held_out, real_files, recipes, recipes_in_turn
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import FAMILIES, generate
+from autosparse.tuner.generators.coordinates import Coordinates
 
 
 def same(a: Coordinates, b: Coordinates) -> bool:

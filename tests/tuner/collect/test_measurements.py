@@ -19,9 +19,9 @@ from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, is_held_out
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.features.statistics import pattern_facts
 from autosparse.tuner.generators.base import generate
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.learned.scale import DEFAULT_LIKE
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space import spaces

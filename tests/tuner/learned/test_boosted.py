@@ -12,9 +12,9 @@ from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.features.setting import N_SETTING, MachineRates, Setting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.generators.base import FAMILIES, generate
-from autosparse.tuner.learned.boosting import trees_of
 from autosparse.tuner.learned.predict import LearnedModel
 from autosparse.tuner.learned.trees import NODE, Trees
+from autosparse.tuner.training.boosting import trees_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -154,7 +154,7 @@ def learnable(n_patterns: int, seed: int) -> list[tuple[np.ndarray, np.ndarray, 
 
 def test_exported_trees_predict_what_scikit_learn_does():
     pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
-    from autosparse.tuner.learned.boosting import BoostSettings, features_of, fit, targets
+    from autosparse.tuner.training.boosting import BoostSettings, features_of, fit, targets
 
     examples = learnable(40, seed=1)
     x = np.vstack([features_of(pattern, codes) for pattern, codes, _ in examples])
@@ -219,7 +219,7 @@ def test_from_measurements_to_a_product_without_torch(tmp_path):
 
 
 def test_fast_schedules_weigh_more():
-    boosting = pytest.importorskip("autosparse.tuner.learned.boosting")
+    boosting = pytest.importorskip("autosparse.tuner.training.boosting")
     ratios = np.array([0.5, 1.0, 2.0, 0.5, 1e9])
     weights = boosting.weights_of(ratios, boosting.BoostSettings(focus=1.0))
     np.testing.assert_allclose(weights[:4], [1.0, 0.5, 0.25, 1.0])
@@ -229,7 +229,7 @@ def test_fast_schedules_weigh_more():
 
 def test_weights_decide_what_is_learned_where_not_everything_can_be():
     pytest.importorskip("sklearn")
-    boosting = pytest.importorskip("autosparse.tuner.learned.boosting")
+    boosting = pytest.importorskip("autosparse.tuner.training.boosting")
     x, y = np.zeros((200, N_SKETCH + N_COLUMNS), np.float32), np.repeat([0.0, 1.0], 100)
 
     def learned(weights: np.ndarray | None) -> float:

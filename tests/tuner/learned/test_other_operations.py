@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import generate
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.learned.embeddings import embed_pattern
 from autosparse.tuner.learned.names import op_of
 from autosparse.tuner.learned.predict import suits

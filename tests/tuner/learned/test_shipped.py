@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.operations import MODELS, OPS
-from autosparse.tuner.features.coordinates import Coordinates
 from autosparse.tuner.generators.base import generate
+from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.learned.predict import LearnedModel
 
 import autosparse as asp

@@ -9,7 +9,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from autosparse.tuner.features.coordinates import Coordinates  # noqa: E402
+from autosparse.tuner.generators.coordinates import Coordinates  # noqa: E402
 from autosparse.tuner.networks.autoencoder import trained_autoencoder  # noqa: E402
 from autosparse.tuner.networks.convolution import SparseFeatures  # noqa: E402
 from autosparse.tuner.networks.dash import DashModel, InputFeaturizer, MaxPool  # noqa: E402

@@ -8,7 +8,7 @@ import pytest
 from tests.tuner.networks.world import pattern, torch
 
 from autosparse.errors import OptionError  # isort: skip
-from autosparse.tuner.features.coordinates import Coordinates  # isort: skip
+from autosparse.tuner.generators.coordinates import Coordinates  # isort: skip
 from autosparse.tuner.generators.base import generate  # isort: skip
 from autosparse.tuner.networks.baselines import IMAGE_SIZE, images  # isort: skip
 from autosparse.tuner.networks.cost_model import EXTRACTORS, CostModel, make_extractor  # isort: skip

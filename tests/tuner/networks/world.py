@@ -7,7 +7,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed (extra: train)")
 
-from autosparse.tuner.features.coordinates import Coordinates  # noqa: E402
+from autosparse.tuner.generators.coordinates import Coordinates  # noqa: E402
 from autosparse.tuner.networks.lattice import Lattice  # noqa: E402
 
 DENSE_CONVOLUTIONS = {1: torch.nn.functional.conv1d, 2: torch.nn.functional.conv2d, 3: torch.nn.functional.conv3d}

@@ -8,7 +8,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 import scipy.stats
-from autosparse.tuner.learned.ranking import Ranking, kendall_tau, known_order, ordered_pairs, top_quality
+from autosparse.tuner.training.ranking import Ranking, kendall_tau, known_order, ordered_pairs, top_quality
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.space.steps import with_run_time
+from autosparse.tuner.collect.steps import with_run_time
 from autosparse.tuner.space.template import Supports, TemplateSpace
 
 from autosparse.core.schedule import SuperSchedule

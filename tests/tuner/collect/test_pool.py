@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from autosparse.tuner.collect.pool import KernelPool
 from autosparse.tuner.space.algorithms import ALGORITHMS
 from autosparse.tuner.space.own import own_space
-from autosparse.tuner.space.pool import KernelPool
 from autosparse.tuner.space.template import TemplateSpace
 from autosparse.tuner.space.waco import waco_space
 
