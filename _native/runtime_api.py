@@ -160,16 +160,16 @@ def has_twins(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     return bool(lib.asp_has_twins(code, n_rows, pointer(indptr), pointer(indices)))
 
 
-def hash64(array: NDArray[Any], *, seed: int = 0) -> int:
-    """XXH3 (64 bits) of the bytes of a contiguous array."""
-    digest: int = lib.asp_xxh3_64(pointer(array), array.nbytes, seed)
+def hash64(array: NDArray[Any]) -> int:
+    """The low half of `hash128`."""
+    digest: int = lib.asp_xxh3_low(pointer(array), array.nbytes)
     return digest
 
 
-def hash128(array: NDArray[Any], *, seed: int = 0) -> int:
+def hash128(array: NDArray[Any]) -> int:
     """XXH3 (128 bits) of the bytes of a contiguous array."""
     low_high = ffi.new("uint64_t[2]")
-    lib.asp_xxh3_128(pointer(array), array.nbytes, seed, low_high)
+    lib.asp_xxh3_128(pointer(array), array.nbytes, low_high)
     return int(low_high[1]) << 64 | int(low_high[0])
 
 

@@ -22,7 +22,7 @@ from autosparse.cache.envelope import Envelope, Record
 from autosparse.cache.folder import MANIFEST, Entry, Folder, disk_bytes
 from autosparse.cache.memory import Memory
 from autosparse.cache.records import KINDS, WISDOM_KINDS, is_preferred
-from autosparse.cache.stats import COUNTERS, Stats
+from autosparse.cache.stats import Stats
 
 from autosparse import forking
 from autosparse.errors import CacheError, RecordError
@@ -77,7 +77,7 @@ class Store:
         if not fresh:
             found = self._memory.get(name)
             if found is not None:
-                self._counts["memory hit"] += 1
+                self._counts["n_memory_hits"] += 1
                 return found.record
             if self._memory.is_absent(name):
                 return None
@@ -155,7 +155,7 @@ class Store:
         if found is None and self._folder is not None:
             found = self._read(self._folder, kind, key, is_locked=is_locked)
         if found is None:
-            self._counts["miss"] += 1
+            self._counts["n_misses"] += 1
             self._memory.forget(name)
             self._memory.put_absent(name)
             return None
@@ -168,7 +168,7 @@ class Store:
         except RecordError:
             found = self._look_again(folder, kind, key, is_locked=is_locked)
         if found is not None:
-            self._counts["disk hit"] += 1
+            self._counts["n_disk_hits"] += 1
             eviction.touch(folder.record_path(kind, key))
         return found
 
@@ -184,14 +184,14 @@ class Store:
                     return folder.read_record(kind, key)
                 except RecordError:
                     folder.quarantine(folder.record_path(kind, key))
-                    self._counts["quarantined"] += 1
+                    self._counts["n_quarantined"] += 1
         except OSError as err:
             self._stop_writing(err)
         return None
 
     def _publish(self, envelope: Envelope) -> None:
         self._memory.put(envelope)
-        self._counts["save"] += 1
+        self._counts["n_saves"] += 1
         if self._folder is not None and self._reason is None:
             try:
                 self._wrote(self._folder, self._folder.write_record(envelope))
@@ -246,17 +246,17 @@ class Store:
             except RecordError:
                 ready = None
                 folder.quarantine(folder.kernel_path(artefacts.versioned_key(key)))
-                self._counts["quarantined"] += 1
+                self._counts["n_quarantined"] += 1
             if ready is None:
                 ready = artefacts.build_and_publish(folder, key, build, now=self._clock())
-                self._counts["kernel built"] += 1
+                self._counts["n_kernels_built"] += 1
                 self._wrote(folder, sum(disk_bytes(item.stat().st_size) for item in ready.iterdir()))
             return ready
 
     def _find_artefact(self, folder: Folder, key: str) -> Path | None:
         ready = artefacts.find(folder, key)
         if ready is not None:
-            self._counts["kernel reused"] += 1
+            self._counts["n_kernels_reused"] += 1
             eviction.touch(ready / MANIFEST)
         return ready
 
@@ -338,7 +338,7 @@ class Store:
             max_bytes=self.max_bytes,
             n_entries=dict(Counter(entry.kind for entry in entries)),
             n_bytes=sum(entry.n_bytes for entry in entries),
-            **{field: self._counts[name] for field, name in COUNTERS.items()},
+            **self._counts,
         )
 
     # --- housekeeping ---
@@ -356,8 +356,8 @@ class Store:
             self._stop_writing(err)
             return
         if done is not None:
-            self._counts["evicted"] += done.n_evicted
-            self._counts["swept"] += done.n_swept
+            self._counts["n_evicted"] += done.n_evicted
+            self._counts["n_swept"] += done.n_swept
 
     def _stop_writing(self, err: OSError) -> None:
         """From now on memory only for what is new."""

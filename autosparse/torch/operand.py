@@ -67,7 +67,7 @@ class Pinned:
     def take(self, values: torch.Tensor) -> bool:
         """Copy `values` unless they are what was copied last; whether they were copied."""
         source = pointer(values)
-        now = lib.asp_xxh3_64(source, self.n_bytes, 0)
+        now = lib.asp_xxh3_low(source, self.n_bytes)
         if now == self._print:
             return False
         self._print = None  # a fork, or an interrupt, may leave half of a copy
@@ -167,7 +167,7 @@ class TorchOperand(Operand):
 
     def refresh(self) -> None:
         """Raise the versions when values or structure are not what they were at the last look."""
-        now = lib.asp_xxh3_64(self.rows.data[0], self.nnz * self._value_dtype.itemsize, 0)
+        now = lib.asp_xxh3_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize)
         if now != self._fingerprint:
             self._fingerprint = now
             self.values_version += 1
@@ -199,7 +199,7 @@ class Gathered(TorchOperand):
     def collect(self, values: torch.Tensor) -> None:
         """Take the original's values, if they are not those that were taken last."""
         width = self._value_dtype.itemsize
-        now = lib.asp_xxh3_64(pointer(values), self.nnz * width, 0)
+        now = lib.asp_xxh3_low(pointer(values), self.nnz * width)
         if now == self._source_print:
             return
         self._source_print = None  # as in `Pinned.take`

@@ -273,21 +273,14 @@ def _always(lab: KernelLab) -> list[SuperSchedule]:
     return [one for one in found if lab.supports(operation, one) is None and lab.loaded(one) is not None]
 
 
+PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash"})
+"""Kinds of work whose price is learnt from every one done (trials observe "build" and "pack")."""
+
+
 def observe(lab: KernelLab, work: Work, seconds: float) -> None:
-    """Learn the price of a kind of work from one that was done."""
-    if (units := UNITS.get(work.kind)) is not None:
-        lab.experience.observe(work.kind, seconds, units(lab))
-
-
-UNITS: Final[dict[str, Callable[[KernelLab], float]]] = {
-    "recall": lambda lab: 1.0,
-    "import": lambda lab: 1.0,
-    "rank": lambda lab: 1.0,
-    "space": lambda lab: 1.0,
-    "save": lambda lab: 1.0,
-    "hash": lambda lab: lab.problem.operand_bytes,
-}
-"""Kinds of work whose price is learnt from every one done, and what one unit is (trials observe "build" and "pack")."""
+    """Learn the price of a kind of work from one that was done: of hashing by the byte."""
+    if work.kind in PRICED:
+        lab.experience.observe(work.kind, seconds, lab.problem.operand_bytes if work.kind == "hash" else 1.0)
 
 
 def conclude(lab: KernelLab, found: Plan) -> None:

@@ -12,7 +12,7 @@ import scipy.sparse
 from autosparse.tuner.analytic.matmul import (
     CROWDED,
     TWINS,
-    MachineRates,
+    CoreRates,
     TrafficModel,
     VectorRates,
     _Setting,
@@ -110,7 +110,7 @@ def test_more_entries_in_the_same_shape_take_longer(family, n_columns, transpose
 def test_no_product_is_faster_than_its_bytes(family, n_columns, transposed, dtype, target):
     """Values are read at the rate of the cache that holds the operands, results of wide products written at it."""
     ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
-    facts, problem, rates = ranking.facts, ranking.problem, MachineRates()
+    facts, problem, rates = ranking.facts, ranking.problem, CoreRates()
     item = np.dtype(dtype).itemsize
     footprint = (facts.n_rows + facts.n_cols) * n_columns * item + problem.operand_bytes
     levels = (target.l1_bytes, rates.l1), (target.l2_bytes, rates.l2), (target.l3_bytes, rates.l3)
@@ -126,9 +126,9 @@ def test_no_product_is_faster_than_its_bytes(family, n_columns, transposed, dtyp
 def test_a_machine_twice_as_fast_takes_half_the_time(family, n_columns, transposed, dtype, target):
     """All that the model adds up are times: none is left out when units change."""
     ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
-    rates, vector = MachineRates(), VectorRates()
+    rates, vector = CoreRates(), VectorRates()
     per_second = ("memory", "l3", "l2", "l1", "flops")
-    twice = MachineRates(
+    twice = CoreRates(
         **{one.name: getattr(rates, one.name) * (2.0 if one.name in per_second else 0.5) for one in fields(rates)}
     )
     quick = VectorRates(
@@ -256,7 +256,7 @@ def test_the_default_kernel_enters_first_and_formats_are_numbered():
 
 def test_narrow_tiles_read_the_matrix_again():
     ranking = ranking_of(scattered(2_000, 2_000, 0.02), 256)
-    free = MachineRates(flops=np.inf, block_s=0.0, row_s=0.0)
+    free = CoreRates(flops=np.inf, block_s=0.0, row_s=0.0)
     times = ranking.times(model=TrafficModel(ranking.facts, rates=free))
     rows = [(one.dense_split("j"), times[n]) for n, one in enumerate(ranking.schedules) if one and one.format.is_csr]
     by_tile = sorted({tile: time for tile, time in rows if tile}.items())
@@ -266,7 +266,7 @@ def test_narrow_tiles_read_the_matrix_again():
 
 def test_rows_of_panels_take_time_even_where_memory_is_free():
     ranking = ranking_of(scattered(2_000, 20_000, 0.001), 32)
-    free = MachineRates(memory=np.inf, l3=np.inf, l2=np.inf, l1=np.inf)
+    free = CoreRates(memory=np.inf, l3=np.inf, l2=np.inf, l1=np.inf)
     times = ranking.times(model=TrafficModel(ranking.facts, rates=free))
     by_panel = {
         one.format.split("k"): times[n]

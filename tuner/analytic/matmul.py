@@ -55,7 +55,7 @@ class Proposer(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MachineRates:
+class CoreRates:
     """Rough rates of one core, bytes or operations per second; only their ratios matter for ranking."""
 
     memory: float = 16e9
@@ -102,7 +102,7 @@ class TrafficModel:
     """max(memory, instructions) + loop overheads, of many schedules at once."""
 
     facts: PatternFacts
-    rates: MachineRates = MachineRates()
+    rates: CoreRates = CoreRates()
     vector: VectorRates = VectorRates()
     locality: Locality | None = None  # of a pattern that is not transposed
 

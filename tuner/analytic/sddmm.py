@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from autosparse.tuner.analytic.matmul import MachineRates, behind_runtime
+from autosparse.tuner.analytic.matmul import CoreRates, behind_runtime
 from autosparse.tuner.features.statistics import Locality, PatternFacts
 
 from autosparse.core.problem import Problem
@@ -28,7 +28,7 @@ class SampledModel:
     """Gathered rows or arithmetic, whichever takes longer, and the work per entry."""
 
     facts: PatternFacts
-    rates: MachineRates = field(default_factory=MachineRates)
+    rates: CoreRates = field(default_factory=CoreRates)
     locality: Locality | None = None  # None: rows of Y are not expected to come back soon
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:

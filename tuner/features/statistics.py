@@ -6,21 +6,13 @@ They are ratios of the whole numbers of `counts`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from autosparse._native.counts import distinct, walks
-from autosparse.tuner.features.counts import (
-    BLOCK_SIZES,
-    PANEL,
-    WINDOWS,
-    LengthCounts,
-    SampleCounts,
-    Size,
-    counted,
-)
+from autosparse.tuner.features.counts import PANEL, WINDOWS, LengthCounts, counted
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
@@ -77,23 +69,6 @@ class PatternFacts:
     def columns_per_entry(self) -> float:
         """Distinct columns of a panel of rows per stored entry: 1/PANEL when rows share all their columns."""
         return self.n_blocks.get((PANEL, 1), 1.0)
-
-
-class BlockShares(Mapping[Size, float]):
-    """Blocks per entry of op(A) by (rows, columns), sizes of BLOCK_SIZES."""
-
-    def __init__(self, counts: SampleCounts, *, transposed: bool) -> None:
-        self._counts, self._transposed = counts, transposed
-
-    def __getitem__(self, size: Size) -> float:
-        n_blocks = self._counts.n_blocks[size[::-1] if self._transposed else size]  # KeyError where not counted
-        return n_blocks / self._counts.n_entries if self._counts.n_entries else 1.0
-
-    def __iter__(self) -> Iterator[Size]:
-        yield from ((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
-
-    def __len__(self) -> int:
-        return len(BLOCK_SIZES) ** 2
 
 
 class Locality:
@@ -189,7 +164,10 @@ def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int =
         row_cv=_variation(lengths, n_rows, pattern.nnz),
         empty_rows=lengths.n_empty / max(1, n_rows),
         mean_gap=sample.gap_sum / sample.n_gaps if sample.n_gaps else 0.0,
-        n_blocks=BlockShares(sample, transposed=transposed),
+        n_blocks={
+            (r, c): sample.n_blocks[(c, r) if transposed else (r, c)] / n_entries if n_entries else 1.0
+            for r, c in sample.n_blocks
+        },
         slice_cells={
             (lanes, window): n_slots * lanes / n_inside if n_inside else 1.0
             for (lanes, window), (n_slots, n_inside) in lengths.slots.items()

@@ -1,5 +1,5 @@
-/* XXH3, written from the public specification (xxHash, doc/xxhash_spec.md); short inputs here, long ones in
- * xxh3_long.c. Inputs are read as little-endian words. */
+/* XXH3 without a seed, written from the public specification (xxHash, doc/xxhash_spec.md); short inputs here, long ones
+ * in xxh3_long.c. Inputs are read as words of a little-endian machine. */
 #include "xxh3.h"
 
 #include "hash_api.h"
@@ -23,82 +23,25 @@ static const uint8_t *const secret = asp_xxh3_secret;
 
 static uint64_t word(const uint8_t *p) { return asp_read64(p); }
 
-static uint64_t empty_64(uint64_t seed, int offset)
+static uint64_t mix(const uint8_t *in, int offset)
 {
-    return asp_avalanche64(seed ^ word(secret + offset) ^ word(secret + offset + 8));
+    return asp_fold(word(in) ^ word(secret + offset), word(in + 8) ^ word(secret + offset + 8));
 }
 
-static uint32_t combined_1to3(const uint8_t *in, int64_t n)
-{
-    return (uint32_t)in[n - 1] | (uint32_t)n << 8 | (uint32_t)in[0] << 16 | (uint32_t)in[n >> 1] << 24;
-}
-
-static uint64_t up_to_16(const uint8_t *in, int64_t n, uint64_t seed)
-{
-    if (n == 0) return empty_64(seed, 56);
-    if (n <= 3) {
-        const uint64_t key = (uint64_t)(asp_read32(secret) ^ asp_read32(secret + 4)) + seed;
-        return asp_avalanche64(key ^ combined_1to3(in, n));
-    }
-    if (n <= 8) {
-        seed ^= (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
-        uint64_t x = (uint64_t)asp_read32(in + n - 4) | (uint64_t)asp_read32(in) << 32;
-        x ^= (word(secret + 8) ^ word(secret + 16)) - seed;
-        x ^= asp_rotate64(x, 49) ^ asp_rotate64(x, 24);
-        x *= XXH_MX2;
-        x ^= (x >> 35) + (uint64_t)n;
-        x *= XXH_MX2;
-        return x ^ x >> 28;
-    }
-    const uint64_t low = ((word(secret + 24) ^ word(secret + 32)) + seed) ^ word(in);
-    const uint64_t high = ((word(secret + 40) ^ word(secret + 48)) - seed) ^ word(in + n - 8);
-    return asp_avalanche((uint64_t)n + __builtin_bswap64(low) + high + asp_fold(low, high));
-}
-
-static uint64_t mix(const uint8_t *in, int offset, uint64_t seed)
-{
-    return asp_fold(word(in) ^ (word(secret + offset) + seed), word(in + 8) ^ (word(secret + offset + 8) - seed));
-}
-
-static uint64_t up_to_240(const uint8_t *in, int64_t n, uint64_t seed)
-{
-    uint64_t sum = (uint64_t)n * XXH_P64_1;
-    if (n <= 128) {
-        for (int i = (int)((n - 1) >> 5); i >= 0; i--)
-            sum += mix(in + 16 * i, 32 * i, seed) + mix(in + n - 16 * i - 16, 32 * i + 16, seed);
-        return asp_avalanche(sum);
-    }
-    for (int i = 0; i < 8; i++) sum += mix(in + 16 * i, 16 * i, seed);
-    sum = asp_avalanche(sum);
-    for (int i = 8; i < (int)(n >> 4); i++) sum += mix(in + 16 * i, 16 * (i - 8) + 3, seed);
-    return asp_avalanche(sum + mix(in + n - 16, 119, seed));
-}
-
-uint64_t asp_xxh3_64(const void *bytes, int64_t n_bytes, uint64_t seed)
-{
-    const uint8_t *in = bytes;
-    if (n_bytes <= 16) return up_to_16(in, n_bytes, seed);
-    if (n_bytes <= 240) return up_to_240(in, n_bytes, seed);
-    uint64_t low_high[2];
-    asp_xxh3_long(in, n_bytes, seed, 0, low_high);
-    return low_high[0];
-}
-
-static void up_to_16_wide(const uint8_t *in, int64_t n, uint64_t seed, uint64_t *out)
+static void up_to_16(const uint8_t *in, int64_t n, uint64_t *out)
 {
     if (n == 0) {
-        out[0] = empty_64(seed, 64);
-        out[1] = empty_64(seed, 80);
+        out[0] = asp_avalanche64(word(secret + 64) ^ word(secret + 72));
+        out[1] = asp_avalanche64(word(secret + 80) ^ word(secret + 88));
     } else if (n <= 3) {
-        const uint32_t x = combined_1to3(in, n), y = __builtin_bswap32(x);
-        out[0] = asp_avalanche64(((uint64_t)(asp_read32(secret) ^ asp_read32(secret + 4)) + seed) ^ x);
-        out[1] = asp_avalanche64(((uint64_t)(asp_read32(secret + 8) ^ asp_read32(secret + 12)) - seed) ^
-                                 (uint32_t)(y << 13 | y >> 19));
+        const uint32_t x = (uint32_t)in[n - 1] | (uint32_t)n << 8 | (uint32_t)in[0] << 16 | (uint32_t)in[n >> 1] << 24;
+        const uint32_t y = __builtin_bswap32(x);
+        out[0] = asp_avalanche64(asp_read32(secret) ^ asp_read32(secret + 4) ^ x);
+        out[1] = asp_avalanche64(asp_read32(secret + 8) ^ asp_read32(secret + 12) ^ (y << 13 | y >> 19));
     } else if (n <= 8) {
-        seed ^= (uint64_t)__builtin_bswap32((uint32_t)seed) << 32;
         const uint64_t x = (uint64_t)asp_read32(in) | (uint64_t)asp_read32(in + n - 4) << 32;
         uint64_t low, high;
-        low = asp_wide(((word(secret + 16) ^ word(secret + 24)) + seed) ^ x, XXH_P64_1 + ((uint64_t)n << 2), &high);
+        low = asp_wide(word(secret + 16) ^ word(secret + 24) ^ x, XXH_P64_1 + ((uint64_t)n << 2), &high);
         high += low << 1;
         low ^= high >> 3;
         low ^= low >> 35;
@@ -107,8 +50,8 @@ static void up_to_16_wide(const uint8_t *in, int64_t n, uint64_t seed, uint64_t 
         out[1] = asp_avalanche(high);
     } else {
         const uint64_t first = word(in), last = word(in + n - 8);
-        const uint64_t a = ((word(secret + 32) ^ word(secret + 40)) - seed) ^ first ^ last;
-        const uint64_t b = ((word(secret + 48) ^ word(secret + 56)) + seed) ^ last;
+        const uint64_t a = word(secret + 32) ^ word(secret + 40) ^ first ^ last;
+        const uint64_t b = word(secret + 48) ^ word(secret + 56) ^ last;
         uint64_t high, carry, low = asp_wide(a, XXH_P64_1, &high);
         low += (uint64_t)(n - 1) << 54;
         high += b + (uint64_t)(uint32_t)b * (XXH_P32_2 - 1);
@@ -118,32 +61,40 @@ static void up_to_16_wide(const uint8_t *in, int64_t n, uint64_t seed, uint64_t 
     }
 }
 
-static void mix_two(uint64_t *sum, const uint8_t *a, const uint8_t *b, int offset, uint64_t seed)
+static void mix_two(uint64_t *sum, const uint8_t *a, const uint8_t *b, int offset)
 {
-    sum[0] = (sum[0] + mix(a, offset, seed)) ^ (word(b) + word(b + 8));
-    sum[1] = (sum[1] + mix(b, offset + 16, seed)) ^ (word(a) + word(a + 8));
+    sum[0] = (sum[0] + mix(a, offset)) ^ (word(b) + word(b + 8));
+    sum[1] = (sum[1] + mix(b, offset + 16)) ^ (word(a) + word(a + 8));
 }
 
-static void up_to_240_wide(const uint8_t *in, int64_t n, uint64_t seed, uint64_t *out)
+static void up_to_240(const uint8_t *in, int64_t n, uint64_t *out)
 {
     uint64_t sum[2] = {(uint64_t)n * XXH_P64_1, 0};
     if (n <= 128) {
-        for (int i = (int)((n - 1) >> 5); i >= 0; i--)
-            mix_two(sum, in + 16 * i, in + n - 16 * i - 16, 32 * i, seed);
+        for (int i = (int)((n - 1) >> 5); i >= 0; i--) mix_two(sum, in + 16 * i, in + n - 16 * i - 16, 32 * i);
     } else {
-        for (int i = 0; i < 4; i++) mix_two(sum, in + 32 * i, in + 32 * i + 16, 32 * i, seed);
+        for (int i = 0; i < 4; i++) mix_two(sum, in + 32 * i, in + 32 * i + 16, 32 * i);
         sum[0] = asp_avalanche(sum[0]);
         sum[1] = asp_avalanche(sum[1]);
-        for (int i = 4; i < (int)(n >> 5); i++) mix_two(sum, in + 32 * i, in + 32 * i + 16, 32 * (i - 4) + 3, seed);
-        mix_two(sum, in + n - 16, in + n - 32, 103, 0 - seed);
+        for (int i = 4; i < (int)(n >> 5); i++) mix_two(sum, in + 32 * i, in + 32 * i + 16, 32 * (i - 4) + 3);
+        mix_two(sum, in + n - 16, in + n - 32, 103);
     }
     out[0] = asp_avalanche(sum[0] + sum[1]);
-    out[1] = 0 - asp_avalanche(sum[0] * XXH_P64_1 + sum[1] * XXH_P64_4 + ((uint64_t)n - seed) * XXH_P64_2);
+    out[1] = 0 - asp_avalanche(sum[0] * XXH_P64_1 + sum[1] * XXH_P64_4 + (uint64_t)n * XXH_P64_2);
 }
 
-void asp_xxh3_128(const void *bytes, int64_t n_bytes, uint64_t seed, uint64_t *low_high)
+static void hash(const void *bytes, int64_t n_bytes, int wide, uint64_t *low_high)
 {
-    if (n_bytes <= 16) up_to_16_wide(bytes, n_bytes, seed, low_high);
-    else if (n_bytes <= 240) up_to_240_wide(bytes, n_bytes, seed, low_high);
-    else asp_xxh3_long(bytes, n_bytes, seed, 1, low_high);
+    if (n_bytes <= 16) up_to_16(bytes, n_bytes, low_high);
+    else if (n_bytes <= 240) up_to_240(bytes, n_bytes, low_high);
+    else asp_xxh3_long(bytes, n_bytes, wide, low_high);
 }
+
+uint64_t asp_xxh3_low(const void *bytes, int64_t n_bytes)
+{
+    uint64_t low_high[2];
+    hash(bytes, n_bytes, 0, low_high);
+    return low_high[0];
+}
+
+void asp_xxh3_128(const void *bytes, int64_t n_bytes, uint64_t *low_high) { hash(bytes, n_bytes, 1, low_high); }

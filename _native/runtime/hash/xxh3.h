@@ -18,15 +18,12 @@
 extern const uint8_t asp_xxh3_secret[192];
 
 /* More than 240 bytes; high is computed when `wide`. */
-void asp_xxh3_long(const uint8_t *in, int64_t n_bytes, uint64_t seed, int wide, uint64_t *low_high);
+void asp_xxh3_long(const uint8_t *in, int64_t n_bytes, int wide, uint64_t *low_high);
 
 ASP_INLINE uint64_t asp_read64(const uint8_t *p)
 {
     uint64_t x;
     memcpy(&x, p, 8);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap64(x);
-#endif
     return x;
 }
 
@@ -34,13 +31,8 @@ ASP_INLINE uint32_t asp_read32(const uint8_t *p)
 {
     uint32_t x;
     memcpy(&x, p, 4);
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    x = __builtin_bswap32(x);
-#endif
     return x;
 }
-
-ASP_INLINE uint64_t asp_rotate64(uint64_t x, int n) { return x << n | x >> (64 - n); }
 
 ASP_INLINE uint64_t asp_avalanche(uint64_t x)
 {
@@ -61,17 +53,9 @@ ASP_INLINE uint64_t asp_avalanche64(uint64_t x)
 /* Low half of the 128-bit product; the high half goes to *high. */
 ASP_INLINE uint64_t asp_wide(uint64_t a, uint64_t b, uint64_t *high)
 {
-#ifdef __SIZEOF_INT128__
     const unsigned __int128 product = (unsigned __int128)a * b;
     *high = (uint64_t)(product >> 64);
     return (uint64_t)product;
-#else
-    const uint64_t al = (uint32_t)a, ah = a >> 32, bl = (uint32_t)b, bh = b >> 32;
-    const uint64_t ll = al * bl, lh = al * bh, hl = ah * bl;
-    const uint64_t middle = (ll >> 32) + (uint32_t)lh + (uint32_t)hl;
-    *high = ah * bh + (lh >> 32) + (hl >> 32) + (middle >> 32);
-    return middle << 32 | (uint32_t)ll;
-#endif
 }
 
 ASP_INLINE uint64_t asp_fold(uint64_t a, uint64_t b)

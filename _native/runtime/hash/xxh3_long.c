@@ -106,23 +106,10 @@ static uint64_t merge(const uint64_t *sum, const uint8_t *key, uint64_t start)
     return asp_avalanche(start);
 }
 
-static void derive_key(uint8_t *key, uint64_t seed)
-{
-    for (int i = 0; i < SECRET; i += 8) {
-        uint64_t x = asp_read64(asp_xxh3_secret + i) + (i % 16 ? 0 - seed : seed);
-        for (int byte = 0; byte < 8; byte++) key[i + byte] = (uint8_t)(x >> (8 * byte));
-    }
-}
-
-void asp_xxh3_long(const uint8_t *in, int64_t n_bytes, uint64_t seed, int wide, uint64_t *low_high)
+void asp_xxh3_long(const uint8_t *in, int64_t n_bytes, int wide, uint64_t *low_high)
 {
     uint64_t sum[8] = {XXH_P32_3, XXH_P64_1, XXH_P64_2, XXH_P64_3, XXH_P64_4, XXH_P32_2, XXH_P64_5, XXH_P32_1};
-    uint8_t derived[SECRET];
-    const uint8_t *key = asp_xxh3_secret;
-    if (seed) {
-        derive_key(derived, seed);
-        key = derived;
-    }
+    const uint8_t *const key = asp_xxh3_secret;
     const int64_t n_blocks = (n_bytes - 1) / BLOCK;
     const int n_stripes = (int)((n_bytes - 1 - n_blocks * BLOCK) / STRIPE);
     consume run = consume_plain;

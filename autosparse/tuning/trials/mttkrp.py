@@ -13,7 +13,7 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.tuning.trials.handling import MOST, Handling, Storage, Trustworthy, dense, result
+from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result
 
 
 def _one(fmt: Storage) -> Format:
@@ -22,26 +22,26 @@ def _one(fmt: Storage) -> Format:
     return fmt
 
 
-def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
+def _call(problem: Problem, operand: AnyOperand, n_columns: int, M: AnyArray) -> TensorCall:
+    """M from made-up factors of so many columns."""
     assert isinstance(operand, Unfolding)
-    n_vecs, address = problem.n_dense_cols, runtime_api.address_of
-    factors = [dense(problem, at, n, n_vecs) for at, n in enumerate(problem.tensor.shape) if at != problem.mode]
-    M = np.empty((problem.result_rows, n_vecs), problem.dtype)
-    lds, dtype = [n_vecs] * len(factors), np.dtype(problem.dtype)
-    return (TensorCall(operand, list(map(address, factors)), lds, address(M), n_vecs, n_vecs, dtype, (factors, M)),)
+    address = runtime_api.address_of
+    factors = [dense(problem, at, n, n_columns) for at, n in enumerate(problem.tensor.shape) if at != problem.mode]
+    addresses, lds = [address(one) for one in factors], [n_columns] * len(factors)
+    return TensorCall(operand, addresses, lds, address(M), n_columns, n_columns, M.dtype, (factors, M))
+
+
+def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
+    M = np.empty((problem.result_rows, problem.n_dense_cols), problem.dtype)
+    return (_call(problem, operand, problem.n_dense_cols, M),)
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
-    assert isinstance(operand, Unfolding)
-    mode, shape, address = problem.mode, problem.tensor.shape, runtime_api.address_of
-    factors = [dense(problem, n, extent, n_columns) for n, extent in enumerate(shape) if n != mode]
-    M = result(problem, shape[mode], n_columns)
-    addresses, lds = [address(one) for one in factors], [n_columns] * len(factors)
-    call = TensorCall(operand, addresses, lds, address(M), n_columns, n_columns, M.dtype, (factors, M))
-    rows = problem.tensor.coords[mode]
-    sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MOST ** len(factors)
+    mode, shape = problem.mode, problem.tensor.shape
+    M, rows = result(problem, shape[mode], n_columns), problem.tensor.coords[mode]
+    sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MOST ** (len(shape) - 1)
     n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
-    return Trustworthy(call, M, sums, n_terms)
+    return Trustworthy(_call(problem, operand, n_columns, M), M, sums, n_terms)
 
 
 HANDLING: Final = Handling(

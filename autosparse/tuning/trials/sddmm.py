@@ -15,15 +15,7 @@ from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.trials import matmul
-from autosparse.tuning.trials.handling import (
-    MOST,
-    Handling,
-    Storage,
-    Trustworthy,
-    dense,
-    result,
-    rows_of,
-)
+from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result, rows_of
 
 
 def _packed_bytes(problem: Problem, fmt: Storage) -> int:
@@ -38,21 +30,24 @@ def _pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a
     return _native.pack_structure(problem.matrix, fmt)
 
 
+def _call(problem: Problem, operand: AnyOperand, n_columns: int, S: AnyArray) -> SampledCall:
+    """S, one value an entry, from made-up X and Y of so many columns."""
+    X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
+    address = runtime_api.address_of
+    return SampledCall(
+        rows_of(operand), address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S)
+    )  # fmt: skip
+
+
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    X, Y = (dense(problem, at, n, problem.n_dense_cols) for at, n in enumerate(problem.matrix.shape))
-    values, n_vecs, address = np.empty(problem.pattern.nnz, problem.dtype), problem.n_dense_cols, runtime_api.address_of
-    rows = rows_of(operand)
-    return (SampledCall(rows, address(X), n_vecs, address(Y), n_vecs, address(values), n_vecs, (X, Y, values)),)
+    return (_call(problem, operand, problem.n_dense_cols, np.empty(problem.pattern.nnz, problem.dtype)),)
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
     assert isinstance(operand, Operand)
-    rows, address = rows_of(operand), runtime_api.address_of
-    X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
     S = result(problem, operand.nnz, 1)
-    call = SampledCall(rows, address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S))
     sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MOST**2)
-    return Trustworthy(call, S, sums, n_columns + 1)
+    return Trustworthy(_call(problem, operand, n_columns, S), S, sums, n_columns + 1)
 
 
 HANDLING: Final = Handling(
