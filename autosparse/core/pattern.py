@@ -37,7 +37,7 @@ class Pattern:
         self.indptr = indptr
         self.indices = indices
         self.hashes = hashes  # `runtime_api.hash128` of indptr and of the indices in use, where somebody has made them
-        self.counts: dict[Hashable, Any] = {}  # kept by whoever counted (tuning.statistics)
+        self.counts: dict[Hashable, Any] = {}  # kept by whoever counted (tuner.features.counts)
 
     def __repr__(self) -> str:
         return f"Pattern(n_rows={self.n_rows}, n_cols={self.n_cols})"

@@ -18,7 +18,7 @@ Doubles = NDArray[np.float64]
 PER_PATTERN: Final = 100
 """Configurations that are measured on each pattern (DASH §4.1)."""
 CLIPPED: Final = (-3.0, 2.5)
-"""Bounds of log ratios that are learned, as `learned.boosting.CLIPPED`: how hopeless a program is does not matter."""
+"""Bounds of log ratios that are learned, as `training.boosting.CLIPPED`: how hopeless a program is does not matter."""
 
 
 @dataclass(frozen=True, eq=False)
