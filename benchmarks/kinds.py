@@ -27,7 +27,7 @@ from autosparse.tuner.features.setting import N_SETTING
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
 from autosparse.tuner.training.boosted import machine_weights
-from autosparse.tuner.training.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
+from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
 from autosparse.tuner.training.data import Case, read_data
 from peerlib.environment import matrices_folder
 from peerlib.table import markdown
@@ -108,7 +108,7 @@ def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], n
     weights = np.concatenate(
         [machines[one.case.setting.target] * weights_of(one.case.ratios, way.settings) for one in train]
     )
-    y = np.concatenate([targets(one.case.ratios) for one in train])
+    y = np.concatenate([clipped_logs(one.case.ratios) for one in train])
     kept = np.ones(train[0].rows.shape[1], bool)
     if not way.knows_machine:
         kept[n_sketch - N_SETTING : n_sketch] = False

@@ -24,7 +24,7 @@ class MatmulCall:
     rows: NativeRows
     source: int  # address of B
     ldb: int
-    target: int  # address of C
+    result: int  # address of C
     ldc: int
     n_vecs: int
     transposed: bool
@@ -41,14 +41,14 @@ class MatmulCall:
         kernel = runtime_api.lib.asp_csr_t_mm if self.transposed else runtime_api.lib.asp_csr_mm
         status: int = kernel(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
-            rows.data[0], cast("void *", self.source), self.ldb, cast("void *", self.target), self.ldc, self.n_vecs,
+            rows.data[0], cast("void *", self.source), self.ldb, cast("void *", self.result), self.ldc, self.n_vecs,
             n_threads, flags,
         )  # fmt: skip
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
         """See `protocols.Call`."""
-        return bound.run(self.source, self.ldb, self.target, self.ldc, self.n_vecs, n_threads) is not False
+        return bound.run(self.source, self.ldb, self.result, self.ldc, self.n_vecs, n_threads) is not False
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class SampledCall:
     ldx: int
     Y: int
     ldy: int
-    target: int
+    result: int
     n_vecs: int
     kept: Any = None
 
@@ -75,14 +75,14 @@ class SampledCall:
         status: int = runtime_api.lib.asp_sddmm_scaled(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
             cast("void *", self.X), self.ldx, cast("void *", self.Y), self.ldy, self.n_vecs, rows.data[0],
-            cast("void *", self.target), n_threads,
+            cast("void *", self.result), n_threads,
         )  # fmt: skip
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
         """See `protocols.Call`."""
         values = int(runtime_api.ffi.cast("intptr_t", self.rows.data[0]))
-        done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.target, self.n_vecs, n_threads)
+        done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.result, self.n_vecs, n_threads)
         return done is not False
 
 
@@ -93,7 +93,7 @@ class TensorCall:
     unfolding: Unfolding
     factors: list[int]
     lds: list[int]
-    target: int
+    result: int
     ldm: int
     n_vecs: int
     dtype: Any
@@ -107,11 +107,11 @@ class TensorCall:
 
     def by_default(self, n_threads: int, flags: int) -> int:
         """See `protocols.Call`."""
-        target, places = (self.target, self.ldm, self.n_vecs), self.unfolding.places
+        result, places = (self.result, self.ldm, self.n_vecs), self.unfolding.places
         factors, lds = [self.factors[at] for at in places], [self.lds[at] for at in places]
-        return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, target, threads=n_threads, flags=flags)
+        return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, result, threads=n_threads, flags=flags)
 
     def by(self, bound: Bound, n_threads: int) -> bool:
         """See `protocols.Call`."""
-        done = bound.run(self.factors, self.lds, self.target, self.ldm, self.n_vecs, n_threads)
+        done = bound.run(self.factors, self.lds, self.result, self.ldm, self.n_vecs, n_threads)
         return done is not False

@@ -79,15 +79,15 @@ def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: 
 
 
 def csf_mttkrp(
-    csf: Csf, addresses: Sequence[int], lds: Sequence[int], target: tuple[int, int, int], *, threads: int, flags: int
+    csf: Csf, addresses: Sequence[int], lds: Sequence[int], result: tuple[int, int, int], *, threads: int, flags: int
 ) -> int:
     """M from factors by rows in the order of the levels below the first, all given by address; the status.
 
-    `target` is M's address, entries between its rows, and its columns.
+    `result` is M's address, entries between its rows, and its columns.
     """
     ffi = runtime_api.ffi
     pointers = ffi.new("uintptr_t[]", [0, *addresses])
-    M, ldm, n_vecs = target
+    M, ldm, n_vecs = result
     status: int = runtime_api.lib.asp_csf_mttkrp(
         runtime_api.DTYPE_CODES[csf.values.dtype.name], runtime_api.INDEX_CODES[csf.perm.dtype.name], csf.struct,
         ffi.cast("void **", pointers), ffi.new("int64_t[]", [0, *lds]), n_vecs, ffi.cast("void *", M), ldm,

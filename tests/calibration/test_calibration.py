@@ -13,7 +13,7 @@ from autosparse.tuner.calibration.adjustments import ADJUSTMENTS, left_over
 from autosparse.tuner.calibration.choice import choose
 from autosparse.tuner.calibration.examples import Example
 from autosparse.tuner.calibration.store import ModelStore
-from autosparse.tuner.training.boosting import targets, trees_of
+from autosparse.tuner.training.boosting import clipped_logs, trees_of
 
 N_SKETCH, N_COLUMNS, N_PROGRAMS = 4, 3, 40
 
@@ -53,7 +53,7 @@ def test_what_is_wrong_on_this_machine_is_learned_and_helps_on_patterns_left_out
     assert found.after.loss < found.before.loss
     assert found.after.pairs > found.before.pairs
     fresh = examples(3, effect=-0.6, seed=9)
-    error = [np.abs(found.adjustment.on(one) - targets(one.ratios)).mean() for one in fresh]
+    error = [np.abs(found.adjustment.on(one) - clipped_logs(one.ratios)).mean() for one in fresh]
     assert np.mean(error) < 0.15
 
 

@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from autosparse.tuner.calibration.examples import Example, Logs
 from autosparse.tuner.learned.trees import Trees
-from autosparse.tuner.training.boosting import BoostSettings, features_of, fit, targets, trees_of, weights_of
+from autosparse.tuner.training.boosting import BoostSettings, clipped_logs, features_of, fit, trees_of, weights_of
 
 RIDGE: Final = 30.0
 """Weight of squared coefficients of `residual`: so many programs must agree before half an effect is believed."""
@@ -47,7 +47,7 @@ Fit = Callable[[Sequence[Example]], Adjustment]
 
 def left_over(examples: Sequence[Example], adjustment: Adjustment) -> tuple[Logs, Logs]:
     """(measured minus adjusted logarithm of each program, its weight), over all examples."""
-    rest = np.concatenate([targets(one.ratios) - adjustment.on(one) for one in examples])
+    rest = np.concatenate([clipped_logs(one.ratios) - adjustment.on(one) for one in examples])
     return rest, np.concatenate([weights_of(one.ratios, SETTINGS) for one in examples])
 
 

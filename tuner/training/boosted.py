@@ -19,7 +19,7 @@ from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.names import is_wide
 from autosparse.tuner.learned.predict import PORTFOLIO, Scale
 from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
-from autosparse.tuner.training.boosting import Boosted, BoostSettings, features_of, fit, targets, weights_of
+from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
 from autosparse.tuner.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
 from autosparse.tuner.training.data import UNSEEN, Case, DataSet
 from autosparse.tuner.training.meaning import Meaning, write_model
@@ -152,7 +152,7 @@ def _problem(case: Case, structure: Pattern | TensorPattern) -> Problem:
 
 def _table(cases: Sequence[Case], seen: Seen) -> tuple[Floats, NDArray[np.float64]]:
     x = np.vstack([features_of(*seen[id(case)]) for case in cases])
-    return x, np.concatenate([targets(case.ratios) for case in cases])
+    return x, np.concatenate([clipped_logs(case.ratios) for case in cases])
 
 
 def _rank(fitted: Boosted, cases: Sequence[Case], seen: Seen) -> Ranking | None:

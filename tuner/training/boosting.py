@@ -86,14 +86,14 @@ def _exported(model: Any, n_sketch: int) -> Trees:
     return trees_of(tables, float(np.ravel(model._baseline_prediction)[0]), n_sketch)
 
 
-def targets(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
+def clipped_logs(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
     """What is learned of times over the default kernel's."""
     return np.clip(np.log(np.asarray(ratios, np.float64)), *CLIPPED)
 
 
 def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[np.float64]:
     """How much the schedules of one pattern count: which of the fast ones is fastest matters, not which slow one."""
-    y = targets(ratios)
+    y = clipped_logs(ratios)
     weights: NDArray[np.float64] = np.exp(-settings.focus * (y - y.min()))
     return weights
 

@@ -46,8 +46,8 @@ class Trustworthy:
 
     def anew(self, result: AnyArray) -> Call:
         """The same call with another result."""
-        made: Any = copy.copy(self.call)  # of this operation: where its result lies is its `target`
-        made.target, made.kept = runtime_api.address_of(result), (*made.kept[:-1], result)
+        made: Any = copy.copy(self.call)  # of this operation: `result` is an address there
+        made.result, made.kept = runtime_api.address_of(result), (*made.kept[:-1], result)
         call: Call = made
         return call
 

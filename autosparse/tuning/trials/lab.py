@@ -241,7 +241,7 @@ class KernelLab:
             if past is not None and past(call.kept[0], call.kept[-1] if result is None else result):
                 return
             if result is not None:
-                call.target = runtime_api.address_of(result)
+                call.result = runtime_api.address_of(result)
             unwatched(through, call)
 
         return way

@@ -154,11 +154,11 @@ def learnable(n_patterns: int, seed: int) -> list[tuple[np.ndarray, np.ndarray, 
 
 def test_exported_trees_predict_what_scikit_learn_does():
     pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
-    from autosparse.tuner.training.boosting import BoostSettings, features_of, fit, targets
+    from autosparse.tuner.training.boosting import BoostSettings, clipped_logs, features_of, fit
 
     examples = learnable(40, seed=1)
     x = np.vstack([features_of(pattern, codes) for pattern, codes, _ in examples])
-    y = np.concatenate([targets(ratios) for *_, ratios in examples])
+    y = np.concatenate([clipped_logs(ratios) for *_, ratios in examples])
     fitted = fit(x, y, n_sketch=N_SKETCH, settings=BoostSettings(n_trees=30, fewest=5))
     (*_, (n, last)) = fitted.staged(x, every=10)
     assert n == 30
