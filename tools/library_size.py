@@ -23,7 +23,7 @@ RULES = (
     ("`einsum` over several sparse operands", r"/asymptotic/|ops/einsum|autograd/einsum|explain/program"),
     (
         "composite plans: parts, tiles, blocks, their space and costs",
-        r"composite|hybrid|parts|/tiles|_native/tiles|tile_lists|blocks|sweeps|part_times|cost_table|calibration/primitives",
+        r"composite|hybrid|spmm/near|parts|/tiles|_native/tiles|tile_lists|blocks|sweeps|part_times|cost_table|calibration/primitives",
     ),
     ("values by number", r"numbered"),
     (
