@@ -16,6 +16,7 @@ from autosparse.tuner.space.own import own_space
 
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
 
 
@@ -61,3 +62,21 @@ def test_few_spaces_are_remembered():
     for n in range(2, spaces.MOST_KNOWN + 10):
         spaces.candidates(sampled(n), all_can_be_lowered)
     assert len(spaces._known) <= spaces.MOST_KNOWN
+
+
+def test_schedules_with_other_storage_are_made_once_and_not_told_by_hashing(monkeypatch):
+    """Hashing a space takes as long as ranking it, and twice in every tuning."""
+    problem = dataclasses.replace(sampled(40), operation="matmul", n_dense_cols=1, storage="numbered")
+    found = spaces.candidates(problem, all_can_be_lowered)
+    assert any(one.format.values == "numbered" for one in found)
+    n_hashed = 0
+    plain = SuperSchedule.__hash__
+
+    def counted(one: SuperSchedule) -> int:
+        nonlocal n_hashed
+        n_hashed += 1
+        return plain(one)
+
+    monkeypatch.setattr(SuperSchedule, "__hash__", counted)
+    assert spaces.candidates(dataclasses.replace(problem), all_can_be_lowered) is found
+    assert n_hashed == 0

@@ -20,6 +20,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
 LINE_BYTES: Final = 64
+ODD_ROWS: Final = 1.7  # times the time of vector products by blocks of 3 or 6 rows: elasticity, two Xeons and an EPYC
 CALIBRATED_LANES: Final = 16
 """Lanes of the machine and type (AVX-512, float32) that `VectorRates` were measured with."""
 
@@ -69,10 +70,7 @@ class CoreRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorRates:
-    """Seconds of one core per entry, block and row of a vector product whose operands sit in its cache.
-
-    Fitted to four matrices (FEM, stencil, graph) times all formats of the space, one thread.
-    """
+    """Seconds of one core per entry, block and row of a vector product in its cache: fitted to a few matrices."""
 
     default_entry: float = 0.28e-9
     default_row: float = 0.9e-9  # short rows of unlike lengths cost more than long ones
@@ -279,6 +277,7 @@ class _Instructions:
         idle = np.where(is_gathered, gathered * 0.1 * traits.unroll, 0.0)
         base, cell = np.where(is_column, v.column_block, v.block), np.where(is_column, v.column_cell, v.block_cell)
         slow = np.where(is_column & (traits.unroll == 1), v.not_unrolled, 1.0)
+        slow = np.where(traits.r & (traits.r - 1), ODD_ROWS, 1.0) * slow
         block, block_row = slow * (base + cell * cells * narrow**2), slow * v.block_row / traits.r
         slot, slice_row = cells * v.slice_cell * narrow, v.slice_row + np.where(traits.sigma > 1, v.listed_row, 0.0)
         which = [traits.is_default, traits.is_sliced, cells > 1]

@@ -96,6 +96,7 @@ READY_AHEAD: Final = (0, 4, 8, FAR_AHEAD, 64)
 """The same for the runtime's own kernels; 0: as the default kernel does."""
 MAX_NARROW: Final = 1 << 16
 """Coordinates that 16 bits can tell apart."""
+_parsed: Final = functools.lru_cache(maxsize=1024)(Format.parse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ def format_of(row: Family, size: Mapping[str, Any], index_bits: int = 32) -> For
     settings = [setting.format(**size) for setting in row.splits]
     if index_bits != 32:
         settings.append(f"bits={index_bits}")
-    return Format.parse(" | ".join([row.levels, *settings]))
+    return _parsed(" | ".join([row.levels, *settings]))  # spaces of different outlines share most formats
 
 
 def member(

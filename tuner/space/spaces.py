@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import hashlib
 import importlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from autosparse.tuner.space import families as space
@@ -56,18 +55,18 @@ def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...
 
 
 def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperSchedule, ...]:
-    """`found`, and first of all the same formats with A's values in 16 bits, or by number: as `storage` says."""
-    return _with_narrow(found, storage) if storage else found  # not cached: hashing them all takes its time
+    """`found`, and first of all the same formats with A's values in 16 bits, or by number: as `storage` says.
 
-
-@functools.lru_cache(maxsize=32)
-def _with_narrow(found: tuple[SuperSchedule, ...], storage: str) -> tuple[SuperSchedule, ...]:
-    narrow = [
-        dataclasses.replace(one, format=dataclasses.replace(one.format, values=storage))
-        for one in found
-        if one.format.is_sliced == (storage == NUMBERED)
-    ]
-    return (*narrow, *found)
+    Kept by the tuple, the same one every time: hashing all its schedules takes as long as ranking them.
+    """
+    plain, made = _stored.get((id(found), storage), (None, found))
+    if storage and plain is not found:
+        fitting = (one for one in found if one.format.is_sliced == (storage == NUMBERED))
+        made = *(replace(one, format=replace(one.format, values=storage)) for one in fitting), *found
+        while len(_stored) >= MOST_KNOWN:
+            _stored.pop(next(iter(_stored)), None)
+        _stored[id(found), storage] = found, made
+    return made
 
 
 def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
@@ -90,6 +89,7 @@ def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[Supe
 
 MOST_KNOWN: Final = 64
 _known: dict[tuple[Any, ...], tuple[SuperSchedule, ...]] = {}
+_stored: dict[tuple[int, str], tuple[tuple[SuperSchedule, ...], tuple[SuperSchedule, ...]]] = {}
 _entered: dict[int, tuple[tuple[SuperSchedule, ...], Entrants]] = {}
 
 
