@@ -21,8 +21,11 @@ NATIVE_TESTS = (
     "test_composites.py",
     "test_counts.py",
     "test_lookups.py",
+    "test_numbered.py",
+    "test_pack.py",
     "test_ready.py",
     "test_ready_sddmm.py",
+    "test_runtime_company.py",
     "test_runtime_memory.py",
     "test_runtime_neighbours.py",
     "test_runtime_panels.py",
@@ -31,16 +34,21 @@ NATIVE_TESTS = (
     "test_runtime_structure.py",
     "test_runtime_transposed.py",
     "test_runtime_twins.py",
+    "test_sharing_slices.py",
+    "test_shipped.py",
     "test_slices.py",
+    "test_sweeps.py",
     "test_waconet.py",
 )
 THREADED_TESTS = (
     "test_runtime_matmul.py",
     "test_runtime_crowded.py",
     "test_graph_kernels.py",
+    "test_runtime_company.py",
     "test_runtime_neighbours.py",
     "test_runtime_pool.py",
     "test_runtime_transposed.py",
+    "test_sweeps.py",
 )
 OPERATION_TESTS = ("../ops/test_mttkrp.py", "../ops/test_sddmm.py", "../ops/test_spgemm.py")
 SANITIZERS = {
