@@ -16,6 +16,8 @@ from peerlib.case import Case, Operation, Prepared, Tensor, UnavailableError
 from peerlib.matrices import find_matrices, find_tensors, load, load_tensor
 from peerlib.registry import PEERS, Peer, contenders
 
+from tests.covering import in_turn
+
 OPERATIONS = ("spmv", "spmm1", "spmm7", "spmm150", "sddmm1", "sddmm7", "sddmm40", "mttkrp3", "mttkrp16@2", "spgemm")
 PEER_OF_TESTS = """
 #include <stdlib.h>
@@ -77,8 +79,9 @@ def make_tensor(shape: tuple[int, ...], dtype: str) -> Tensor:
     return Tensor(coords, rng.standard_normal(70).astype(dtype), shape)
 
 
-@pytest.mark.parametrize("peer", PEERS, ids=lambda peer: f"{peer.name}-{peer.kinds[-1]}")
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@in_turn(
+    "peer", "dtype", first=PEERS, second=["float32", "float64"], label=lambda peer: f"{peer.name}-{peer.kinds[-1]}"
+)
 def test_peer_gives_the_right_answer(peer: Peer, dtype: str) -> None:
     if not any(peer.can_run(Operation(kind, 7, kind), dtype) for kind in peer.kinds):
         pytest.skip(f"{peer.needs} is not installed")

@@ -99,11 +99,12 @@ def test_what_cannot_be_done_is_a_message(arguments, matrix, tmp_path, capsys):
     assert "Traceback" not in message
 
 
-def test_demo_remembers(matrix):
+@pytest.mark.parametrize("effort", ["estimate", pytest.param("measure", marks=pytest.mark.full)])
+def test_demo_remembers(matrix, effort):
     """Two processes: the first finds the plans, the second begins with them."""
-    first = python_m("demo", matrix, *QUICK)
+    first = python_m("demo", matrix, "--effort", effort, *QUICK[2:])
     assert first.returncode == 0, first.stderr
-    second = python_m("demo", matrix, *QUICK)
+    second = python_m("demo", matrix, "--effort", effort, *QUICK[2:])
     assert second.returncode == 0, second.stderr
     assert "3,000 x 2,000" in first.stdout
     assert "remembered from an earlier run" not in first.stdout

@@ -82,12 +82,13 @@ def test_kernel_equals_interpreter_equals_scipy(made, shape, transposed):
     A = matrix(shape, seed=3).astype(np.float32)
     op = A.T if transposed else A
     packed = _native.pack(pattern_of(A), A.data, made.format, transposed=transposed)
-    for columns in cases.n_columns(made)[:4]:
+    for at, columns in enumerate(cases.n_columns(made)[:4]):
         B = np.random.default_rng(4).integers(-3, 4, (op.shape[1], columns)).astype(np.float32)
         of = cases.spec(made, "float32", "int32")
         got, _ = cases.run(of, packed, B, 3)
         np.testing.assert_array_equal(got, op @ B)
-        np.testing.assert_array_equal(interpret(of, packed, B, 2), op @ B)
+        if at % 2 == 0:  # one column; a tile and one more
+            np.testing.assert_array_equal(interpret(of, packed, B, 2), op @ B)
 
 
 @pytest.mark.parametrize("made", MADE, ids=cases.label)

@@ -74,6 +74,7 @@ class Case:
     transposed: bool = False
     panel: int = 0
     vector: int = 1
+    full: bool = False  # the layout meets the type without it too, and wide indices meet both
 
     @property
     def id(self) -> str:
@@ -98,13 +99,15 @@ class Case:
 
 def cases() -> Iterator[Case]:
     """All of them: every layout with every dtype and every pattern at least once, and the axes one by one."""
-    dtypes = itertools.cycle(DTYPES)
+    dtypes, wide = itertools.cycle(DTYPES), itertools.cycle(DTYPES)
     for operation, layouts in (("matmul", LAYOUTS), ("spmv", VECTOR_LAYOUTS), ("sddmm", SAMPLED_LAYOUTS)):
         for layout in layouts:
             for pattern in patterns.MATRICES:
                 yield Case(operation, layout, next(dtypes), pattern, 0 if operation == "spmv" else 5)
+            usual = next(wide)
             for dtype in DTYPES:
-                yield Case(operation, layout, dtype, "mixed", 0 if operation == "spmv" else 16, index_dtype="int64")
+                columns = 0 if operation == "spmv" else 16
+                yield Case(operation, layout, dtype, "mixed", columns, index_dtype="int64", full=dtype != usual)
     for layout in ("rows binned, long ones split", "windows and rows", "hyb"):
         yield Case("matmul", layout, "float32", "mixed", 37)
         yield Case("matmul", layout, "float32", "mixed", 48, panel=2, vector=4)

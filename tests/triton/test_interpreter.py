@@ -15,13 +15,15 @@ from tests.triton.interpreted import Case, cases
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
-CASES = {case.id: case for case in cases()}
+CASES = [pytest.param(one, id=one.id, marks=pytest.mark.full if one.full else ()) for one in cases()]
 
 
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest) -> dict[str, str | None]:
     """Case -> its error, or None. Only the cases that were selected are run."""
-    asked = [item.callspec.params["case"].id for item in request.session.items if item.module is request.module]
+    with_full = request.config.getoption("--full")
+    chosen = [item.callspec.params["case"] for item in request.session.items if item.module is request.module]
+    asked = [case.id for case in chosen if with_full or not case.full]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-W", "ignore", "-m", "tests.triton.interpreted"]
     done = subprocess.run(
@@ -31,7 +33,7 @@ def answers(request: pytest.FixtureRequest) -> dict[str, str | None]:
     return {line["id"]: line["error"] for line in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+@pytest.mark.parametrize("case", CASES)
 def test_triton_kernel_computes_the_product(case: Case, answers: dict[str, str | None]):
     assert case.id in answers, "the process ended before this case"
     assert answers[case.id] is None, answers[case.id]

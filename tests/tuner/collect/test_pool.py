@@ -17,9 +17,14 @@ everywhere = pytest.mark.parametrize("space", SPACES, ids=lambda space: space.na
 
 
 @everywhere
-def test_100_samples_of_50_patterns_need_one_kernel_per_five_pairs_at_most(space: TemplateSpace) -> None:
-    pool = KernelPool(space, 500)
-    pairs = [pool.sample(np.random.default_rng(pattern * 1000 + at)) for pattern in range(50) for at in range(100)]
+@pytest.mark.parametrize("n_patterns", [8, pytest.param(50, marks=pytest.mark.full)])
+def test_100_samples_of_each_pattern_need_one_kernel_per_five_pairs_at_most(
+    space: TemplateSpace, n_patterns: int
+) -> None:
+    pool = KernelPool(space, 10 * n_patterns)
+    pairs = [
+        pool.sample(np.random.default_rng(pattern * 1000 + at)) for pattern in range(n_patterns) for at in range(100)
+    ]
     kernels = {one.as_compiled() for one in pairs}
     assert len(kernels) <= len(pairs) / 5
     assert kernels <= {one.as_compiled() for one in pool.members}
