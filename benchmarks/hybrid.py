@@ -2,6 +2,7 @@
 
     python benchmarks/hybrid.py [--cases TEXT] [--budget-s 20]                       # planted matrices, the paper's
     python benchmarks/hybrid.py --matrices DIR --columns 32,256 [--only NAME]        # real ones
+    python benchmarks/hybrid.py --step candidates                                   # what looking for composites takes
     python benchmarks/hybrid.py --matrices DIR --products matmul:1,matmul:32,matmul:256,sddmm:256 --chosen-only
 
 Each case is searched twice with the same number of seconds, with ``hybrid=False`` and ``hybrid=True``, each time in a
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import statistics
 import sys
 import time
 from collections import defaultdict
@@ -36,11 +38,12 @@ from peerlib.hybrid_case import (
     fixed_composites,
     is_composite,
     mean_s,
+    proposing_s,
     raced,
     ready_singles,
     searched,
 )
-from peerlib.hybrid_cases import GENERATED
+from peerlib.hybrid_cases import GENERATED, MILLION
 from peerlib.hybrid_table import report
 from peerlib.machine import machine_facts
 from peerlib.matrices import MatrixFile, find_matrices
@@ -170,6 +173,16 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
             print(case.key, *_brief(line), flush=True)
 
 
+def candidates(results: ResultFile) -> None:
+    """How long a search looks for composites of matrices of a million entries, those that need no compiler included."""
+    results.append({"kind": "run", **machine_facts(), "threads": 1, "arguments": given_arguments()})
+    for name in MILLION:
+        n_entries, n_found, seconds = alone(proposing_s, name)
+        line = {"kind": "candidates", "name": name, "nnz": n_entries, "composites": n_found, "seconds": seconds}
+        results.append(line)
+        print(f"{name}: {n_entries:,} entries, {n_found} composites, {1e3 * statistics.median(seconds):.1f} ms")
+
+
 def _brief(line: Mapping[str, Any]) -> Iterator[str]:
     off = line["fastest"].get("single") or line["fastest"]["off"]
     for kind, one in line["fastest"].items():
@@ -206,7 +219,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--race-s", type=float, default=6.0, help="of the race; rounds are cut to fit")
     add("--threads", type=int, default=1)
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
-    add("--step", choices=("all", "search", "race"), default="all", help="take only this step")
+    add("--step", choices=("all", "search", "race", "candidates"), default="all", help="take only this step")
     add("--cache", type=Path, default=Path.home() / ".cache" / "autosparse-hybrid", help="kernels of races, kept")
     add("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid.jsonl")
     add("--table", type=Path, help="write the tables as Markdown")
@@ -222,6 +235,9 @@ def main() -> int:
     results = ResultFile(args.json)
     if not args.report:
         start_again(args.threads)
+        if args.step == "candidates":
+            candidates(results)
+            return 0
         run(args, results)
     text = report(results.cases())
     print(text)

@@ -21,7 +21,7 @@ from typing import Any, Final, ParamSpec, TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from peerlib.hybrid_cases import generated
+from peerlib.hybrid_cases import MILLION, generated
 from peerlib.matrices import load
 from peerlib.timing import Protocol, take_turns
 
@@ -172,6 +172,24 @@ def fixed_composites(case: HybridCase) -> list[str]:
             if composite_unsupported(lab.problem.operation, composite) is None:
                 found.append(text_of(composite))
     return found[:N_FIXED]
+
+
+def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, int, list[float]]:
+    """(entries, composites without a compiler, seconds of each look for divisions) of one of `MILLION`."""
+    import autosparse as asp
+    from autosparse.config import Effort
+    from autosparse.tuning.hybrid import divider_of
+
+    A, seconds, n_found = asp.csr(MILLION[name](), copy=True), [], 0
+    with asp.options(hybrid=True):
+        lab = lab_for(A, HybridCase(name, "matmul", columns))
+        for _ in range(rounds):
+            made = divider_of(lab, effort=Effort.FULL, budget_s=0.0, known=None, clock=time.perf_counter)
+            assert made is not None
+            start_s = time.perf_counter()
+            n_found = sum(is_composite(text_of(one)) for one in made())  # no seconds: no part is searched
+            seconds.append(time.perf_counter() - start_s)
+    return int(A.nnz), n_found, seconds
 
 
 def trials_of(lab: Any, texts: Sequence[str]) -> dict[str, Any]:

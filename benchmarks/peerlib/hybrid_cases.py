@@ -158,3 +158,18 @@ GENERATED: Final[Mapping[str, tuple[Callable[[], Matrix], Products]]] = {
 def generated(name: str) -> Matrix:
     """The matrix of this name in `GENERATED`."""
     return GENERATED[name][0]()
+
+
+def scattered(n: int = 100_000, nnz: int = 1_000_000) -> Matrix:
+    """Entries anywhere."""
+    rng = np.random.default_rng(0)
+    return from_entries(rng.integers(0, n, nnz), rng.integers(0, n, nnz), (n, n))
+
+
+MILLION: Final[Mapping[str, Callable[[], Matrix]]] = {
+    "scattered": scattered,
+    "power law": partial(power_law, n=170_000),
+    "planted 4x4": partial(planted_blocks, n=19_000),
+    "35 dense rows": lambda: with_dense_rows(power_law(n=40_000, exponent=2.0), 35),
+}
+"""Of about a million entries: what looking for composites costs."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import hybrid
 import numpy as np
 import pytest
 import scipy.sparse
+from peerlib import hybrid_case
 from peerlib.hybrid_case import DEFAULT
+from peerlib.hybrid_cases import power_law, with_dense_rows
 from peerlib.hybrid_table import ratio, report
 from peerlib.matrices import MatrixFile
 from peerlib.records import ResultFile
@@ -86,3 +89,13 @@ def test_a_case_end_to_end_and_again(tmp_path: Path) -> None:
     assert {"off", "on", "single"} <= set(case["fastest"])
     assert {way for times in case["times_s"].values() for way in times} == {"fresh", "again"}
     assert "case study" in report([case])
+
+
+def test_looking_for_composites_is_timed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Divisions, and the composites of the runtime's own loops."""
+    small = partial(with_dense_rows, power_law(n=3000, exponent=2.0), 30)
+    monkeypatch.setattr(hybrid_case, "MILLION", {"30 dense rows": small})
+    n_entries, n_found, seconds = hybrid_case.proposing_s("30 dense rows", rounds=3)
+    assert n_entries == small().nnz
+    assert n_found > 0
+    assert len(seconds) == 3
