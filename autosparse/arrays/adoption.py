@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _INT32_MAX: Final = np.iinfo(np.int32).max
 _VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
+_PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 _NOTHING: Final = None, None, None, None
 
 Arrays = tuple[Any, Any, Any, Any]  # Any: whatever the user gave
@@ -21,7 +22,7 @@ Arrays = tuple[Any, Any, Any, Any]  # Any: whatever the user gave
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
-    """What the constructor of `made` was given: a matrix of its class, or arrays of known types; else four None."""
+    """What the constructor of `made` was given: a matrix of its format, or arrays of known types; else four None."""
     kind = type(arg1)
     if kind is tuple:
         if len(arg1) != 3 or not _is_shape(shape):
@@ -29,7 +30,7 @@ def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
         data, indices, indptr = arg1
         if type(data) is not np.ndarray or data.dtype.char not in _VALUE_TYPES or not data.dtype.isnative:
             return _NOTHING
-    elif (kind is type(made) or kind is made._plain_class) and shape is None:
+    elif shape is None and (kind is type(made) or _PLAIN.get(kind) == made.format):
         indptr, indices, data, shape = arg1.indptr, arg1.indices, arg1.data, arg1._shape
     else:
         return _NOTHING

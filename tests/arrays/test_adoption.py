@@ -83,9 +83,10 @@ def test_three_arrays_become_what_scipy_makes_of_them(ours: Any, theirs: Any, gi
 
 
 @pytest.mark.parametrize(("ours", "theirs"), CLASSES)
-@pytest.mark.parametrize("kind", ["ours", "theirs"])
+@pytest.mark.parametrize("kind", ["ours", "theirs", "other"])
 def test_a_matrix_of_the_class_is_taken_over_its_arrays(ours: Any, theirs: Any, kind: str) -> None:
-    source = {"ours": ours, "theirs": theirs}[kind](np.diag([1.0, 2.0, 3.0]))
+    other = sps.csc_matrix if ours._transposed else sps.csr_matrix
+    source = {"ours": ours, "theirs": theirs, "other": other}[kind](np.diag([1.0, 2.0, 3.0]))
     made = ours(source)
     assert made._cell is not getattr(source, "_cell", None)
     for mine, expected in zip(arrays(made), arrays(source), strict=True):

@@ -37,6 +37,7 @@ def run_script(*command):
     return done.stdout
 
 
+@pytest.mark.full
 def test_product_benchmark_measures_once_and_resumes(folder):
     out = folder / "out.jsonl"
     given = ("--matrices", folder, "--min-nnz", 1, "--widths", "3,16", "--rounds", 3, "--most-s", 0.1, "--threads", 1)

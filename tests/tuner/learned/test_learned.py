@@ -347,6 +347,7 @@ def test_tuning_measures_what_the_model_proposes(tmp_path):
 # -- end to end
 
 
+@pytest.mark.full  # trees go the same way in test_boosted.py
 def test_from_measurements_to_a_product(tmp_path, capsys):
     """collect -> train -> calibrate -> tune -> product."""
     models = tiny_model(tmp_path, "spmv")
