@@ -33,6 +33,8 @@ ISA_FLAGS: Final = {
     ),
 }
 """Compiler flags of each instruction set (gcc and clang)."""
+HEADERS: Final = Path(__file__).parent / "include"
+"""Headers that are read before the compiler's own: of intrinsics, those that kernels name."""
 COMPILERS: Final = ("cc", "gcc", "clang")
 
 
@@ -64,7 +66,7 @@ class Compiler:
 
     def arguments(self, isa: str, source: Path, target: Path) -> list[str]:
         """The command that compiles `source`."""
-        return [*self.command, *FLAGS, *ISA_FLAGS[isa], str(source), "-o", str(target)]
+        return [*self.command, *FLAGS, *ISA_FLAGS[isa], "-isystem", str(HEADERS), str(source), "-o", str(target)]
 
 
 def _ziglang() -> Compiler | None:

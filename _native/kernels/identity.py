@@ -21,7 +21,7 @@ from autosparse import ops
 
 _LOWERING: Final = ("ir/*.py", "storage/slices.py")
 EMITTERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "c": ("c/*.py", *_LOWERING),
+    "c": ("c/*.py", "c/include/*.h", *_LOWERING),
     "numba": ("numba/*.py", *_LOWERING, "c/parallel.py", "c/types.py"),
     "triton": ("triton/*.py",),
 }

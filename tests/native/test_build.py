@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -17,7 +18,7 @@ import numpy as np
 import pytest
 from autosparse._native import runtime_api
 from autosparse._native.c import types as c_types
-from autosparse._native.c.build import Compilations, Compiler
+from autosparse._native.c.build import HEADERS, Compilations, Compiler
 from autosparse._native.c.emit import emit
 from autosparse._native.kernels.implementations import build_many
 
@@ -226,6 +227,17 @@ def test_emitted_c_has_no_warnings(tmp_path: Path) -> None:
         arguments = [word for word in compiler.arguments(of.isa, source, tmp_path / "x.so") if word != "-w"]
         done = subprocess.run([*arguments, *flags, "-fsyntax-only"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+def test_intrinsics_that_kernels_name_are_those_of_our_header() -> None:
+    """In a compiler that reads it; one that does not, or a name that it lacks, reads the compiler's own."""
+    header = (HEADERS / "immintrin.h").read_text()
+    emitters = "".join(path.read_text() for path in HEADERS.parent.glob("*.py"))
+    named, there = (set(re.findall(r"\b_mm\d*_\w+\b", text)) for text in (emitters, header))
+    whole = {name for name in named if not name.endswith("_p")}  # the others get their last letter from a dtype
+    whole |= {name + letter for name in named - whole - {"_mm512_mask_storeu_p"} for letter in "sd"}  # clang's alone
+    assert whole <= there
+    assert "#include_next <immintrin.h>" in header
 
 
 def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> None:
