@@ -75,7 +75,7 @@ def test_three_arrays_become_what_scipy_makes_of_them(ours: Any, theirs: Any, gi
     assert type(found) is ours
     assert found.shape == wanted.shape
     assert type(found.shape[0]) is int
-    assert found.maxprint == wanted.maxprint if hasattr(wanted, "maxprint") else True
+    assert getattr(found, "maxprint", None) == getattr(wanted, "maxprint", None)  # not in every SciPy
     for mine, expected, source in zip(arrays(found), arrays(wanted), reversed(given_["arg1"]), strict=True):
         assert mine.dtype == expected.dtype
         assert mine.tolist() == expected.tolist()
@@ -95,8 +95,7 @@ def test_a_matrix_of_the_class_is_taken_over_its_arrays(ours: Any, theirs: Any, 
     assert (made @ x).tolist() == [0.0, 2.0, 6.0]
     source.data[1] = 9.0
     source.indices[2] = 0
-    assert (made @ x).tolist() == (theirs(made) @ x).tolist() == [0.0, 9.0, 0.0] or ours._transposed
-    assert (made @ x).tolist() == (theirs(made) @ x).tolist()
+    assert (made @ x).tolist() == ([6.0, 9.0, 0.0] if ours._transposed else [0.0, 9.0, 0.0])
 
 
 @pytest.mark.parametrize(("ours", "theirs"), CLASSES)
