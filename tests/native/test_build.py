@@ -76,9 +76,10 @@ def test_a_kernel_is_built_once_and_found_again(tmp_path: Path) -> None:
 
 def test_a_kernel_of_another_process_is_found(tmp_path: Path) -> None:
     code = (
-        "from tests.native import cases; from autosparse import _native, cache\n"
+        "from tests.native import cases; from autosparse import _native, cache, config\n"
         "of = cases.spec(cases.schedule('i1:U,k1:C', 'i1 j1 k1 j0', 12, prefetch=77))\n"
-        "print(_native.is_built(of, store=cache.open_store())); cases.kernel(of)\n"
+        "compiler = config.get_options().compiler\n"
+        "print(_native.is_built(of, store=cache.open_store(), compiler=compiler)); cases.kernel(of)\n"
     )
     root = Path(__file__).resolve().parent.parent.parent
     environment = {**os.environ, "AUTOSPARSE_CACHE_DIR": str(tmp_path)}
