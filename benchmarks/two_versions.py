@@ -59,7 +59,7 @@ CHILDREN: Final = {
     "small": """
 asp.set_options(effort="off")
 out["first product in a process, with the import"] = {"": first_s}
-small = asp.csr(sps.random_array((100, 100), density=0.03, format="csr", rng=np.random.default_rng(0)))
+small = asp.csr(sps.random_array((100, 100), density=0.03, format="csr", random_state=np.random.default_rng(0)))
 x = np.ones(100)
 out["steady product of 300 entries"] = {"": many(lambda: small @ x)}
 for name, width in (("A @ x", 1), ("A.T @ x", 1), ("A @ B, 4 columns", 4)):

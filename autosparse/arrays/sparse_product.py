@@ -61,20 +61,9 @@ def _plain_rows(A: Any) -> Rows | None:
 
 
 def _multiplied(made: Any, operands: tuple[Rows, Rows], shape: tuple[int, int], *, n_cols: int) -> Any:
-    """The product in the class of `made`, or in that class."""
+    """The product in the class of `made`, or in that class; None of no entries, whose types SciPy's version decides."""
     rows = spgemm.multiply(*operands, n_cols=n_cols, threads=get_options().threads or 0)
-    if not rows.indices.size and not _meet(*operands):
-        return (made if isinstance(made, type) else made.__class__)(shape, dtype=rows.data.dtype)
-    return made._of_rows(shape, rows)
-
-
-def _meet(first: Rows, second: Rows) -> bool:
-    """Whether entries were multiplied at all: SciPy's result then has the operands' index type, also if all sums are 0.
-
-    Otherwise it is a new matrix, whose index type follows from its shape.
-    """
-    n_entries = np.diff(second.indptr)
-    return bool(n_entries[first.indices[: int(first.indptr[-1])]].any())
+    return made._of_rows(shape, rows) if rows.indices.size else None
 
 
 def _is_ours(dtype: np.dtype[Any]) -> bool:

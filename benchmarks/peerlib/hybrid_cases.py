@@ -51,7 +51,7 @@ def with_dense_rows(base: Matrix, n_rows: int = 40, density: float = 0.5, seed: 
     rng = np.random.default_rng(seed)
     n, width = base.shape
     chosen = np.sort(rng.choice(n, min(n, n_rows), replace=False))
-    dense = sp.random_array((chosen.size, width), density=density, format="csr", dtype=np.float32, rng=rng)
+    dense = sp.random_array((chosen.size, width), density=density, format="csr", dtype=np.float32, random_state=rng)
     places = sp.csr_matrix((np.ones(chosen.size, np.float32), (chosen, np.arange(chosen.size))), shape=(n, chosen.size))
     return typed(base + places @ sp.csr_matrix(dense))
 

@@ -25,7 +25,7 @@ import autosparse
 def test_a_structure_that_was_only_looked_at_is_checked_once(product, shared):
     """`K.diagonal()` and all else that SciPy reads by `K.indptr` hands arrays out; nobody keeps them."""
     n = 40_000  # no small matrix, whose products are over before their rows are looked at
-    M = sps.random_array((n, n), density=5e-5, format="csr", rng=np.random.default_rng(0))
+    M = sps.random_array((n, n), density=5e-5, format="csr", random_state=np.random.default_rng(0))
     K, x, B = autosparse.csr(M if shared else M.copy()), np.ones(n), np.ones((n, 4))
     product(K, x, B)
     for look in (lambda: K.diagonal(), lambda: K.indptr.sum(), lambda: K.sum(axis=1)):

@@ -19,7 +19,7 @@ from autosparse.ops import EINSUM, OPS
 
 
 def square(n: int = 30) -> sps.csr_array:
-    return sps.random_array((n, n), density=0.2, format="csr", rng=np.random.default_rng(1))
+    return sps.random_array((n, n), density=0.2, format="csr", random_state=np.random.default_rng(1))
 
 
 def test_it_is_a_row_whose_reference_is_numpy() -> None:

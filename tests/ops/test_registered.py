@@ -60,7 +60,7 @@ def aggregate(A: Any, F: np.ndarray) -> np.ndarray:
 
 
 def matrix(n: int = 300, m: int = 200) -> sps.csr_array:
-    return sps.random_array((n, m), density=0.05, format="csr", dtype=np.float32, rng=np.random.default_rng(3))
+    return sps.random_array((n, m), density=0.05, format="csr", dtype=np.float32, random_state=np.random.default_rng(3))
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")

@@ -91,7 +91,7 @@ def test_the_model_expects_a_gain_where_blocks_are_planted() -> None:
 
 
 def test_uniform_matrices_are_not_divided() -> None:
-    A = sp.random_array((640, 640), density=0.02, format="csr", rng=np.random.default_rng(0))
+    A = sp.random_array((640, 640), density=0.02, format="csr", random_state=np.random.default_rng(0))
     asked = space.Setting(operation="matmul", n_dense_cols=64, dtype="float16", vector=8)
     assert not composites.divisions(Pattern(*A.shape, A.indptr, A.indices), asked, targets()["h100-sxm"])
 

@@ -182,7 +182,7 @@ def test_block_fill_counts_entries_of_blocks():
 
 def test_dense_rows_and_planted_blocks_are_found():
     rng = np.random.default_rng(0)
-    few = sp.random_array((400, 400), density=0.01, rng=rng).toarray() > 0
+    few = sp.random_array((400, 400), density=0.01, random_state=rng).toarray() > 0
     few[::40] |= rng.random((10, 400)) < 0.6
     pattern = pattern_of(few)
     best = divisions(pattern, 256, _native.block_fill)[0]

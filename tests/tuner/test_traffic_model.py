@@ -172,7 +172,7 @@ def ranking_of(matrix, n_columns: int) -> Ranking:
 
 def scattered(n_rows: int, n_cols: int, density: float) -> scipy.sparse.csr_array:
     rng = np.random.default_rng(4)
-    return scipy.sparse.random_array((n_rows, n_cols), density=density, format="csr", rng=rng)
+    return scipy.sparse.random_array((n_rows, n_cols), density=density, format="csr", random_state=rng)
 
 
 ROWS, FOURS = "i1:U,k1:C", "i1:U,k1:C,i0:U,k0:U | i=4,k=4 | bits=16"
@@ -300,7 +300,7 @@ def test_slices_are_believed_to_read_the_bytes_that_they_take(reach):
 
 def test_blocks_of_three_rows_are_not_expected_to_be_as_good_as_they_are_full():
     """On elasticity blocks of 3 x 3 take .86 to 1.03 of the default kernel's time, slices .77 (three machines)."""
-    blocks = scipy.sparse.random_array((400, 400), density=0.05, format="csr", rng=np.random.default_rng(1))
+    blocks = scipy.sparse.random_array((400, 400), density=0.05, format="csr", random_state=np.random.default_rng(1))
     m = scipy.sparse.csr_array(scipy.sparse.kron(blocks, np.ones((3, 3))), dtype=np.float32)
     pattern = Pattern(*m.shape, m.indptr.astype(np.int32), m.indices.astype(np.int32))
     problem = dataclasses.replace(

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled 
 
 def matrix(seed: int = 0) -> Any:
     """A square matrix large enough to be tuned."""
-    return asp.csr(sps.random_array((3_000, 3_000), density=2e-3, rng=seed, dtype="float32", format="csr"))
+    return asp.csr(sps.random_array((3_000, 3_000), density=2e-3, random_state=seed, dtype="float32", format="csr"))
 
 
 def test_making_the_space_is_a_step_of_its_own_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
