@@ -62,6 +62,7 @@ class Way:
     settings: BoostSettings = SETTINGS
     knows_machine: bool = True
     guess_weight: float = 0.0  # of the ranks by the statistics model's guess beside those by the trees
+    halves: int = 0  # models averaged, each of half the groups; 0: one model of all
 
 
 WAYS: Final[Mapping[str, Way]] = {
@@ -70,6 +71,7 @@ WAYS: Final[Mapping[str, Way]] = {
     "stiff trees": Way(STIFF, knows_machine=False),
     "ranks averaged with the guess's": Way(guess_weight=0.5),
     "stiff trees and averaged ranks": Way(STIFF, knows_machine=False, guess_weight=0.5),
+    "mean of four halves": Way(halves=4),
 }
 
 
@@ -104,6 +106,8 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
 
 def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], np.ndarray]:
     """Predicted logarithms of ratios of a case, by trees of `train`."""
+    if way.halves:
+        return _mean_of_halves(train, way, n_sketch)
     machines = machine_weights([one.case for one in train])
     weights = np.concatenate(
         [machines[one.case.setting.target] * weights_of(one.case.ratios, way.settings) for one in train]
@@ -127,6 +131,18 @@ def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], n
         return np.where(np.arange(len(costs)) == best, costs[best], np.maximum(costs, costs[best] + 1e-6))
 
     return predicted
+
+
+def _mean_of_halves(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], np.ndarray]:
+    groups = sorted({one.case.recipe.group for one in train})
+    models = []
+    for seed in range(way.halves):
+        chosen = np.random.default_rng([26, seed]).permutation(len(groups))[: len(groups) // 2]
+        kept = {groups[at] for at in chosen.tolist()}
+        half = [one for one in train if one.case.recipe.group in kept]
+        once = replace(way, halves=0, settings=replace(way.settings, seed=seed))
+        models.append(fitted(half, once, n_sketch))
+    return lambda one: np.asarray(np.mean([model(one) for model in models], axis=0))
 
 
 def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray]) -> float:

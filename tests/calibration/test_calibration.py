@@ -67,9 +67,29 @@ def test_nothing_wins_where_there_is_nothing_to_learn(seed):
         assert found.after == found.before
 
 
-def test_nothing_wins_most_of_the_time_on_noise():
-    ways = [choose(examples(5, noise=0.15, seed=seed)).way for seed in range(10, 22)]
-    assert ways.count("nothing") >= 8
+def test_nothing_wins_on_noise():
+    """With one standard error three of these had been learned."""
+    ways = [choose(examples(5, noise=0.15, seed=seed)).way for seed in range(20, 32)]
+    assert ways.count("nothing") == len(ways)
+
+
+def test_a_small_effect_is_learned_from_many_patterns():
+    found = choose(examples(20, effect=-0.3, noise=0.1, seed=3))
+    assert found.way in ("residual", "more trees")
+    assert found.after.loss < found.before.loss
+
+
+def test_what_all_programs_of_a_pattern_are_off_by_teaches_nothing_of_any():
+    """Two patterns, each measured with programs of one kind, and a model that is off by a factor on one of them."""
+    off = [
+        dataclasses.replace(one, programs=np.where([True, False, False], at, one.programs).astype(np.int16))
+        for at, one in enumerate(examples(2))
+    ]
+    off[1] = dataclasses.replace(off[1], ratios=2.0 * off[1].ratios)
+    found = ADJUSTMENTS["residual"](off)
+    fresh = examples(1, seed=4)[0]
+    changes = found.on(fresh) - fresh.predicted
+    assert float(np.ptp(changes)) < 0.02
 
 
 def test_groups_are_left_out_whole(monkeypatch):

@@ -66,20 +66,27 @@ def _scale(examples: Sequence[Example]) -> Adjustment:
 
 
 def _residual(examples: Sequence[Example]) -> Adjustment:
-    """An additive correction per value of each column of the code, by ridge regression."""
-    y, weights = left_over(examples, Adjustment())
+    """An additive correction per value of each column of the code, by ridge regression within patterns.
+
+    By how much all programs of a pattern are off says nothing of any of them.
+    """
     codes = np.vstack([one.programs for one in examples]).astype(np.int64)
     parts = [(column, value) for column in range(codes.shape[1]) for value in _common_values(codes[:, column])]
     if not parts:
         return _centred(Adjustment(), examples)
-    x = np.stack([codes[:, column] == value for column, value in parts], axis=1).astype(np.float64)
-    x -= np.average(x, axis=0, weights=weights)
-    y = y - np.average(y, weights=weights)
+    x, y, weights = (np.concatenate(rows) for rows in zip(*(_within(one, parts) for one in examples), strict=True))
     gram = (x * weights[:, None]).T @ x
     effects = np.linalg.solve(gram + RIDGE * np.eye(len(parts)), (x * weights[:, None]).T @ y)
     n_sketch = examples[0].pattern.size
     tables = [_step(n_sketch + column, value, effect) for (column, value), effect in zip(parts, effects, strict=True)]
     return _centred(Adjustment(more=trees_of(tables, 0.0, n_sketch)), examples)
+
+
+def _within(one: Example, parts: Sequence[tuple[int, int]]) -> tuple[Logs, Logs, Logs]:
+    """(which programs have which of `parts`, what the model leaves over, weights), the first two about their means."""
+    y, weights = left_over([one], Adjustment())
+    x = np.stack([one.programs[:, column] == value for column, value in parts], axis=1).astype(np.float64)
+    return x - np.average(x, axis=0, weights=weights), y - np.average(y, weights=weights), weights
 
 
 def _common_values(column: np.ndarray) -> list[int]:
