@@ -43,12 +43,15 @@
 #define ASP_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* The value is made here and kept in a register: the compiler may neither move it nor fold it into its uses. */
+/* The value is made here and kept in a register: the compiler may neither move it nor fold it into its uses.
+ * ASP_PIN_MEMORY: it lives in memory, so that registers are left for others. */
 #if ASP_X86
 #define ASP_PIN(x) __asm__("" : "+r"(x))
 #define ASP_PIN_VECTOR(x) __asm__("" : "+v"(x))
+#define ASP_PIN_MEMORY(x) __asm__("" : : "r"(&(x)))
 #else
 #define ASP_PIN(x) ((void)0)
+#define ASP_PIN_MEMORY(x) ((void)0)
 #define ASP_PIN_VECTOR(x) ((void)0)
 #endif
 

@@ -17,12 +17,12 @@
 #define TWIN_TILES 0
 #endif
 
-/* How a tile's vectors lie: all whole; the last one in part; whole ones that are stored to C past the caches across its
- * boundaries; or the first one and the last one in part, because vectors are cut where B's cache lines end. NumPy's
- * arrays begin 16 bytes into a line: each load of a whole vector would lie in two lines, and L1 be asked twice. */
+/* How a tile's vectors lie: all whole; the last one in part; or the first one and the last one in part, because vectors
+ * are cut where B's cache lines end. NumPy's arrays begin 16 bytes into a line: each load of a whole vector would lie in
+ * two lines, and L1 be asked twice. */
 #ifndef ASP_TILE_KINDS
 #define ASP_TILE_KINDS
-enum { WHOLE, MASKED, JOINED, SHIFTED };
+enum { WHOLE, MASKED, SHIFTED };
 #endif
 
 typedef struct {
@@ -177,9 +177,6 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;
     const int accumulate = args->accumulate;
-#if WORDS == 1
-    const int stream = args->stream && kind == WHOLE && (uintptr_t)((const R *)args->C + j) % sizeof(V) == 0;
-#endif
     R *C = (R *)args->C + j;
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
@@ -197,6 +194,9 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
+    if (kind == WHOLE) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
+    const int joins = kind == WHOLE && args->stream && out.late && v_can_join(out.late);
+    const int stream = kind == WHOLE && args->stream && (joins || (uintptr_t)C % sizeof(V) == 0);
 #endif
 #if TWIN_TILES
     V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed, */
@@ -210,7 +210,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
         if (stop - k > giant) {
             if (j <= 0) asp_note_giant(args, i);
 #if WORDS == 1
-            if (kind == JOINED) NAME(end_joined)(&out, c);
+            if (joins) NAME(end_joined)(&out, c);
 #ifdef V_SHIFTS
             if (kind == SHIFTED) NAME(end_shifted)(&out, c, masks);
 #endif
@@ -260,18 +260,16 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
             ASP_UNROLL for (int v = 0; v < nv; v++)
                 sum[v] = v_fma(one, LOAD_PART(c, v), sum[v]);
         }
-        if (kind == JOINED) {
-            NAME(stream_joined)(nv, &out, c, sum);
-            continue;
-        }
 #ifdef V_SHIFTS
         if (kind == SHIFTED && args->stream) {
             NAME(stream_shifted)(nv, &out, c, masks, sum);
             continue;
         }
 #endif
-        if (stream) {
-            ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
+        if (__builtin_expect(stream, 0)) {
+            if (joins) NAME(stream_joined)(nv, &out, c, sum);
+            else
+                ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
             continue;
         }
         ASP_UNROLL for (int v = 0; v < nv; v++)
@@ -283,7 +281,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
     }
 #if WORDS == 1
-    if (kind == JOINED) NAME(end_joined)(&out, C + end * ldc);
+    if (joins) NAME(end_joined)(&out, C + end * ldc);
 #ifdef V_SHIFTS
     if (kind == SHIFTED) NAME(end_shifted)(&out, C + end * ldc, masks);
 #endif
@@ -300,15 +298,11 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     {                                                                \
         NAME(tile)(nv, kind, 1, args, begin, end, j, lanes, lead);   \
     }
-#define CASE(nv) KIND_OF_TWINS(nv, whole, WHOLE) KIND_OF_TWINS(nv, joined, JOINED)
+#define CASE(nv) KIND_OF_TWINS(nv, whole, WHOLE)
 TILE_CASES(CASE)
 #undef CASE
 #endif
-#if WORDS == 2
 #define CASE(nv) KIND(nv, whole, WHOLE) KIND(nv, masked, MASKED)
-#else
-#define CASE(nv) KIND(nv, whole, WHOLE) KIND(nv, masked, MASKED) KIND(nv, joined, JOINED)
-#endif
 TILE_CASES(CASE)
 #undef CASE
 #if WORDS == 1 && defined(V_SHIFTS)
@@ -345,25 +339,17 @@ static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end,
 static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 {
     typedef void (*tile)(TILE_ARGUMENTS);
-#if WORDS == 1
-#define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv), NAME(joined_##nv)},
-#else
 #define CASE(nv) {NAME(whole_##nv), NAME(masked_##nv)},
-#endif
-    static const tile tiles[][1 + JOINED] = {TILE_CASES(CASE)};
+    static const tile tiles[][1 + MASKED] = {TILE_CASES(CASE)};
 #undef CASE
     const int64_t width = args->n_vecs * WORDS;
-    int whole = WHOLE;
 #if TWIN_TILES
-#define CASE(nv) {NAME(whole_twins_##nv), NAME(joined_twins_##nv)},
-    static const tile twin_tiles[][2] = {TILE_CASES(CASE)};
+#define CASE(nv) NAME(whole_twins_##nv),
+    static const tile twin_tiles[] = {TILE_CASES(CASE)};
 #undef CASE
 #endif
-#if WORDS == 1
-    const int64_t late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
-    if (args->stream && late && v_can_join(late)) whole = JOINED;
-#endif
 #if WORDS == 1 && defined(V_SHIFTS)
+    const int64_t late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_alike = lead == late && args->ldc % VL == 0; /* C's lines end where B's do */
     if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
@@ -377,9 +363,9 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
-        tile one = tiles[nv - 1][lanes < VL ? MASKED : whole];
+        tile one = tiles[nv - 1][lanes < VL ? MASKED : WHOLE];
 #if TWIN_TILES
-        if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1][whole == JOINED];
+        if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1];
 #endif
         one(args, begin, end, j, lanes, 0);
         j += covered;
