@@ -63,6 +63,14 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Nor does it look at what a module of tests leaves behind, libraries above all: each look would take a second."""
+    if nextitem is not None and nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def matrices() -> Path:
     """The folder of real matrices; a test that takes it must be marked `matrices`."""
