@@ -26,7 +26,7 @@ OPEN_LIBRARY = f"""
 import os.path as _path
 lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 """
-SLOWEST = ("kernels_avx512.c", "dots_rows.c", "kernels_avx2.c", "csf.c")  # to compile: half of the whole
+SLOWEST = ("kernels_avx512.c", "kernels_avx2.c", "dots_rows.c", "csf.c", "kernels_base.c", "attention.c")  # to compile
 FAILURES = (BaseError, CCompilerError, OSError)
 
 if {"editable_wheel", "develop", "--inplace"} & set(sys.argv):
