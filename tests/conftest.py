@@ -71,6 +71,11 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
         gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """The interpreter's last look must see everything: extension modules report what it leaves as leaks."""
+    gc.unfreeze()
+
+
 @pytest.fixture(scope="session")
 def matrices() -> Path:
     """The folder of real matrices; a test that takes it must be marked `matrices`."""
