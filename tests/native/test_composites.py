@@ -77,6 +77,12 @@ def matrix(dtype: str = "float32", seed: int = 0) -> Any:
     return sp.csr_matrix(dense.astype(dtype))
 
 
+def drawn(shape, density, rng, dtype):
+    """A random matrix with indices of 32 bits, which SciPy 1.13 draws in 64."""
+    A = sp.random_array(shape, density=density, format="csr", random_state=rng, dtype=dtype)
+    return sp.csr_array((A.data, A.indices.astype(np.int32), A.indptr.astype(np.int32)), shape=shape)
+
+
 def pattern_of(A: Any) -> Pattern:
     return Pattern(*A.shape, A.indptr, A.indices)
 
@@ -160,7 +166,7 @@ def test_blocks_and_the_rest_are_added_up_in_registers(r, c, dtype, isa):
 def test_rows_side_by_side_are_added_up_panel_by_panel(r, dtype, isa):
     """Groups and panels go over the edges; alone, and as a part whose rows of C are not neighbours."""
     rng = np.random.default_rng(4)
-    A = sp.random_array((41, 600), density=0.2, format="csr", random_state=rng, dtype=dtype)
+    A = drawn((41, 600), 0.2, rng, dtype)
     A.data[:] = rng.standard_normal(A.nnz)
     made = dataclasses.replace(READY_PANELS, format=Format.parse(f"k1:U,i1:U,k0:C,i0:U | i={r},k=256"))
     part, _ = bound_of(A, Composite(parts=(Part(Rows(120), made), Part(REST, READY))))
@@ -183,7 +189,7 @@ def test_rows_side_by_side_are_added_up_panel_by_panel(r, dtype, isa):
 
 def test_blocks_and_the_rest_on_copied_panels_of_columns():
     rng = np.random.default_rng(5)
-    A = sp.random_array((64, 2_000), density=0.3, format="csr", random_state=rng, dtype=np.float32)
+    A = drawn((64, 2_000), 0.3, rng, np.float32)
     B = rng.standard_normal((2_000, 4_100)).astype(np.float32)[:, :300]
     bound, _ = bound_of(A, FUSED)
     results = []
@@ -212,7 +218,7 @@ def test_windows_change_no_bit(composite):
 
 def test_parts_take_turns_on_copied_panels_of_columns():
     rng = np.random.default_rng(5)
-    A = sp.random_array((64, 2_000), density=0.3, format="csr", random_state=rng, dtype=np.float32)
+    A = drawn((64, 2_000), 0.3, rng, np.float32)
     A.data[:] = rng.integers(1, 5, A.nnz)
     B = rng.integers(-4, 5, (2_000, 4_100)).astype(np.float32)[:, :300]  # not on cache lines, wider than a core's cache
     composite = Composite(parts=(Part(Rows(1_000), READY), Part(Blocks(4, 4, 0.4), BLOCKS), Part(REST, CSR)))

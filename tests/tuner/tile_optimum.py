@@ -50,7 +50,8 @@ class _Sums:
         from scipy.sparse import coo_array
 
         rows, columns, weights = zip(*self.terms, strict=True)
-        matrix = coo_array((weights, (rows, columns)), shape=(len(self.lower), n_variables)).tocsr()
+        places = np.array([rows, columns], np.int32)  # SciPy 1.13 hands HiGHS no other type
+        matrix = coo_array((weights, (*places,)), shape=(len(self.lower), n_variables)).tocsr()
         return LinearConstraint(matrix, lb=self.lower)
 
 
