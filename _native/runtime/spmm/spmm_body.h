@@ -17,12 +17,13 @@
 #define TWIN_TILES 0
 #endif
 
-/* How a tile's vectors lie: all whole; the last one in part; or the first one and the last one in part, because vectors
- * are cut where B's cache lines end. NumPy's arrays begin 16 bytes into a line: each load of a whole vector would lie in
- * two lines, and L1 be asked twice. */
+/* How a tile's vectors lie: all whole; the last one in part; the only one whole and stored to C past the caches across
+ * its boundaries (of several, whole ones ask for each tile whether they are); or the first one and the last one in part,
+ * because vectors are cut where B's cache lines end. NumPy's arrays begin 16 bytes into a line: each load of a whole
+ * vector would lie in two lines, and L1 be asked twice. */
 #ifndef ASP_TILE_KINDS
 #define ASP_TILE_KINDS
-enum { WHOLE, MASKED, SHIFTED };
+enum { WHOLE, MASKED, JOINED, SHIFTED };
 #endif
 
 typedef struct {
@@ -194,9 +195,10 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
-    if (kind == WHOLE) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
-    const int joins = kind == WHOLE && args->stream && out.late && v_can_join(out.late);
-    const int stream = kind == WHOLE && args->stream && (joins || (uintptr_t)C % sizeof(V) == 0);
+    const int asks = kind == WHOLE && (nv > 1 || has_twins);
+    if (asks) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
+    const int joins = kind == JOINED || (asks && args->stream && out.late && v_can_join(out.late));
+    const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
 #endif
 #if TWIN_TILES
     V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed, */
@@ -266,7 +268,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
             continue;
         }
 #endif
-        if (__builtin_expect(stream, 0)) {
+        if (asks ? __builtin_expect(stream, 0) : stream) {
             if (joins) NAME(stream_joined)(nv, &out, c, sum);
             else
                 ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
@@ -305,6 +307,9 @@ TILE_CASES(CASE)
 #define CASE(nv) KIND(nv, whole, WHOLE) KIND(nv, masked, MASKED)
 TILE_CASES(CASE)
 #undef CASE
+#if WORDS == 1
+KIND(1, joined, JOINED) /* rows of one vector are short: to ask costs a tenth */
+#endif
 #if WORDS == 1 && defined(V_SHIFTS)
 #define CASE(nv) KIND(nv, shifted, SHIFTED)
 SHIFT_CASES(CASE)
@@ -348,8 +353,10 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     static const tile twin_tiles[] = {TILE_CASES(CASE)};
 #undef CASE
 #endif
-#if WORDS == 1 && defined(V_SHIFTS)
+#if WORDS == 1
     const int64_t late = (int64_t)((uintptr_t)args->C % sizeof(V) / sizeof(R));
+#endif
+#if WORDS == 1 && defined(V_SHIFTS)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_alike = lead == late && args->ldc % VL == 0; /* C's lines end where B's do */
     if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
@@ -364,6 +371,9 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
         tile one = tiles[nv - 1][lanes < VL ? MASKED : WHOLE];
+#if WORDS == 1
+        if (nv == 1 && lanes == VL && args->stream && late && v_can_join(late)) one = NAME(joined_1);
+#endif
 #if TWIN_TILES
         if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1];
 #endif
