@@ -137,7 +137,7 @@ class World:
     def __init__(self, case: Case) -> None:
         self.case, self.dtype = case, getattr(torch, case.dtype)
         self.A, rng = PATTERNS[case.pattern](), np.random.default_rng(2)
-        crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (self.A.indptr, self.A.indices))
+        crow, col = (torch.as_tensor(one.astype(np.int32)) for one in (self.A.indptr, self.A.indices))
         spec = DeviceSpec(schedule=case.schedule, dtype=case.dtype)
         entries = entries_of_csr(crow, col, self.A.shape[1])
         self.launch = Launch(source.module_of(spec, Store(None)), packing.pack(spec, entries, nnz=self.A.nnz))
@@ -147,7 +147,7 @@ class World:
         self.X = self._made(rng, self.A.shape[0], *width)
 
     def _made(self, rng: np.random.Generator, *shape: int) -> torch.Tensor:
-        return torch.from_numpy(rng.standard_normal(shape)).to(self.dtype)
+        return torch.as_tensor(rng.standard_normal(shape)).to(self.dtype)
 
     def product(self) -> torch.Tensor:
         """By the launch, into memory that held nothing of use."""
@@ -159,7 +159,7 @@ class World:
 
     def wanted(self) -> tuple[Any, Any]:
         """(SciPy's product in float64, sum of the magnitudes of its terms)."""
-        values, B, X = (one.double().numpy() for one in (self.values, self.B, self.X))
+        values, B, X = (one.double().cpu().numpy() for one in (self.values, self.B, self.X))
         A = sp.csr_array((values, self.A.indices, self.A.indptr), shape=self.A.shape)
         with np.errstate(invalid="ignore"):
             if self.case.operation != "sddmm":
@@ -171,7 +171,7 @@ class World:
     def check(self) -> torch.Tensor:
         """The product, which is SciPy's: numbers within rounding, nan and infinity where SciPy has them."""
         found, (wanted, scale) = self.product(), self.wanted()
-        is_finite, numbers = np.isfinite(wanted), found.double().numpy()
+        is_finite, numbers = np.isfinite(wanted), found.double().cpu().numpy()
         np.testing.assert_array_equal(numbers[~is_finite], wanted[~is_finite])
         error = (abs(numbers - wanted) / (scale + 1))[is_finite]
         assert error.size == 0 or error.max() <= TOLERANCE[self.case.dtype], f"off by {error.max():.3g}"
@@ -210,7 +210,7 @@ def blocks_and_scatter(n: int = 320, density: float = 0.02, share: float = 0.0) 
     cells = rng.random((n, n)) < density
     full = rng.random((n // 16, n // 16)) < share
     cells |= np.kron(full | np.eye(n // 16, dtype=bool), np.ones((16, 16), dtype=bool))
-    stored = torch.from_numpy(cells).half().to_sparse_csr()
+    stored = torch.as_tensor(cells).half().to_sparse_csr()
     return matrix.CudaCsr(structure_of(stored.crow_indices(), stored.col_indices(), n), stored.values())
 
 
@@ -295,9 +295,12 @@ def test_an_operation_that_is_registered_late_has_kernels() -> None:
 
 
 def main() -> None:
-    """A line for each case."""
+    """A line for each case; after ``cuda`` on a GPU."""
+    from tests.triton.places import is_on_gpu, of_share
+
+    is_on_gpu()
     torch.set_num_threads(1)
-    for case in cases():
+    for case in of_share(list(cases())):
         error = None
         try:
             check(case)

@@ -126,7 +126,7 @@ def test_mttkrp_says_what_does_not_fit() -> None:
         (ShapeError, [A, B, C[:, :2]], 0, {}),
         (ShapeError, [A, B, C], 3, {}),
         (DtypeError, [A, B, C.double()], 0, {}),
-        (InputTypeError, [A, B, C.numpy()], 0, {}),
+        (InputTypeError, [A, B, C.cpu().numpy()], 0, {}),
         (ShapeError, [A, B, C], 0, {"out": torch.empty(4, 5)}),
         (DtypeError, [A, B, C], 0, {"out": torch.empty(5, 5, dtype=torch.float64)}),
     )

@@ -1,7 +1,7 @@
-"""Every layout × operation × dtype × pattern in Triton's interpreter, in one process.
+"""Every layout × operation × dtype × pattern in Triton's interpreter, or on a GPU, in one process.
 
 The interpreter has to be asked for before Triton is imported, so the tests start this module once and read its answers:
-one JSON line for each case, with an error or none.
+one JSON line for each case, with an error or none. ``python -m tests.triton.interpreted cuda`` runs all on a GPU.
 """
 
 from __future__ import annotations
@@ -232,17 +232,20 @@ def mend_interpreter() -> None:
 
 
 def main() -> None:
-    """Run the cases whose ids stand in the standard input (all: none given) and answer with a line for each."""
+    """Run the cases whose ids stand in the standard input, on a GPU all, and answer with a line for each."""
     import torch
     from autosparse.cache import Store
 
-    wanted = set(json.load(sys.stdin))
+    from tests.triton.places import is_on_gpu, of_share
+
+    found = of_share(list(cases()))
+    if not is_on_gpu():
+        wanted = set(json.load(sys.stdin))
+        found = [case for case in found if case.id in wanted]
+        mend_interpreter()
     store = Store(None)
-    mend_interpreter()
     torch.set_num_threads(1)
-    for case in cases():
-        if case.id not in wanted:
-            continue
+    for case in found:
         torch.manual_seed(0)
         error = None
         try:

@@ -41,9 +41,10 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         made.schedule = choice.candidates(structure, made.kind, target, deterministic=True)[0][1]
         made.launch = choice.launch_of(structure, made.kind, made.schedule)
 
-    _replace(switch.TABLES, {"SparseCsrCPU": switch.ON_GPU})
-    _replace(switch.SPARSE_GRADIENTS, {"AutogradCPU": switch.GRADIENTS_ON_GPU})
-    _replace(switch.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
+    if torch.get_default_device().type == "cpu":  # else the tables of a GPU are registered for one
+        _replace(switch.TABLES, {"SparseCsrCPU": switch.ON_GPU})
+        _replace(switch.SPARSE_GRADIENTS, {"AutogradCPU": switch.GRADIENTS_ON_GPU})
+        _replace(switch.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
     choice.plan, aten.FEW = favourite, 0
     for name in KERNELS:
         setattr(Launch, name, counting(name))

@@ -210,13 +210,27 @@ def tests() -> dict[str, Callable[[], None]]:
     return {name: law for home in homes for name, law in vars(home).items() if name.startswith("test_")}
 
 
+HOST_ONLY = (
+    "test_nothing_is_planned_in_a_capture", "test_arrays_come_back_as_they_went",
+    "test_nothing_is_compiled_in_a_capture",
+    "test_launches_and_measurements_go_to_the_device_of_the_tensors",
+    "test_reductions_of_torch_and_their_gradients_are_ours",
+)  # fmt: skip
+"""Laws that put another device in the host's place, or ask torch for what only CPUs have: see `hardware`."""
+
+
 def main() -> None:
+    """A line for each law, or for those that are named; after ``cuda`` on a GPU."""
     device.DEVICES["cpu"] = device.HostDevice()
     torch.set_num_threads(1)
     import sys
 
+    from tests.triton.places import is_on_gpu
+
+    on_gpu = is_on_gpu()
+    named = sys.argv[2 if on_gpu else 1 :]
     for name, law in tests().items():
-        if sys.argv[1:] and name not in sys.argv[1:]:
+        if (named and name not in named) or (on_gpu and name in HOST_ONLY):
             continue
         torch.manual_seed(0)
         error, start_s = None, time.process_time()
