@@ -254,7 +254,7 @@ def sampled_addmm(
         return result
     (structure, _, _), values = found
     return torch.sparse_csr_tensor(
-        structure.crow.clone(), structure.col.clone(), values, S.shape, check_invariants=False
+        structure.crow.clone(), structure.col.clone(), values, S.shape, check_invariants=False, device=values.device
     )
 
 

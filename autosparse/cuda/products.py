@@ -159,8 +159,9 @@ def torch_matmul(structure: Structure, values: torch.Tensor, B: torch.Tensor, *,
     """The product by torch's own path (cuSPARSE on a GPU)."""
     layout = torch.sparse_csc if transposed else torch.sparse_csr
     A = torch.sparse_compressed_tensor(
-        structure.crow, structure.col, values, structure.shape(transposed), layout=layout, check_invariants=False
-    )
+        structure.crow, structure.col, values, structure.shape(transposed), layout=layout, check_invariants=False,
+        device=values.device,
+    )  # fmt: skip
     return torch_times(A, B)
 
 
@@ -220,7 +221,7 @@ def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> tor
     if X.dtype in (torch.float32, torch.float64):
         zeros = torch.zeros(structure.nnz, dtype=X.dtype, device=X.device)
         shape = structure.shape(False)
-        S = torch.sparse_csr_tensor(structure.crow, structure.col, zeros, shape, check_invariants=False)
+        S = torch.sparse_csr_tensor(structure.crow, structure.col, zeros, shape, check_invariants=False, device=X.device)
         return torch_sampled_into(S, X, Y.T)
     rows = structure.rows()
     return (X[rows].float() * Y[structure.col.long()].float()).sum(1).to(X.dtype)

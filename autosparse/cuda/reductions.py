@@ -121,7 +121,7 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
     if d_values is None:
         return None, d_b
     crow, col = structure.crow.clone(), structure.col.clone()
-    return torch.sparse_csr_tensor(crow, col, d_values, a.shape, check_invariants=False), d_b
+    return torch.sparse_csr_tensor(crow, col, d_values, a.shape, check_invariants=False, device=col.device), d_b
 
 
 TABLE: Final[dict[str, Callable[..., Any]]] = {

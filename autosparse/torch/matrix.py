@@ -97,8 +97,9 @@ class Csr:
         """A torch tensor of layout sparse_csr (sparse_csc for a transpose) that shares indices and values."""
         layout = torch.sparse_csc if self._transposed else torch.sparse_csr
         return torch.sparse_compressed_tensor(
-            self.rows.crow, self.rows.col, self.rows.fit(self.values), self.shape, layout=layout, check_invariants=False
-        )
+            self.rows.crow, self.rows.col, self.rows.fit(self.values), self.shape, layout=layout,
+            check_invariants=False, device=self.values.device,
+        )  # fmt: skip
 
     def matmul(self, X: torch.Tensor) -> torch.Tensor:
         """A X for X (m,) or (m, k)."""
@@ -302,7 +303,7 @@ def _from_coo(A: torch.Tensor) -> Csr:
     starts = coordinates.starts_of(A.detach())
     if starts.crow is None or starts.by_columns:  # made with is_coalesced=True, and is not
         check_ids(A._indices(), A.shape)
-        return _from_coo(torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False))
+        return _from_coo(torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device))
     return Csr(Rows(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
 
 
@@ -325,7 +326,7 @@ def _from_edges(edges: torch.Tensor, values: torch.Tensor | None, shape: tuple[i
         raise ShapeError.unfit("csr", wanted=wanted, edges=edges.shape, values=values.shape)
     order = torch.argsort(row, stable=True)
     crow = torch._convert_indices_from_coo_to_csr(row[order], shape[0], out_int32=row.dtype == torch.int32)
-    values = torch.ones(row.numel()) if values is None else values[order]
+    values = torch.ones(row.numel(), device=row.device) if values is None else values[order]
     return Csr(Rows(crow, col[order], *shape), values)
 
 

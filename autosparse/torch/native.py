@@ -15,7 +15,7 @@ import torch
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
 from autosparse.torch import thresholds
-from autosparse.torch.structure import VALUE_CODES, Placed, Transposed, ffi, lib, pointer
+from autosparse.torch.structure import CPU, VALUE_CODES, Placed, Transposed, ffi, lib, pointer
 
 cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects carry no types
 
@@ -29,7 +29,9 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Memory for a result: a fresh page costs as much as the product that fills it."""
     if math.prod(shape) * dtype.itemsize < thresholds.POOLED_BYTES:
         # a tuple and a named dtype cost half a microsecond
-        return torch.empty(*shape) if dtype is torch.get_default_dtype() else torch.empty(shape, dtype=dtype)
+        if dtype is torch.get_default_dtype():
+            return torch.empty(*shape, device=CPU)
+        return torch.empty(shape, dtype=dtype, device=CPU)
     return torch.from_numpy(memory.empty_output(shape, np.dtype(_NUMPY[dtype])))
 
 
@@ -70,7 +72,7 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 def settled(tensor: torch.Tensor) -> torch.Tensor:
     """`tensor` without bits that say what its memory stands for: conjugated, negated, or all zero (and no memory)."""
     if tensor._is_zerotensor():
-        return torch.zeros(tensor.shape, dtype=tensor.dtype)
+        return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     return tensor.resolve_conj().resolve_neg()
 
 
@@ -185,7 +187,7 @@ def extreme(
     B = rows_of(B)
     out = empty((structure.n_rows, B.shape[1]), B.dtype)
     index_dtype = torch.int64 if structure.index_code else torch.int32
-    arg = torch.empty(out.shape, dtype=index_dtype) if with_arg else None
+    arg = torch.empty(out.shape, dtype=index_dtype, device=CPU) if with_arg else None
     status = lib.asp_csr_extreme(
         VALUE_CODES[B.dtype], structure.index_code, structure.n_rows, structure.crow, structure.col,
         ffi.NULL if values is None else pointer(values), structure.nnz, pointer(B), B.stride(0), B.shape[1], int(least),

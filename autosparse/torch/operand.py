@@ -22,7 +22,7 @@ from autosparse.dispatch import executor
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 from autosparse.torch import native
-from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
+from autosparse.torch.structure import CPU, VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
 AnyArray = NDArray[Any]  # index or value arrays
 
@@ -192,7 +192,7 @@ class Gathered(TorchOperand):
 
     def __init__(self, structure: Transposed, dtype: torch.dtype) -> None:
         super().__init__(structure, dtype)
-        self._collected = torch.empty(structure.nnz, dtype=dtype)
+        self._collected = torch.empty(structure.nnz, dtype=dtype, device=CPU)
         self.rows.data = (pointer(self._collected),)
         self._source_print: int | None = None
 
@@ -218,7 +218,7 @@ class Sampling(TorchOperand):
 
     def __init__(self, structure: Structure, dtype: torch.dtype) -> None:
         super().__init__(structure, dtype)
-        self.ones = torch.ones(structure.nnz, dtype=dtype)
+        self.ones = torch.ones(structure.nnz, dtype=dtype, device=CPU)
 
     def refresh(self) -> None:
         """Raise the version of the structure when it is not what it was at the last look."""

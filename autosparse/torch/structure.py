@@ -26,6 +26,8 @@ ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
 
 INDEX_CODES: Final = {torch.int32: 0, torch.int64: 1}
+CPU: Final = torch.device("cpu")
+"""Named wherever a tensor is made: somebody may have set another default device."""
 VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
 MOST_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
 SWEEP_FROM: Final = 8  # structures from which dead ones are looked for when another is added
@@ -173,7 +175,7 @@ class Transposed(Placed):
         narrow = max(of.n_rows, of.n_cols, of.nnz) < 2**31 - 1
         dtype = torch.int32 if narrow else torch.int64
         self.index_code = INDEX_CODES[dtype]
-        self.tensors = tuple(torch.empty(n, dtype=dtype) for n in (self.n_rows + 1, self.nnz, self.nnz))
+        self.tensors = tuple(torch.empty(n, dtype=dtype, device=CPU) for n in (self.n_rows + 1, self.nnz, self.nnz))
         self.crow, self.col, self.perm = map(pointer, self.tensors)
         self.operands: dict[tuple[torch.dtype, type], Any] = {}
         arrays = [_at(of.crow, of.n_rows + 1, of.index_code), _at(of.col, of.nnz, of.index_code)]
@@ -199,7 +201,7 @@ def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
     """Tensor over `n` indices at `address`, which it does not own."""
     dtype = torch.int64 if index_code else torch.int32
     if n == 0:
-        return torch.empty(0, dtype=dtype)
+        return torch.empty(0, dtype=dtype, device=CPU)
     return torch.frombuffer(ffi.buffer(address, n * (8 if index_code else 4)), dtype=dtype)
 
 

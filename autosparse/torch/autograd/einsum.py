@@ -67,7 +67,7 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
             return Places(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
         if hasattr(operand, "coords"):
             return Places(np.asarray(operand.coords, np.int64), tuple(operand.shape)), torch.from_numpy(operand.values)
-        return None, torch.as_tensor(operand)
+        return None, torch.as_tensor(operand, device="cpu")
     if operand.dtype not in OF_NUMPY:
         known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
         raise InputTypeError.refused(

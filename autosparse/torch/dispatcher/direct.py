@@ -150,5 +150,7 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
         runtime_api.raise_for(status)
     if result is None:
         assert new_col is not None
-        result = torch.sparse_csr_tensor(crow.clone(), new_col, values, (n, m), check_invariants=False)
+        result = torch.sparse_csr_tensor(
+            crow.clone(), new_col, values, (n, m), check_invariants=False, device=values.device
+        )
     return result

@@ -12,12 +12,12 @@ from typing import Any, Final
 import torch
 
 from autosparse.torch import native, thresholds
-from autosparse.torch.structure import VALUE_CODES
+from autosparse.torch.structure import CPU, VALUE_CODES
 
 originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
 
 _COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
-_ZEROS: Final = {dtype: torch.zeros((), dtype=dtype) for dtype in VALUE_CODES}
+_ZEROS: Final = {dtype: torch.zeros((), dtype=dtype, device=CPU) for dtype in VALUE_CODES}
 
 
 def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:

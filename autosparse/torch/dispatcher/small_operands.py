@@ -164,7 +164,8 @@ def _find() -> tuple[Few, Few]:
     memory = -1
     try:
         memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-        with warnings.catch_warnings():  # PyTorch tells the first user of each layout that it is in beta
+        # PyTorch tells the first user of each layout that it is in beta; another default device may be set
+        with warnings.catch_warnings(), torch.device("cpu"):
             warnings.simplefilter("ignore")
             found = _Search(memory)
             made = _made(found, 2), _made(found, 1)
