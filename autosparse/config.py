@@ -313,6 +313,19 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
         _current.reset(token)
 
 
+@contextmanager
+def carried(made_under: Options) -> Iterator[None]:
+    """Options that a computation was begun under, in a thread without any: torch goes backward in one of its own."""
+    if _current.get() is not None:
+        yield
+        return
+    token = _current.set(made_under)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
 def in_continuous_integration() -> bool:
     """Whether the variable CI is set: progress bars are then not drawn."""
     return bool(os.environ.get("CI"))

@@ -17,6 +17,7 @@ Body = Callable[[PythonWriter, DeviceSpec, int, Part], None]
 
 PRODUCTS: Final[Mapping[str, Body]] = {
     "rows": gathered.write_rows,
+    "unrolled": gathered.write_unrolled,
     "ell": gathered.write_ell,
     "segments": gathered.write_segments,
     "windows": dots.write_dots,
@@ -27,6 +28,7 @@ PRODUCTS: Final[Mapping[str, Body]] = {
 """Layout -> body that adds up rows of the result."""
 SAMPLES: Final[Mapping[str, Body]] = {
     "rows": sampled.write_rows,
+    "unrolled": sampled.write_unrolled,
     "entries": sampled.write_entries,
     "windows": sampled.write_dots,
     "blocks": sampled.write_dots,

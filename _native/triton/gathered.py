@@ -86,6 +86,33 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     write_result(w, spec, axes.without("s"))
 
 
+def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+    """`rows` rows in lock-step; each lane adds up its own columns of a row, entry after entry."""
+    axes = Axes.of(r=part.rows, t=spec.schedule.tile)
+    inner, own, steps = axes.without("t"), spec.reads_positions(n), range(part.step)
+    w.line(f"u = unit{_range(part.rows)}")
+    w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
+    w.line(f"acc = {axes.zeros(spec.accumulator)}")
+    w.line("most = " + ("tl.max(end - start, axis=0)" if part.rows > 1 else "end - start"))
+    with w.block(f"for k in range(0, most, {part.step})"):
+        for i in steps:  # loads that depend on nothing before any that do: all are on their way at once
+            w.line(f"e{i} = start + k + {i}")
+            w.line(f"m{i} = e{i} < end")
+            w.line(f"col{i} = tl.load({f'p{n}_cols' if own else 'cols'} + e{i}, mask=m{i}, other=0)")
+            place = f"tl.load(p{n}_positions + e{i}, mask=m{i}, other=0)" if own else f"e{i}"
+            w.line(f"val{i} = tl.load(values + {place}, mask=m{i}, other=0)")
+        for i in steps:
+            w.line(f"at = {row_of(spec, f'col{i}', 'ldb')}")
+            mask = mask_of(spec, axes, f"m{i}", inner.names)
+            w.line(f"b{i} = tl.load({tile_of(spec, axes, inner.names)}, mask={mask}, other=0)")
+        for i in steps:
+            value = axes.beside(f"val{i}.to({spec.accumulator})", inner.names)
+            w.line(f"acc += {value} * b{i}.to({spec.accumulator})")
+    w.line("total = acc")
+    w.line(f"dest = tl.load(p{n}_dest + u)")
+    write_result(w, spec, axes)
+
+
 def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """Rows padded to one length, which the compiler knows; columns -1 are padding."""
     axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)

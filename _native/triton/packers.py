@@ -12,18 +12,27 @@ from autosparse._native.triton.entries import NOWHERE, Entries, PackedPart, padd
 
 from autosparse.gpu.schedule import Part
 
+FINE: Final = 16
 Packer = Callable[[Part, Entries], tuple[PackedPart, Entries]]
 
 
 def _take_rows(part: Part, entries: Entries) -> tuple[torch.Tensor, Entries]:
-    """Rows with entries, `at_most` of them, the longest first; and what is left without them."""
+    """Rows with entries, `at_most` of them, those of about the longest first; and what is left without them.
+
+    Rows of about one length keep their order: neighbours often read the same rows of B.
+    """
     lengths = entries.lengths
     taken = lengths > 0
     if part.at_most:
         taken &= lengths <= part.at_most
     rows = taken.nonzero().squeeze(1)
     left = dataclasses.replace(entries, ends=torch.where(taken, entries.starts, entries.ends))
-    return rows[torch.sort(lengths[rows], descending=True, stable=True).indices], left
+    return rows[torch.sort(_classes(lengths[rows]), descending=True, stable=True).indices], left
+
+
+def _classes(lengths: torch.Tensor) -> torch.Tensor:
+    """Lengths up to FINE as they are, beyond in two classes for each power of 2."""
+    return torch.where(lengths <= FINE, lengths, (2 * torch.log2(lengths.clamp(min=1).double())).long() + FINE)
 
 
 def _pieces(rows: torch.Tensor, entries: Entries, split: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -190,6 +199,7 @@ def pack_fibers(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
 
 PACKERS: Final[Mapping[str, Packer]] = {
     "rows": pack_rows,
+    "unrolled": pack_rows,
     "ell": pack_ell,
     "segments": pack_segments,
     "entries": pack_entries,

@@ -50,6 +50,34 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
             _write_dots(w, spec, f"tl.load(p{n}_positions + e, mask=m, other=0)" if own else "e")
 
 
+def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+    """`rows` pieces of rows in lock-step, `step` entries of each at a time: X's rows are loaded once for them."""
+    tile, own, steps = spec.schedule.tile, spec.reads_positions(n), range(part.step)
+    w.line(f"u = unit + tl.arange(0, {part.rows})")
+    w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
+    w.line(f"row = tl.load(p{n}_dest + u)")
+    w.line("row = tl.where(row >= 0, row, 0)")
+    with w.block(f"for p in range(0, tl.max(end - start, axis=0), {part.step})"):
+        for i in steps:
+            w.line(f"e{i} = start + p + {i}")
+            w.line(f"m{i} = e{i} < end")
+            w.line(f"col = tl.load({f'p{n}_cols' if own else 'cols'} + e{i}, mask=m{i}, other=0)")
+            _write_offsets(w, spec)
+            w.line(f"y_at{i} = y_at")
+            w.line(f"acc{i} = tl.zeros(({part.rows}, {tile}), {spec.accumulator})")
+        with w.block(f"for k in range(0, n_cols, {tile})"):
+            w.line("j = k + t")
+            w.line("jm = (j < n_cols)[None, :]")
+            w.line("x = tl.load(X + x_at[:, None] + j[None, :], mask=jm, other=0)")
+            for i in steps:
+                w.line(f"y{i} = tl.load(Y + y_at{i}[:, None] + j[None, :], mask=m{i}[:, None] & jm, other=0)")
+            for i in steps:
+                w.line(f"acc{i} += x.to({spec.accumulator}) * y{i}.to({spec.accumulator})")
+        for i in steps:
+            w.line(f"dots, m = tl.sum(acc{i}, axis=1), m{i}")
+            _write_dots(w, spec, f"tl.load(p{n}_positions + e{i}, mask=m, other=0)" if own else f"e{i}")
+
+
 def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     """Windows and blocks: X Yᵀ of `rows` by `step` at once in Tensor Cores; what A has no entry for is not stored."""
     tile = spec.schedule.tile

@@ -68,6 +68,7 @@ class Argument:
 
 PART_ARRAYS: Final = {
     "rows": ("starts", "ends", "dest"),
+    "unrolled": ("starts", "ends", "dest"),
     "ell": ("starts", "cols", "dest"),
     "segments": ("pieces", "starts", "ends", "dest"),
     "entries": ("rows",),

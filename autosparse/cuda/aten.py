@@ -79,8 +79,7 @@ def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -
     shape = (a.shape[0], *B.shape[1:])
     if out is not None and not _takes(out, shape, (B, A.values, A.structure.col, A.structure.crow)):
         out = None
-    request = products.product_request(A.structure, A.values, B, transposed=A.transposed, out=out)
-    return None if request is None else products.serve(request)
+    return products.ours_of(A.structure, A.values, B, transposed=A.transposed, out=out)
 
 
 def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor | None:

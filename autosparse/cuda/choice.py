@@ -43,6 +43,10 @@ So it is of a composite and the best single layout.
 MOST_COMPOSITES: Final = 3
 """Composites that are tried beside the single layouts that an effort allows, but for a full search, which tries all."""
 ROUNDS: Final = 20
+WARM_ROUNDS: Final = 3
+TURNS: Final = 2
+HANDLED_S: Final = 2e-6
+"""Of a product of ours beside its launch: finding what was chosen for its operands."""
 TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
 WIDE: Final = 2**31
 FREE_BYTES: Final = 1 << 24
@@ -138,7 +142,7 @@ def _adopt(choice: Choice, structure: Pattern, text: str | None) -> None:
 def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]) -> None:
     run, vendor = how
     wanted = vendor(0).double()
-    vendor_s, best_s = device.seconds(vendor, rounds=ROUNDS), float("inf")
+    vendor_s, best_s = _seconds(device, vendor), float("inf")
     choice.measured_s["torch"] = vendor_s
     ranked = candidates(structure, choice.kind, target, config.get_options().deterministic)
     for name, schedule in tried(ranked, config.get_options().effort):
@@ -151,7 +155,7 @@ def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceT
         if not _agrees(run(launch, 0).double(), wanted, choice.kind.dtype):
             choice.rejected.append(label)
             continue
-        took_s = device.seconds(lambda number, launch=launch: run(launch, number), rounds=ROUNDS)  # type: ignore[misc]
+        took_s = _seconds(device, lambda number, launch=launch: run(launch, number)) + HANDLED_S  # type: ignore[misc]
         choice.measured_s[label] = took_s
         margin = ACCEPTED if schedule.is_composite else 1.0
         if took_s < min(margin * best_s, ACCEPTED * vendor_s):
@@ -161,6 +165,12 @@ def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceT
         choice.why = f"torch's own path was fastest: {vendor_s:.3g} s"
     if choice.rejected:
         choice.why += f"; results differ from torch's: {'; '.join(choice.rejected)}"
+
+
+def _seconds(device: Device, run: Callable[[int], object]) -> float:
+    """Of one product in the lowest of TURNS measurements, after one that makes what the first call makes."""
+    device.seconds(run, rounds=WARM_ROUNDS)
+    return min(device.seconds(run, rounds=ROUNDS) for _ in range(TURNS))
 
 
 Candidate = tuple[str, DeviceSchedule]
@@ -186,9 +196,10 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
     )
     facts = structure.facts(kind.transposed)
 
-    def rank(schedule: DeviceSchedule, given: model.Given | None = None) -> tuple[bool, float]:
-        # atomic ones last: the model cannot tell them from those that sum in two phases
-        return not schedule.is_deterministic, model.predicted_s(facts, schedule, product, target, given)
+    def rank(schedule: DeviceSchedule, given: model.Given | None = None) -> tuple[bool, bool, float]:
+        # atomic ones last: the model cannot tell them from those that sum in two phases; panels gained nothing yet
+        seconds = model.predicted_s(facts, schedule, product, target, given)
+        return not schedule.is_deterministic, bool(schedule.panel), seconds
 
     found = [(rank(one), name, one) for name, one in space.offered(asked)]
     if composites.is_wanted(structure, asked):

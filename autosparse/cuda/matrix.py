@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import torch
 
+from autosparse import config
 from autosparse.cuda import products
 from autosparse.cuda.choice import told
 from autosparse.cuda.device import serving
@@ -22,11 +23,12 @@ MaybeTensor = torch.Tensor | None
 class CudaCsr:
     """``n × m`` matrix by compressed rows on a GPU. Values are read at every product and may require gradients."""
 
-    __slots__ = ("structure", "transposed", "values")
+    __slots__ = ("_stored", "structure", "transposed", "values")
     __array_ufunc__ = None
 
     def __init__(self, structure: Structure, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.structure, self.values, self.transposed = structure, values, transposed
+        self._stored = products.lazily(lambda: products.torch_sparse(structure, values, transposed=transposed))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -68,6 +70,10 @@ class CudaCsr:
 
         Raises ShapeError, DtypeError.
         """
+        if type(B) is torch.Tensor:
+            found = products.again(self.structure, self.values, B, self.transposed)
+            if found is not None:
+                return found
         if not isinstance(B, torch.Tensor):
             return _as_given(self @ _tensor(B), B)
         if B.dim() not in (1, 2) or B.shape[0] != self.shape[1]:
@@ -75,6 +81,8 @@ class CudaCsr:
         if B.dtype is not self.dtype or B.device != self.values.device:
             kinds = [f"{one.dtype} on {one.device}" for one in (self.values, B)]
             raise DtypeError.unserved(MATMUL, dtypes=kinds, known=[kinds[0]])
+        if type(B) is torch.Tensor and not products.is_followed(self.values, B):
+            return products.matmul(self.structure, self.values, B, transposed=self.transposed, stored=self._stored)
         result: torch.Tensor = Product.apply(self.structure, self.values, B, self.transposed)
         return result
 
@@ -116,7 +124,7 @@ class Product(torch.autograd.Function):
     def forward(
         ctx: Ctx, structure: Structure, values: torch.Tensor, B: torch.Tensor, transposed: bool
     ) -> torch.Tensor:
-        ctx.structure, ctx.transposed = structure, transposed
+        ctx.structure, ctx.transposed, ctx.options = structure, transposed, config.get_options()
         ctx.save_for_backward(values, B)
         return products.matmul(structure, values.detach(), B.detach(), transposed=transposed)
 
@@ -124,10 +132,11 @@ class Product(torch.autograd.Function):
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
         values, B = ctx.saved_tensors
         d_values = d_B = None
-        if ctx.needs_input_grad[1]:
-            d_values = Sampled.apply(ctx.structure, *((B, grad) if ctx.transposed else (grad, B)))
-        if ctx.needs_input_grad[2]:
-            d_B = Product.apply(ctx.structure, values, grad, not ctx.transposed)
+        with config.carried(ctx.options):
+            if ctx.needs_input_grad[1]:
+                d_values = Sampled.apply(ctx.structure, *((B, grad) if ctx.transposed else (grad, B)))
+            if ctx.needs_input_grad[2]:
+                d_B = Product.apply(ctx.structure, values, grad, not ctx.transposed)
         return None, d_values, d_B, None
 
 
@@ -136,7 +145,7 @@ class Sampled(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Ctx, structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
-        ctx.structure = structure
+        ctx.structure, ctx.options = structure, config.get_options()
         ctx.save_for_backward(X, Y)
         left, right = (one.detach().unsqueeze(1) if one.dim() == 1 else one.detach() for one in (X, Y))
         return products.sampled(structure, left, right)
@@ -144,8 +153,9 @@ class Sampled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
         X, Y = ctx.saved_tensors
-        d_X = Product.apply(ctx.structure, grad, Y, False) if ctx.needs_input_grad[1] else None
-        d_Y = Product.apply(ctx.structure, grad, X, True) if ctx.needs_input_grad[2] else None
+        with config.carried(ctx.options):
+            d_X = Product.apply(ctx.structure, grad, Y, False) if ctx.needs_input_grad[1] else None
+            d_Y = Product.apply(ctx.structure, grad, X, True) if ctx.needs_input_grad[2] else None
         return None, d_X, d_Y
 
 

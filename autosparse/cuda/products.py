@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import torch
+from torch._C._functorch import is_functorch_wrapped_tensor
+from torch.autograd import forward_ad
 
 from autosparse._native.triton.launch import Launch
 from autosparse.cuda import choice as choices
@@ -45,6 +47,74 @@ class Request:
     ours: Ours
     theirs: Theirs
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Under which the structure keeps what was chosen."""
+        kind = self.kind
+        return kind.operation, kind.transposed, kind.n_dense_cols, kind.dtype, kind.vector
+
+
+Signature = tuple[object, ...]
+"""Dtypes, shapes, strides and devices of the operands of a product."""
+
+
+def again(
+    structure: Pattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, out: torch.Tensor | None = None
+) -> torch.Tensor | None:
+    """A B or Aᵀ B by the kernel that has served just such operands before; None: look closely.
+
+    Every microsecond here counts: products of some 10,000 entries wait for Python, not for the GPU.
+    """
+    made: Choice | None = structure.known.ready.get(_signature(values, B, transposed, out))
+    if made is None or (launch := made.launch) is None or is_followed(values, B):
+        return None
+    if not (_lies_well(values) and _lies_well(B) and values.is_contiguous() and (out is None or _lies_well(out))):
+        return None
+    if B.is_cuda and B.get_device() != torch._C._cuda_getDevice():
+        return None
+    is_vector = B.dim() == 1
+    if out is None:
+        n = structure.shape(transposed)[0]
+        out = B.new_empty(n if is_vector else (n, B.shape[1]))
+    try:
+        return launch.spmv(values, B, out) if is_vector else launch.matmul(values, B, out)
+    except TUNING_FAILURES as err:
+        made.give_up(err)
+        return None
+
+
+def _signature(values: torch.Tensor, B: torch.Tensor, transposed: bool, out: torch.Tensor | None) -> Signature:
+    return (
+        transposed, values.dtype, values.get_device(), B.dtype, B.shape, B.stride(), B.get_device(),
+        None if out is None else out.stride(),
+    )  # fmt: skip
+
+
+def _lies_well(one: torch.Tensor) -> bool:
+    """Whether a kernel that was compiled for aligned addresses reads what stands there."""
+    return one.data_ptr() % ALIGNED == 0 and not one.is_neg()
+
+
+def is_followed(values: torch.Tensor, B: torch.Tensor) -> bool:
+    """Whether somebody differentiates or transforms a product of these, so that autograd has to hear of it."""
+    if torch.is_grad_enabled() and (values.requires_grad or B.requires_grad):
+        return True
+    return forward_ad._current_level >= 0 or is_functorch_wrapped_tensor(B)
+
+
+def _note(
+    request: Request, signature: Signature, dense: tuple[torch.Tensor, ...], found: torch.Tensor | None
+) -> None:  # fmt: skip
+    """After a product that was looked at closely, and `found` or left to torch: the next of this signature need not be.
+
+    What was left to torch although a kernel was chosen (in a capture, say) is looked at again.
+    """
+    made = request.structure.choices.get(request.key)
+    if made is None or not made.is_settled or (made.launch is None) is not (found is None):
+        return
+    if not any(one.data_ptr() % ALIGNED for one in dense):
+        request.structure.known.note(signature, made)
+
 
 def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
     """The product by the kernel that was chosen, after looking for one where calls have paid for it.
@@ -72,8 +142,7 @@ def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
 
 
 def _decided(request: Request, device: Device, runs: int | None) -> Choice:
-    structure, kind = request.structure, request.kind
-    key = (kind.operation, kind.transposed, kind.n_dense_cols, kind.dtype, kind.vector)
+    structure, kind, key = request.structure, request.kind, request.key
     made: Choice | None = structure.choices.get(key)
     if made is None:
         made = structure.known.choose(key, Choice(kind))
@@ -106,7 +175,7 @@ class Rotation:
         """The next copy; for number 0 the operand itself, whose result is compared."""
         if number == 0:
             return self.operand
-        if not self._copies:  # only where something is timed
+        if not self._copies:  # only where something is timed, and before it is
             self._copies = [self.operand.clone() for _ in range(self.n)]
         self._last = (self._last + 1) % self.n
         return self._copies[self._last]
@@ -123,6 +192,8 @@ def product_request(
     """A B or Aᵀ B as a request; None where it is torch's. `out`, where given, takes it; no operand lies there."""
     is_vector = B.dim() == 1
     if B.dtype not in DTYPES or not values.is_contiguous() or not B.numel() or (is_vector and B.stride(0) != 1):
+        return None
+    if B.is_neg() or values.is_neg():
         return None
     if not is_vector and B.stride(1) != 1:
         B = B.contiguous()
@@ -141,28 +212,79 @@ def product_request(
         operation=SPMV if is_vector else MATMUL, transposed=transposed, n_dense_cols=columns, dtype=name, vector=vector
     )
     others = (values,) if out is None else (values, out)
-    return Request(
-        structure, kind, B, others, ours, lambda dense: torch_matmul(structure, values, dense, transposed=transposed)
-    )
+    stored = lazily(lambda: torch_sparse(structure, values, transposed=transposed))
+    return Request(structure, kind, B, others, ours, lambda dense: torch_times(stored(), dense))
 
 
 def matmul(
-    structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False, runs: int | None = None
+    structure: Structure,
+    values: torch.Tensor,
+    B: torch.Tensor,
+    *,
+    transposed: bool = False,
+    runs: int | None = None,
+    stored: Callable[[], torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """A B or Aᵀ B; values (nnz,), B (m,) or (m, N) of one dtype on one device → (n,) or (n, N)."""
-    request = product_request(structure, values, B, transposed=transposed)
+    """A B or Aᵀ B; values (nnz,), B (m,) or (m, N) of one dtype on one device → (n,) or (n, N).
+
+    `stored` gives A or Aᵀ as torch has it, for who keeps that.
+    """
+    found = ours_of(structure, values, B, transposed=transposed, runs=runs)
+    if found is not None:
+        return found
+    return torch_times(torch_sparse(structure, values, transposed=transposed) if stored is None else stored(), B)
+
+
+def ours_of(
+    structure: Structure,
+    values: torch.Tensor,
+    B: torch.Tensor,
+    *,
+    transposed: bool,
+    out: torch.Tensor | None = None,
+    runs: int | None = None,
+) -> torch.Tensor | None:
+    """The product where a kernel of ours serves it, in `out` where that is given; None: it is torch's."""
+    signature = _signature(values, B, transposed, out)
+    made = structure.known.ready.get(signature)
+    if made is not None and made.launch is None:
+        return None
+    if made is not None and (found := again(structure, values, B, transposed, out)) is not None:
+        return found
+    request = product_request(structure, values, B, transposed=transposed, out=out)
     found = None if request is None else serve(request, runs)
-    return torch_matmul(structure, values, B, transposed=transposed) if found is None else found
+    if request is not None and request.operand is B:
+        _note(request, signature, (B, values) if out is None else (B, values, out), found)
+    return found
+
+
+T = TypeVar("T")
+
+
+def lazily(make: Callable[[], T]) -> Callable[[], T]:
+    """What `make` gives, made at the first call and kept."""
+    made: list[T] = []
+
+    def get() -> T:
+        if not made:
+            made.append(make())
+        return made[0]
+
+    return get
+
+
+def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+    """A or Aᵀ as torch has it; nothing is copied."""
+    layout = torch.sparse_csc if transposed else torch.sparse_csr
+    return torch.sparse_compressed_tensor(
+        structure.crow, structure.col, values, structure.shape(transposed), layout=layout, check_invariants=False,
+        device=values.device,
+    )  # fmt: skip
 
 
 def torch_matmul(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool) -> torch.Tensor:
     """The product by torch's own path (cuSPARSE on a GPU)."""
-    layout = torch.sparse_csc if transposed else torch.sparse_csr
-    A = torch.sparse_compressed_tensor(
-        structure.crow, structure.col, values, structure.shape(transposed), layout=layout, check_invariants=False,
-        device=values.device,
-    )  # fmt: skip
-    return torch_times(A, B)
+    return torch_times(torch_sparse(structure, values, transposed=transposed), B)
 
 
 def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
@@ -211,8 +333,21 @@ def sampled_request(
 
 def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
     """⟨X[i], Y[j]⟩ for each entry (i, j); X (n, K), Y (m, K) of one dtype → (nnz,)."""
+    signature = (X.dtype, X.shape, X.stride(), X.get_device(), Y.dtype, Y.shape, Y.stride(), Y.get_device())
+    made: Choice | None = structure.known.ready.get(signature)
+    if made is not None and (launch := made.launch) is None:
+        return torch_sampled(structure, X, Y)
+    is_here = not X.is_cuda or X.get_device() == torch._C._cuda_getDevice()
+    if made is not None and launch is not None and is_here and _lies_well(X) and _lies_well(Y):
+        out = X.new_empty(structure.nnz)
+        try:
+            return launch.sddmm(out, X, Y, out)
+        except TUNING_FAILURES as err:
+            made.give_up(err)
     request = sampled_request(structure, X, Y)
     found = None if request is None else serve(request, runs)
+    if request is not None and request.operand is X and request.others[0] is Y:
+        _note(request, signature, (X, Y), found)
     return torch_sampled(structure, X, Y) if found is None else found
 
 
@@ -221,7 +356,9 @@ def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> tor
     if X.dtype in (torch.float32, torch.float64):
         zeros = torch.zeros(structure.nnz, dtype=X.dtype, device=X.device)
         shape = structure.shape(False)
-        S = torch.sparse_csr_tensor(structure.crow, structure.col, zeros, shape, check_invariants=False, device=X.device)
+        S = torch.sparse_csr_tensor(
+            structure.crow, structure.col, zeros, shape, check_invariants=False, device=X.device
+        )
         return torch_sampled_into(S, X, Y.T)
     rows = structure.rows()
     return (X[rows].float() * Y[structure.col.long()].float()).sum(1).to(X.dtype)

@@ -32,6 +32,7 @@ class Known:
     given: dict[tuple[bool, tuple[Selection, ...]], dict[Selection, DevicePattern]] = field(default_factory=dict)
     stable_hash: str = ""
     is_sound: bool = False  # the index arrays were looked through
+    ready: dict[tuple[object, ...], Any] = field(default_factory=dict)  # signature of operands -> Choice for them
     order: torch.Tensor | slice = field(default_factory=lambda: slice(None))  # values as kernels of fibers read them
 
     def choose(self, key: tuple[object, ...], made: Any) -> Any:
@@ -39,7 +40,14 @@ class Known:
         kept = self.choices.setdefault(key, made)
         while len(self.choices) > MOST_CHOICES:
             self.choices.popitem(last=False)
+            self.ready.clear()
         return kept
+
+    def note(self, signature: tuple[object, ...], made: Any) -> None:
+        """Products with operands of this `signature` need no further look: `made` serves them."""
+        if len(self.ready) >= MOST_CHOICES:
+            self.ready.clear()
+        self.ready[signature] = made
 
 
 class Pattern(Protocol):

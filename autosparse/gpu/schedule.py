@@ -51,6 +51,10 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
         kinds=("vector", "columns", "sampled"), axes=("rows", "step", "at_most", "split"),
         summary="CSR: `rows` rows of similar length in one program; rows over `split` entries are cut",
     ),
+    "unrolled": Layout(
+        kinds=("columns", "sampled"), axes=("rows", "step", "at_most", "split"),
+        summary="CSR: `step` entries of each of `rows` rows, one after another: lanes have columns, none shares a sum",
+    ),
     "ell": Layout(
         kinds=("vector", "columns"), axes=("rows", "step", "at_most"),
         summary="rows of at most `at_most` entries, padded to it: a bucket of hyb",

@@ -303,7 +303,8 @@ def _from_coo(A: torch.Tensor) -> Csr:
     starts = coordinates.starts_of(A.detach())
     if starts.crow is None or starts.by_columns:  # made with is_coalesced=True, and is not
         check_ids(A._indices(), A.shape)
-        return _from_coo(torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device))
+        unordered = torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device)
+        return _from_coo(unordered)
     return Csr(Rows(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
 
 

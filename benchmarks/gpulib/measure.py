@@ -27,7 +27,7 @@ from gpulib.contenders import Run
 TOLERANCE: Final = {"float16": 2e-3, "float32": 1e-5}
 """Largest error of an element, relative to the sum of the magnitudes of its terms (and of 1 unit beside it)."""
 ROUNDS: Final = 30
-MOST_TURNS: Final = 5
+MOST_TURNS: Final = 3
 HELD_ROWS: Final = 256
 """Rows of a product in float64 that are held against SciPy's."""
 

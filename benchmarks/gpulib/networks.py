@@ -82,9 +82,10 @@ def train(name: str, graph_name: str, given: Any, clock: Clock) -> dict[str, Any
     losses, seconds, choices = {}, {}, graph.structure.choices
     for who, times in (("torch", graph.theirs()), ("autosparse", graph.ours())):
         epoch, found = _epoch(name, graph, times, clock)
-        with asp.options(runs=10**9):
-            epoch()  # plans
-            epoch()
+        asp.set_options(runs=10**9)  # for torch's own threads too, in which it goes backward
+        epoch()  # plans
+        epoch()
+        asp.set_options(runs=None)
         losses[who] = found
         seconds[who] = clock.seconds(epoch, EPOCHS)
     short = min(map(len, losses.values()))

@@ -46,5 +46,7 @@ assert asp.torch.csr(edges, shape=(3, 3)).values.is_cpu
 
 
 def test_another_default_device_changes_nothing():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, cwd=REPOSITORY)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True, text=True, cwd=REPOSITORY
+    )
     assert done.returncode == 0, (done.returncode, done.stderr[-3000:])

@@ -17,7 +17,7 @@ import autosparse as asp
 from autosparse.cuda import choice, device, matrix, products, structure
 from autosparse.cuda.choice import Choice, Kind
 from autosparse.errors import PackError
-from autosparse.gpu.schedule import DeviceSchedule
+from autosparse.gpu.schedule import DeviceSchedule, Part
 from tests.triton.surfaces import matrix_of, torch_product, use_ours
 
 KIND = Kind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32", vector=4)
@@ -218,8 +218,9 @@ def test_a_gpu_that_is_not_current_is_made_so() -> None:
 
 def test_a_launch_keeps_no_workspace() -> None:
     A, B = matrix.csr(matrix_of(pattern="one huge row")), torch.randn(67, 8)
-    schedule = next(one for one in favourites(A) if one.shares_rows)
-    launch = choice.launch_of(A.structure, KIND, schedule)
+    parts = (Part(layout="unrolled", rows=4, step=4, split=8), Part(layout="fill", rows=8))
+    launch = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16))
+    assert launch.packed.n_slots
     taken = []
 
     def workspace(self: Launch, n_cols: int, dtype: torch.dtype) -> torch.Tensor:

@@ -28,6 +28,7 @@ from autosparse.cuda import choice, device, fibers, matrix, structure
 from autosparse.cuda.choice import Kind
 from autosparse.errors import StructureError
 from autosparse.gpu.target import target_of
+from tests.triton.places import everywhere
 
 TOLERANCES: Final = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 1e-14}
 """Largest error of an element, relative to the sum of the magnitudes of its terms (and of 1 unit beside it)."""
@@ -302,7 +303,7 @@ def law_sampled_products_and_gradients_of_torch() -> None:
     n, m = S.shape
     X, Y = torch.randn(n, 40, dtype=torch.float64), torch.randn(40, m, dtype=torch.float64)
     wanted = torch.sparse.sampled_addmm(S, X, Y, alpha=0.5, beta=-2.0)
-    with asp.torch.override(), ours():
+    with asp.torch.override(), ours(), everywhere(runs=10**9, effort="estimate"):
         found = torch.sparse.sampled_addmm(S, X, Y, alpha=0.5, beta=-2.0)
         torch.testing.assert_close(found.values(), wanted.values())
         a, b = S.clone().requires_grad_(), Y.t().contiguous().requires_grad_()

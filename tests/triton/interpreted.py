@@ -21,6 +21,9 @@ FILL = Part(layout="fill", rows=8)
 SHORT = Part(layout="rows", rows=4, step=4, at_most=4)
 ROWS = Part(layout="rows", rows=1, step=8)
 SPLIT = Part(layout="rows", rows=2, step=4, split=8)
+UNROLLED = Part(layout="unrolled", rows=8, step=4)
+UNROLLED_SHORT = Part(layout="unrolled", rows=4, step=2, at_most=4)
+UNROLLED_SPLIT = Part(layout="unrolled", rows=2, step=4, split=8)
 ELL = Part(layout="ell", rows=8, step=4, at_most=4)
 SEGMENTS = Part(layout="segments", step=8, split=16)
 WINDOWS = Part(layout="windows", rows=16, step=16)
@@ -34,6 +37,8 @@ LAYOUTS: dict[str, tuple[Part, ...]] = {
     "rows": (ROWS,),
     "rows in lock-step": (Part(layout="rows", rows=8, step=4),),
     "rows binned, long ones split": (SHORT, SPLIT),
+    "unrolled": (UNROLLED,),
+    "unrolled, binned and split": (UNROLLED_SHORT, UNROLLED_SPLIT),
     "hyb": (ELL, Part(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
     "segments": (SEGMENTS,),
     "windows 16": (WINDOWS,),
@@ -52,6 +57,7 @@ VECTOR_LAYOUTS: dict[str, tuple[Part, ...]] = {
 SAMPLED_LAYOUTS: dict[str, tuple[Part, ...]] = {
     "entries": (ENTRIES,),
     "rows": (Part(layout="rows", rows=2, step=4, split=8),),
+    "unrolled": (UNROLLED_SPLIT,),
     "windows": (WINDOWS,),
     "windows and entries": (DENSE_WINDOWS, ENTRIES),
     "blocks": (BLOCKS,),
@@ -108,7 +114,7 @@ def cases() -> Iterator[Case]:
             for dtype in DTYPES:
                 columns = 0 if operation == "spmv" else 16
                 yield Case(operation, layout, dtype, "mixed", columns, index_dtype="int64", full=dtype != usual)
-    for layout in ("rows binned, long ones split", "windows and rows", "hyb"):
+    for layout in ("rows binned, long ones split", "unrolled, binned and split", "windows and rows", "hyb"):
         yield Case("matmul", layout, "float32", "mixed", 37)
         yield Case("matmul", layout, "float32", "mixed", 48, panel=2, vector=4)
         yield Case("matmul", layout, "float32", "one huge row", 20, reduction="atomic")

@@ -16,6 +16,7 @@ from autosparse._native.triton.launch import Launch
 import autosparse as asp
 from autosparse.cuda import aten, choice, products
 from autosparse.torch.dispatcher import switch
+from tests.triton.places import everywhere
 from tests.triton.surfaces import matrix_of
 
 KERNELS = ("spmv", "matmul", "sddmm")
@@ -49,7 +50,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
     for name in KERNELS:
         setattr(Launch, name, counting(name))
     try:
-        with asp.torch.override(**how), asp.options(runs=10**9):
+        with asp.torch.override(**how), everywhere(runs=10**9):
             yield launched
     finally:
         choice.plan, aten.FEW = plan, few

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TypeVar
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -17,6 +19,21 @@ def is_on_gpu() -> bool:
         return False
     torch.set_default_device("cuda")
     return True
+
+
+@contextmanager
+def everywhere(**options: Any) -> Iterator[None]:
+    """Options for all threads: torch goes backward in one of its own on a GPU."""
+    import autosparse as asp
+    from autosparse import config
+
+    kept = dict(config._overrides)
+    asp.set_options(**options)
+    try:
+        yield
+    finally:
+        config.reload_options()
+        asp.set_options(**kept)
 
 
 def of_share(cases: list[T]) -> list[T]:

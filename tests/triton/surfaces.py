@@ -176,7 +176,7 @@ def test_infinity_stays_in_its_rows() -> None:
 def test_what_does_not_fit_is_refused_before_a_kernel_sees_it() -> None:
     stored = matrix_of()
     A = matrix.csr(stored)
-    for values, error in ((stored.values()[:-1], ShapeError), (stored.values().numpy(), InputTypeError)):
+    for values, error in ((stored.values()[:-1], ShapeError), (stored.values().cpu().numpy(), InputTypeError)):
         with pytest.raises(error, match="Cure"):
             A.with_values(values)
     with pytest.raises(InputTypeError, match="Cure"):

@@ -15,7 +15,7 @@ from autosparse._native.triton.spec import DeviceSpec  # noqa: E402
 from autosparse.cache import Store  # noqa: E402
 from autosparse.tuner.gpu import facts, model, space  # noqa: E402
 
-from autosparse.gpu.schedule import kinds  # noqa: E402
+from autosparse.gpu.schedule import DOT_LAYOUTS, kinds  # noqa: E402
 from autosparse.gpu.target import DeviceTarget, targets  # noqa: E402
 from tests.triton import compiled as ahead  # noqa: E402
 from tests.triton import roofline  # noqa: E402
@@ -25,10 +25,10 @@ AGREEMENT = 2.5
 """Factor within which the analytic model's roofs and those of the compiled loop agree."""
 
 USUAL = {
-    ("matmul", "binned", "float32", "a100-80gb"), ("matmul", "segments", "float32", "h100-sxm"),
+    ("matmul", "unrolled", "float32", "a100-80gb"), ("matmul", "segments", "float32", "h100-sxm"),
     ("matmul", "windows 8", "float16", "h100-sxm"),
     ("matmul", "windows 16", "tf32", "h100-sxm"), ("matmul", "blocks 16", "bfloat16", "h100-sxm"),
-    ("matmul", "binned", "float64", "a100-80gb"), ("spmv", "binned", "float32", "h100-sxm"),
+    ("matmul", "unrolled", "float64", "a100-80gb"), ("spmv", "binned", "float32", "h100-sxm"),
     ("sddmm", "entries", "float32", "a100-80gb"), ("sddmm", "windows 16", "float16", "h100-sxm"),
     ("mttkrp", "fibers 16", "float32", "a100-80gb"),
 }  # fmt: skip
@@ -80,7 +80,8 @@ def test_triton_compiles_what_was_promised(operation, family, dtype, device, sto
     assert found.spilled_bytes == 0
     most = {"registers": target.registers, "shared_bytes": target.shared_bytes}
     blocks = found.blocks_per_sm(**most, threads=target.threads, blocks=target.blocks)
-    assert blocks * found.threads >= target.threads / 2, "less than half of the threads that could be resident"
+    least = target.threads / 2 if schedule.registers <= 64 else target.threads / 8  # see `Family`: as measured
+    assert blocks * found.threads >= least, "too few of the threads that could be resident"
     if schedule.vector * model.ITEM_BYTES[spec.dtype] == 16:
         assert found.widest_load_bytes == 16
         assert found.counts["load_v4"] or found.counts["copy"] or spec.dtype == "float64"
@@ -107,7 +108,7 @@ def test_triton_tiles_are_no_wider_than_registers_hold():
 
 
 def test_triton_compiles_the_sum_of_shared_rows(store):
-    spec = DeviceSpec(schedule=schedules_of("matmul", "float16")["binned"], dtype="float16")
+    spec = DeviceSpec(schedule=schedules_of("matmul", "float16")["unrolled"], dtype="float16")
     found = ahead.compile_reduce(spec, source.module_of(spec, store), capability=90)
     assert found.resources.spilled_bytes == 0
     assert found.resources.counts["load"] > 0
@@ -127,7 +128,8 @@ def random_pattern() -> tuple[torch.Tensor, torch.Tensor, int]:
 MODELLED = [
     ("matmul", "csr", "float32"), ("matmul", "segments", "float16"), ("matmul", "windows 16", "float16"),
     ("matmul", "windows 8", "float16"), ("matmul", "blocks 16", "float16"), ("sddmm", "entries", "float32"),
-    ("sddmm", "rows", "float32"), ("spmv", "csr 16", "float32"),
+    ("sddmm", "rows", "float32"), ("spmv", "csr 16", "float32"), ("matmul", "unrolled", "float32"),
+    ("matmul", "unrolled", "float16"), ("sddmm", "unrolled", "float32"),
 ]  # fmt: skip
 
 
@@ -145,5 +147,6 @@ def test_triton_roofline_agrees_with_the_model(operation, family, dtype, device,
     measured = roofline.estimate(loop, packed, n_dense_cols=columns, item_bytes=item, target=target)
     product = model.Product(n_dense_cols=columns, dtype=dtype)
     work = model.work_of(facts.facts_of(crow, col, n), schedule, product, target)
-    expected_s = max(model.roofs(work, product, schedule, target))
+    reached = model.TILED_RATE if schedule.parts[0].layout in DOT_LAYOUTS else 1.0  # the model asks for more by it
+    expected_s = max(model.roofs(work, product, schedule, target)) * reached
     assert 1 / AGREEMENT < expected_s / measured.seconds < AGREEMENT

@@ -25,7 +25,7 @@ from autosparse.errors import ScheduleError  # noqa: E402
 from autosparse.gpu.schedule import DeviceSchedule, Part  # noqa: E402
 from autosparse.gpu.target import targets  # noqa: E402
 from tests.triton import compiled as ahead  # noqa: E402
-from tests.triton.composites import BLOCKS, PATTERNS, RULES, blocks_and_scatter  # noqa: E402
+from tests.triton.composites import BLOCKS, PATTERNS, RULES, blocks_and_scatter, first_of_each  # noqa: E402
 from tests.triton.test_surfaces import run  # noqa: E402
 
 FILL = Part(layout="fill", rows=64)
@@ -123,7 +123,7 @@ def test_triton_compiles_every_composite(operation: str, dtype: str, rules: str,
 
 @pytest.mark.parametrize(
     ("device", "at", "layouts"),
-    [("a100-80gb", 0, "blocks rows fill"), ("h100-sxm", 2, "blocks ell ell ell segments fill")],
+    [("a100-80gb", 0, "blocks unrolled fill"), ("h100-sxm", 2, "blocks ell ell ell segments fill")],
 )
 def test_triton_compiles_blocks_and_the_rest_in_one_kernel(device: str, at: int, layouts: str, store: Store) -> None:
     schedule = _schedules("matmul", "float16", "blocks")[at]
@@ -139,10 +139,7 @@ def _schedules(operation: str, dtype: str, rules: str, columns: int = 64) -> lis
     asked = space.Setting(
         operation=operation, n_dense_cols=columns, dtype=dtype, vector=vector, precision=precision
     )  # fmt: skip
-    found: dict[tuple[Part, ...], DeviceSchedule] = {}
-    for _, one in composites.schedules(asked, RULES[rules]):
-        found.setdefault(one.parts, one)
-    return list(found.values())
+    return first_of_each(one for _, one in composites.schedules(asked, RULES[rules]))
 
 
 def _check_compiled(schedule: DeviceSchedule, dtype: str, device: str, store: Store) -> None:
@@ -161,5 +158,5 @@ def _check_compiled(schedule: DeviceSchedule, dtype: str, device: str, store: St
 def test_every_composite_is_scipys_product() -> None:
     lines = [json.loads(line) for line in run("-m", "tests.triton.composites", TRITON_INTERPRET="1").splitlines()]
     wrong = {line["id"]: line["error"] for line in lines if line["error"] is not None}
-    assert len(lines) > 300
+    assert len(lines) > 250
     assert not wrong, next(iter(wrong.items()))

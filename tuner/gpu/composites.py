@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.gpu.model import INDEX_BYTES, ISSUE_PER_LOAD, ISSUERS, ITEM_BYTES, SECTOR_BYTES, SUM_BYTES, WARP
-from autosparse.tuner.gpu.space import Setting, sized
+from autosparse.tuner.gpu.space import Family, Setting, sized
 from autosparse.tuner.hybrid import divisions as hybrid
 from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.tiles import blocks
@@ -39,7 +39,9 @@ Layouts = tuple[Part, ...]
 Offer = Callable[[Any, Setting], tuple[Layouts, ...]]
 """(rule, what is asked for) -> layouts of its part; each computes all that the rule gives."""
 
-_CUT: Final = Part(layout="rows", rows=1, step=8, split=512)
+_CUT: Final = Part(layout="unrolled", rows=2, step=4, split=512)
+_CUT_BESIDE_DOTS: Final = replace(_CUT, rows=1, step=2)
+"""Sums of Tensor Cores take registers too."""
 _RUNS: Final = Part(layout="segments", step=8, split=256)
 _ELL: Final = {
     4: Part(layout="ell", rows=4, step=4, at_most=4),
@@ -75,9 +77,14 @@ def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
     return (tuple(parts[width] for width in ELL_WIDTHS if rule.least <= width <= widest),)
 
 
+def _cut(asked: Setting) -> Part:
+    """Rows, long ones cut, one lane for each column."""
+    return _CUT_BESIDE_DOTS if asked.has_dots else _CUT
+
+
 def _lines(asked: Setting) -> tuple[Layouts, ...]:
     """Rows, or columns, that are long."""
-    return ((_WINDOWS,), (_CUT,), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
+    return ((_WINDOWS,), (_cut(asked),), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
 
 
 COLUMNS: Final[Mapping[type, Offer]] = {
@@ -85,9 +92,9 @@ COLUMNS: Final[Mapping[type, Offer]] = {
     Rows: lambda rule, asked: (*_buckets(rule, _ELL), *_lines(asked)),
     RowList: lambda rule, asked: _lines(asked),
     ColumnList: lambda rule, asked: _lines(asked),
-    Diagonals: lambda rule, asked: ((replace(_CUT, rows=4, step=4),),),
+    Diagonals: lambda rule, asked: ((_cut(asked),),),
     Rest: lambda rule, asked: (
-        (_CUT,),
+        (_cut(asked),),
         (_RUNS,),
         (*_ELL.values(), _RUNS),
         *(((_DENSER, _RUNS),) if asked.has_dots and asked.dtype != "float32" else ()),
@@ -124,7 +131,7 @@ def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple
         parts = tuple(
             replace(part, select=rule) for rule, own in zip(selections, chosen, strict=True) for part in own
         )  # fmt: skip
-        for made in sized(asked, parts):
+        for made in sized(asked, Family(parts=parts)):
             yield name_of(made), made
 
 

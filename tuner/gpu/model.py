@@ -7,11 +7,12 @@ no less than its longest chain of dependent loads. STile §3.2 counts the same b
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from autosparse.tuner.gpu.facts import DevicePattern
+from autosparse.tuner.gpu.facts import WINDOW_HEIGHTS, DevicePattern
 
 from autosparse.core.composite import REST, Selection
 from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part
@@ -30,6 +31,14 @@ ISSUERS: Final = 4
 """Warp instructions that one multiprocessor issues in one clock."""
 WARPS_TO_BE_BUSY: Final = 8.0
 """Warps of one multiprocessor that hide most of the time that loads take."""
+LOADS_AT_FIRST: Final = 2.0
+"""Loads of a program that wait for each other before its first entry: its task, and where its rows are."""
+LOADS_IN_TURN: Final = 2.0
+"""... of one iteration: columns, and the rows of B that they name."""
+HIT: Final = 0.5
+"""Of a load that misses every cache, the time that one takes on average."""
+TILED_RATE: Final = 0.5
+"""Of each roof, what kernels with Tensor Cores reach: on an H200 they took 1.5 to 2.6 times what was counted."""
 OVERLAP: Final = 0.25
 """Of the roofs that do not bind, what is not hidden behind the one that does."""
 
@@ -45,6 +54,7 @@ class Work:
     issued: float = 0.0
     longest: float = 0.0  # dependent iterations of the longest program
     tasks: float = 0.0
+    waits: float = 0.0  # loads that programs wait for, one after another, in all programs together
 
     def plus(self, other: Work) -> Work:
         """Both, in one launch."""
@@ -56,6 +66,7 @@ class Work:
             issued=self.issued + other.issued,
             longest=max(self.longest, other.longest),
             tasks=self.tasks + other.tasks,
+            waits=self.waits + other.waits,
         )
 
 
@@ -93,6 +104,8 @@ def roofs_s(work: Work, product: Product, schedule: DeviceSchedule, target: Devi
     busy = min(1.0, max(work.tasks, 1.0) * schedule.warps / (target.n_sms * WARPS_TO_BE_BUSY))
     memory_s, *others = roofs(work, product, schedule, target)
     times = [memory_s, *(time / busy for time in others)]
+    resident = min(target.blocks, max(1, target.registers // (schedule.registers * WARP * schedule.warps)))
+    times.append(work.waits * HIT * target.latency_s / (target.n_sms * resident))
     binding = max(times)
     return max(binding + OVERLAP * (sum(times) - binding), work.longest * target.latency_s)
 
@@ -200,6 +213,19 @@ def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product
     return Work(memory_bytes=matrix * passes + used + again + result, l2_bytes=result)
 
 
+def _missed(pattern: DevicePattern, schedule: DeviceSchedule, part: Part) -> float:
+    """Of the rows of B that entries name, the share that the first cache does not have.
+
+    Rows of one program read their common columns at about the same time. What sampled products keep between two of
+    their rows is about the geometric mean of that and of nothing, whatever their layout: so it was on an H200.
+    """
+    together = schedule.is_sampled or (part.layout == "unrolled" and part.rows >= WINDOW_HEIGHTS[0] // 2)
+    if not pattern.nnz or not together:
+        return 1.0
+    share = pattern.window(part.rows, 1).columns / pattern.nnz
+    return math.sqrt(share) if schedule.is_sampled else share
+
+
 def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _Taken, product: Product) -> Work:
     item, columns = ITEM_BYTES[product.dtype], product.n_dense_cols
     n_tiles = -(-columns // schedule.tile) if schedule.tile and not schedule.is_sampled else 1
@@ -208,23 +234,38 @@ def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _
     own_bytes = (item + INDEX_BYTES) * n_tiles
     vector = schedule.vector or 1
     if part.layout in DOT_LAYOUTS:
-        rows_of_b = taken.groups * part.step
-        flops = 2.0 * taken.padded * columns
+        rows_of_b, windows = taken.groups * part.step, -(-pattern.n_rows // part.rows)
         loads = rows_of_b * columns / vector + taken.padded * n_tiles
         return Work(
-            l2_bytes=rows_of_b * per_entry + taken.padded * own_bytes, dot_flops=flops,
-            issued=loads * ISSUE_PER_LOAD / WARP, longest=taken.groups * part.rows / max(1, pattern.n_rows),
-            tasks=-(-pattern.n_rows // part.rows) * n_tiles,
-        )  # fmt: skip
+            l2_bytes=(rows_of_b * per_entry + taken.padded * own_bytes) / TILED_RATE,
+            dot_flops=2.0 * taken.padded * columns / TILED_RATE,
+            issued=loads * ISSUE_PER_LOAD / WARP / TILED_RATE,
+            longest=taken.groups * part.rows / max(1, pattern.n_rows),
+            tasks=windows * n_tiles,
+            waits=(LOADS_AT_FIRST * windows + LOADS_IN_TURN * taken.groups) * n_tiles,
+        )
     loads = taken.padded * (sides * columns / vector + n_tiles)
-    per_program = part.rows * part.step if part.layout != "entries" else part.rows
-    tasks = taken.entries / max(1, part.split) if part.layout == "segments" else taken.rows / part.rows
-    if part.split and part.layout != "segments":
-        tasks = max(tasks, taken.entries / part.split)
+    tasks, waits = _programs(part, taken, schedule, columns)
+    reads = (taken.entries + (taken.rows if sides > 1 else 0)) * _missed(pattern, schedule, part)
     return Work(
-        l2_bytes=taken.entries * (sides * per_entry + own_bytes),
+        l2_bytes=reads * per_entry + taken.entries * own_bytes,
         flops=2.0 * taken.padded * columns,
         issued=loads * ISSUE_PER_LOAD / WARP,
         longest=taken.longest / part.step if part.layout != "entries" else 1.0,
-        tasks=(taken.entries / per_program if part.layout == "entries" else tasks) * n_tiles,
+        tasks=tasks * n_tiles,
+        waits=waits * n_tiles,
     )
+
+
+def _programs(part: Part, taken: _Taken, schedule: DeviceSchedule, columns: int) -> tuple[float, float]:
+    """Programs of a part for one column tile, and the loads that these wait for, all together."""
+    in_turn = 1 + -(-columns // schedule.tile) if schedule.is_sampled else LOADS_IN_TURN  # for each tile of K
+    if part.layout == "entries":
+        tasks = iterations = taken.entries / part.rows
+    elif part.layout == "segments":
+        tasks, iterations = taken.entries / max(1, part.split), taken.padded / part.step
+        return tasks, LOADS_AT_FIRST * tasks + (taken.rows + tasks) + in_turn * iterations  # a load for every piece
+    else:
+        tasks = max(taken.rows / part.rows, taken.entries / part.split if part.split else 0.0)
+        iterations = taken.padded / (part.step * part.rows)
+    return tasks, LOADS_AT_FIRST * tasks + in_turn * iterations

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,6 +19,10 @@ WARP: Final = 32
 WIDEST: Final = 128
 """Columns of the widest column tile."""
 MOST_WIDE_PARTS: Final = 2
+LARGE_BLOCK: Final = 1024
+FEWEST_ROWS: Final = 2
+MOST_ROWS: Final = 64
+"""Rows of an unrolled part in one program."""
 ATOMIC: Final = ("float32", "float64")
 """Dtypes whose shared rows may be added up atomically: of half precision each part would be rounded."""
 
@@ -26,65 +30,97 @@ FILL: Final = Part(layout="fill", rows=64)
 SPLIT: Final = 512
 """Entries of a long row in one program."""
 
-Family = Callable[[bool], tuple[Part, ...]]
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Family:
+    """Parts, without the one for empty rows, and the block shapes that they are offered with.
 
-def _rows(*parts: Part) -> Family:
-    return lambda uses_dots: parts
+    `rows` of an unrolled part are those of a group of lanes that holds one column tile: a program has as many groups as
+    its warps have room for. The choices below are what a survey on an H200 left over (ADR 81).
+    """
+
+    parts: tuple[Part, ...]
+    tiles: tuple[int, ...] = ()  # columns that are tried at most; (): as many as there are, and half of them
+    warps: tuple[int, ...] = ()  # (): as many as the block keeps busy
+    registers: int = 64
+    takes_dots: bool = False  # only where Tensor Cores take the dtype: its layouts hold zeros
 
 
 def _dots(*parts: Part) -> Family:
-    """Only where Tensor Cores take the dtype: their layouts hold zeros."""
-    return lambda uses_dots: parts if uses_dots else ()
+    return Family(parts=parts, takes_dots=True)
 
 
-_TAIL: Final = Part(layout="rows", rows=1, step=8, split=SPLIT)
+_TAIL: Final = Part(layout="unrolled", rows=2, step=4, split=SPLIT)
+_BESIDE_DOTS: Final = Part(layout="unrolled", rows=1, step=2, split=SPLIT)
+"""What Tensor Cores leave: sums of theirs take registers too."""
 _SEGMENTS: Final = Part(layout="segments", step=8, split=256)
-_SHORT: Final = Part(layout="rows", rows=4, step=4, at_most=8)
 
 MATMUL: Final[Mapping[str, Family]] = {
-    "csr": _rows(_TAIL),
-    "binned": _rows(_SHORT, _TAIL),
-    "segments": _rows(_SEGMENTS),
-    "hyb": _rows(
-        Part(layout="ell", rows=4, step=4, at_most=4),
-        Part(layout="ell", rows=2, step=8, at_most=16),
-        Part(layout="ell", rows=1, step=8, at_most=64),
-        _SEGMENTS,
+    "unrolled": Family(parts=(_TAIL,), tiles=(128, 64), warps=(4,)),
+    "unrolled 8": Family(parts=(Part(layout="unrolled", rows=1, step=8, split=SPLIT),), tiles=(128,), warps=(4, 2)),
+    "csr": Family(parts=(Part(layout="rows", rows=1, step=8, split=SPLIT),)),
+    "segments": Family(parts=(_SEGMENTS,)),
+    "hyb": Family(
+        parts=(
+            Part(layout="ell", rows=4, step=4, at_most=4),
+            Part(layout="ell", rows=2, step=8, at_most=16),
+            Part(layout="ell", rows=1, step=8, at_most=64),
+            _SEGMENTS,
+        )
     ),
     "windows 16": _dots(Part(layout="windows", rows=16, step=16)),
     "windows 8": _dots(Part(layout="windows", rows=8, step=16)),
-    "windows 16 + rows": _dots(Part(layout="windows", rows=16, step=16, at_least=4), _TAIL),
+    "windows 16 + rows": _dots(Part(layout="windows", rows=16, step=16, at_least=4), _BESIDE_DOTS),
     "windows 16 + segments": _dots(Part(layout="windows", rows=16, step=16, at_least=2), _SEGMENTS),
     "blocks 16": _dots(Part(layout="blocks", rows=16, step=16)),
 }
-"""Name -> parts for A @ B, without the one for empty rows."""
+"""Name -> parts for A @ B."""
 
 SPMV: Final[Mapping[str, Family]] = {
-    "binned": _rows(
-        Part(layout="rows", rows=128, step=4, at_most=8),
-        Part(layout="rows", rows=16, step=16, at_most=128),
-        Part(layout="rows", rows=1, step=256, split=4096),
+    "binned": Family(
+        parts=(
+            Part(layout="rows", rows=32, step=8, at_most=32),
+            Part(layout="rows", rows=4, step=64, split=4096),
+        ),
+        warps=(2,),
     ),
-    "csr 16": _rows(Part(layout="rows", rows=32, step=8, split=2048)),
-    "csr 64": _rows(Part(layout="rows", rows=8, step=32, split=4096)),
-    "hyb": _rows(
-        Part(layout="ell", rows=128, step=4, at_most=8),
-        Part(layout="ell", rows=32, step=16, at_most=32),
-        Part(layout="rows", rows=4, step=64, split=4096),
+    "csr 16": Family(parts=(Part(layout="rows", rows=8, step=16, split=4096),), warps=(1,)),
+    "csr 32": Family(parts=(Part(layout="rows", rows=4, step=32, split=4096),), warps=(1,)),
+    "csr 16, 64 rows": Family(parts=(Part(layout="rows", rows=64, step=16, split=4096),), warps=(4,)),
+    "csr 8": Family(parts=(Part(layout="rows", rows=32, step=8, split=2048),), warps=(2,)),
+    "csr 4": Family(parts=(Part(layout="rows", rows=128, step=4, split=4096),), warps=(4,)),
+    "hyb": Family(
+        parts=(
+            Part(layout="ell", rows=128, step=4, at_most=8),
+            Part(layout="ell", rows=32, step=16, at_most=32),
+            Part(layout="rows", rows=4, step=64, split=4096),
+        ),
+        warps=(4, 2),
     ),
 }
+_ENTRIES: Final = Part(layout="entries", rows=16)
+
 SDDMM: Final[Mapping[str, Family]] = {
-    "entries": _rows(Part(layout="entries", rows=16)),
-    "rows": _rows(Part(layout="rows", rows=1, step=16, split=128)),
+    "unrolled": Family(
+        parts=(Part(layout="unrolled", rows=1, step=4, split=128),), tiles=(32,), warps=(1,), registers=96
+    ),
+    "unrolled 2": Family(
+        parts=(Part(layout="unrolled", rows=1, step=2, split=128),), tiles=(32,), warps=(4,), registers=64
+    ),
+    "unrolled 8": Family(
+        parts=(Part(layout="unrolled", rows=1, step=8, split=128),), tiles=(32,), warps=(4,), registers=168
+    ),
+    "entries": Family(parts=(_ENTRIES,), tiles=(16,), warps=(2,)),
+    "entries 128": Family(parts=(Part(layout="entries", rows=128),), tiles=(16,), warps=(4,), registers=168),
+    "rows": Family(parts=(Part(layout="rows", rows=1, step=32, split=128),), tiles=(32,), warps=(1,), registers=168),
     "windows 16": _dots(Part(layout="windows", rows=16, step=16)),
     "windows 16 + entries": _dots(
-        Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=16)
+        Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=32)
     ),
 }
 MTTKRP: Final[Mapping[str, Family]] = {
-    "fibers 16": _rows(Part(layout="fibers", step=8, split=16)),
-    "fibers 128": _rows(Part(layout="fibers", step=8, split=128)),
+    "fibers 16": Family(parts=(Part(layout="fibers", step=8, split=16),)),
+    "fibers 128": Family(parts=(Part(layout="fibers", step=8, split=128),)),
 }
 FAMILIES: Final[Mapping[ProductKind, Mapping[str, Family]]] = {
     "columns": MATMUL, "vector": SPMV, "sampled": SDDMM, "fibers": MTTKRP
@@ -140,20 +176,23 @@ def schedules(
 def offered(asked: Setting) -> Iterator[tuple[str, DeviceSchedule]]:
     """(family, schedule) of everything without rules that is offered."""
     for name, family in FAMILIES[asked.kind].items():
-        for made in sized(asked, family(asked.has_dots)):
-            yield name, made
+        if asked.has_dots or not family.takes_dots:
+            for made in sized(asked, family):
+                yield name, made
 
 
-def sized(asked: Setting, parts: tuple[Part, ...]) -> Iterator[DeviceSchedule]:
-    """Schedules of `parts` with the tiles, panels and reductions that are offered; none of no parts."""
+def sized(asked: Setting, family: Family) -> Iterator[DeviceSchedule]:
+    """Schedules of `family` with the tiles, panels and reductions that are offered."""
     kind, n_cols = asked.kind, asked.n_dense_cols
-    for tile, warps in _tiles(kind, parts, n_cols, asked.vector, asked.dtype) if parts else ():
+    for tile, warps in _tiles(asked, family):
+        parts = tuple(_fitted(part, tile, warps, asked.vector) for part in family.parts)
         for panel in _panels(tile, n_cols, asked.used_bytes, asked.target):
             made = DeviceSchedule(
                 operation=asked.operation,
                 parts=parts if kind == "sampled" else (*parts, FILL),
                 tile=tile,
                 warps=warps,
+                registers=_registers(asked, family),
                 vector=min(asked.vector, tile) if tile else 1,
                 panel=panel,
                 precision=asked.precision if asked.dtype == "float32" else "ieee",
@@ -163,23 +202,47 @@ def sized(asked: Setting, parts: tuple[Part, ...]) -> Iterator[DeviceSchedule]:
                 yield dataclasses.replace(made, reduction="atomic")
 
 
-def _tiles(
-    kind: ProductKind, parts: tuple[Part, ...], n_dense_cols: int, vector: int, dtype: str
-) -> Iterator[tuple[int, int]]:  # fmt: skip
+def _fitted(part: Part, tile: int, warps: int, vector: int) -> Part:
+    """An unrolled part with a row, or several, for each group of lanes that holds a column tile."""
+    if part.layout != "unrolled":
+        return part
+    groups = warps * WARP * min(vector, tile) // tile
+    return dataclasses.replace(part, rows=min(MOST_ROWS, max(FEWEST_ROWS, part.rows * groups)))
+
+
+def _registers(asked: Setting, family: Family) -> int:
+    """Most registers of a thread; more where else they spill: bfloat16 takes some to be widened, float64 two each."""
+    is_unrolled = any(part.layout == "unrolled" for part in family.parts)
+    is_large = asked.kind == "vector" and any(part.rows * part.step >= LARGE_BLOCK for part in family.parts)
+    is_short = (is_unrolled and asked.dtype == "bfloat16") or (is_large and asked.dtype == "float64")
+    return max(family.registers, 96) if is_short else family.registers
+
+
+def _tiles(asked: Setting, family: Family) -> Iterator[tuple[int, int]]:
     """(tile, warps): every thread has a load of `vector` elements to do, and no column tile is mostly empty."""
+    kind, parts = asked.kind, family.parts
     if kind == "vector":
-        yield from ((0, 4), (0, 2))
+        yield from ((0, warps) for warps in family.warps or (4, 2))
         return
-    fitting, widest = 16, 32 if kind == "sampled" else _widest(parts, dtype)
-    while fitting < min(n_dense_cols, widest):
+    fitting, widest = 16, 32 if kind == "sampled" else _widest(parts, asked.dtype)
+    while fitting < min(asked.n_dense_cols, widest):
         fitting *= 2
-    for tile in sorted({fitting, max(16, fitting // 2)}, reverse=True):
+    tiles = {min(fitting, tile) for tile in family.tiles} or {fitting, max(16, fitting // 2)}
+    if kind == "sampled" and family.tiles:  # lanes of four float32
+        tiles = {max(16, tile * asked.vector // 4) for tile in family.tiles}
+    for tile in sorted(tiles, reverse=True):
+        if family.warps:
+            yield from ((tile, warps) for warps in family.warps)
+            continue
         if tall := [part.rows for part in parts if part.layout in DOT_LAYOUTS]:
             least = 2 if len(tall) == len(parts) else 4  # with 2 the loops beside Tensor Cores spill
             yield tile, min(8, max(least, max(tall) * tile // 256))
             continue
+        if any(part.layout == "unrolled" for part in parts):
+            yield tile, 4
+            continue
         work = min(part.rows * part.step if part.layout != "entries" else part.rows for part in parts) * tile
-        yield tile, max(1, min(4, work // (vector * WARP)))
+        yield tile, max(1, min(4, work // (asked.vector * WARP)))
 
 
 def _widest(parts: tuple[Part, ...], dtype: str) -> int:

@@ -47,7 +47,9 @@ class Entries(Placed):
     def with_values(self, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
         """A CSR tensor of other values, with index arrays of its own."""
         crow, col = self.arrays
-        return torch.sparse_csr_tensor(crow.clone(), col.clone(), values, shape, check_invariants=False, device=values.device)
+        return torch.sparse_csr_tensor(
+            crow.clone(), col.clone(), values, shape, check_invariants=False, device=values.device
+        )
 
     @property
     def structure(self) -> Structure:
