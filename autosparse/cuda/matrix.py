@@ -28,7 +28,7 @@ class CudaCsr:
 
     def __init__(self, structure: Structure, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.structure, self.values, self.transposed = structure, values, transposed
-        self._stored = products.lazily(lambda: products.torch_sparse(structure, values, transposed=transposed))
+        self._stored: tuple[int, torch.Tensor] | None = None  # address of the values in a tensor of torch's, and that
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -82,9 +82,16 @@ class CudaCsr:
             kinds = [f"{one.dtype} on {one.device}" for one in (self.values, B)]
             raise DtypeError.unserved(MATMUL, dtypes=kinds, known=[kinds[0]])
         if type(B) is torch.Tensor and not products.is_followed(self.values, B):
-            return products.matmul(self.structure, self.values, B, transposed=self.transposed, stored=self._stored)
+            return products.matmul(self.structure, self.values, B, transposed=self.transposed, stored=self._as_torchs)
         result: torch.Tensor = Product.apply(self.structure, self.values, B, self.transposed)
         return result
+
+    def _as_torchs(self) -> torch.Tensor:
+        """The same as torch has it: the tensor that was made last, while the values still lie there."""
+        at = self.values.data_ptr()
+        if self._stored is None or self._stored[0] != at or self._stored[1].dtype is not self.values.dtype:
+            self._stored = at, products.torch_sparse(self.structure, self.values, transposed=self.transposed)
+        return self._stored[1]
 
     def __rmatmul__(self, B: Any) -> Any:
         """B A for B (n,) or (N, n)."""

@@ -309,7 +309,7 @@ def sampled_request(
 
     None where it is torch's.
     """
-    if X.dtype not in DTYPES or not X.numel() or not Y.numel():
+    if X.dtype not in DTYPES or not X.numel() or not Y.numel() or X.is_neg() or Y.is_neg():
         return None
     X, Y = (one if one.stride(1) == 1 else one.contiguous() for one in (X, Y))
     name, k = DTYPES[X.dtype], X.shape[1]

@@ -88,6 +88,17 @@ def test_values_are_read_live() -> None:
     torch.testing.assert_close(A @ B, torch_product(A, B))
 
 
+def test_values_that_are_put_in_place_of_others_are_read() -> None:
+    for use in (lambda A, B: None, use_ours):
+        A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+        A @ B
+        use(A, B)
+        for put in (lambda A, new: setattr(A, "values", new), lambda A, new: setattr(A.values, "data", new)):
+            put(A, torch.randn(A.nnz))
+            for _ in range(2):
+                torch.testing.assert_close(A @ B, torch_product(A, B))
+
+
 def test_gradients_are_those_of_dense() -> None:
     stored = matrix_of(torch.float64)
     for transposed in (False, True):
