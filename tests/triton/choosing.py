@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from autosparse._native.triton.launch import Launch
+from autosparse._native.triton.launch import Launch, Started
 from autosparse.cache import Store
 from autosparse.tuner.gpu import space
 
@@ -233,6 +233,40 @@ def test_a_launch_keeps_no_workspace() -> None:
             launch.matmul(A.values, B, torch.empty(5, 8))
     assert taken[0].data_ptr() != taken[1].data_ptr(), "two launches at once would share it"
     assert launch.work_bytes(8, torch.float32) == taken[0].numel() * 4
+
+
+class Compiled:
+    """Machine code that tells how it was started."""
+
+    function, packed_metadata = "function", "metadata"
+
+    def __init__(self, *, takes: bool = True) -> None:
+        self.takes, self.seen = takes, []
+
+    def run(self, *given: Any) -> None:
+        if not self.takes:
+            raise TypeError("another version")
+        self.seen.append(given)
+
+    def __getitem__(self, grid: Any) -> Any:
+        return lambda *given: self.seen.append(("by triton", grid, *given))
+
+
+def test_machine_code_that_was_found_is_started_without_a_search() -> None:
+    from triton import knobs
+
+    grid, given, profiler = (3, 1, 1), ("table", 5), type("Hooks", (), {"calls": [print]})()
+    torch._C._cuda_getCurrentRawStream = lambda index: 7 + index  # CPU builds have none
+    direct, other = Compiled(), Compiled(takes=False)
+    Started(direct, 1).start(grid, given)
+    assert direct.seen == [(*grid, 8, "function", "metadata", None, None, None, *given)]
+    started = Started(other, 0)
+    for _ in range(2):
+        started.start(grid, given)
+    assert other.seen == [("by triton", grid, *given)] * 2
+    with replaced(knobs.runtime, "launch_enter_hook", profiler):
+        Started(direct, 0).start(grid, given)
+    assert direct.seen[1:] == [("by triton", grid, *given)]
 
 
 def test_a_pattern_is_forgotten_with_its_tensor() -> None:
