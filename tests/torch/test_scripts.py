@@ -65,6 +65,7 @@ def test_graph_network_benchmark_compares_loss_curves(folder):
         assert all(gap < 1e-4 for gap in record["loss_gap"].values())
 
 
+@pytest.mark.full
 def test_loss_curves_are_measured_beside_torchs_own(folder):
     out = folder / "curves.jsonl"
     given = ("--matrices", folder, "--graphs", "small", "--models", "gcn,gat", "--epochs", 4, "--hidden", 16)
