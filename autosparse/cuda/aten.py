@@ -16,14 +16,15 @@ import torch
 
 from autosparse.cuda import matrix, products
 from autosparse.cuda.device import serving
-from autosparse.cuda.originals import original
+from autosparse.cuda.originals import original, zero
 from autosparse.cuda.structure import Structure, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
-FEW: Final = 1 << 16
-"""Multiplications below which a product is PyTorch's at once: a launch costs more than they do."""
+FEW: Final = 1 << 22
+FEW_OF_A_VECTOR: Final = 1 << 24
+"""Multiplications below which a product is PyTorch's at once: on an H200 it is done before Python has found ours."""
 
 
 class Entries(NamedTuple):
@@ -74,7 +75,8 @@ def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -
     rank = B.dim()
     if a.dim() != 2 or rank not in (1, 2) or not is_plain(B, a, rank) or a.shape[1] != B.shape[0]:
         return None
-    if a.is_sparse or a._nnz() * (B.shape[1] if rank == 2 else 1) < FEW or (A := entries_of(a)) is None:
+    is_few = a._nnz() * B.shape[1] < FEW if rank == 2 else a._nnz() < FEW_OF_A_VECTOR
+    if a.is_sparse or is_few or (A := entries_of(a)) is None:
         return None
     shape = (a.shape[0], *B.shape[1:])
     if out is not None and not _takes(out, shape, (B, A.values, A.structure.col, A.structure.crow)):
@@ -104,8 +106,9 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if (found := _product(a, b)) is not None:
         return found
     if a.layout in COMPRESSED and is_plain(b, a, 2):
-        out = b.new_empty((0, 0))  # as PyTorch's own, which then gives it a shape or says what does not fit
-        _theirs("addmm.out", b.new_zeros(()), a, b, beta=0, alpha=1, out=out)
+        # of no shape as PyTorch's own, where it does not fit, which PyTorch then says
+        out = b.new_empty((a.shape[0], b.shape[1]) if a.dim() == 2 and a.shape[1] == b.shape[0] else (0, 0))
+        _theirs("addmm.out", zero(b), a, b, beta=0, alpha=1, out=out)
         return out
     result: torch.Tensor = by_torch("mm", keys, a, b)
     return result

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
 
 PREFIX = "cuda::"
+
+
+def zero(like: torch.Tensor) -> torch.Tensor:
+    """A number of the dtype and on the device of `like` for sums that take none: made once, since it costs a launch."""
+    return _zero(like.dtype, like.device)
+
+
+@functools.cache
+def _zero(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    import torch
+
+    return torch.zeros((), dtype=dtype, device=device)
 
 
 def original(operator: str) -> Any | None:  # Any: torch.library's kernel, which has no type

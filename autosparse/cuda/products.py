@@ -15,7 +15,7 @@ from autosparse._native.triton.launch import Launch
 from autosparse.cuda import choice as choices
 from autosparse.cuda.choice import Choice, Kind
 from autosparse.cuda.device import ROTATED_BYTES, Device, serving
-from autosparse.cuda.originals import original
+from autosparse.cuda.originals import original, zero
 from autosparse.cuda.structure import Pattern, Structure
 from autosparse.errors import TUNING_FAILURES
 from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
@@ -297,7 +297,7 @@ def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         product: torch.Tensor = A @ B
         return product
     C = B.new_empty((A.shape[0], *B.shape[1:]))
-    kernel.call_boxed(torch._C._dispatch_keys(A), C.new_zeros(()), A, B, beta=0, alpha=1, out=C)
+    kernel.call_boxed(torch._C._dispatch_keys(A), zero(B), A, B, beta=0, alpha=1, out=C)
     return C
 
 

@@ -24,7 +24,7 @@ import torch
 from autosparse.tuner.gpu.space import vector_of
 
 import autosparse as asp
-from autosparse.cuda import choice, device, fibers, matrix, structure
+from autosparse.cuda import aten, choice, device, fibers, matrix, structure
 from autosparse.cuda.choice import Kind
 from autosparse.errors import StructureError
 from autosparse.gpu.target import target_of
@@ -124,7 +124,8 @@ def offered() -> Iterator[Offered]:
 @contextlib.contextmanager
 def ours(**more: Any) -> Iterator[None]:
     """Our kernels serve whatever they take, also where torch's are faster, from an empty cache."""
-    kept, choice.ACCEPTED = choice.ACCEPTED, float("inf")
+    kept = choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR
+    choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = float("inf"), 0, 0
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -132,7 +133,7 @@ def ours(**more: Any) -> Iterator[None]:
         ):
             yield
     finally:
-        choice.ACCEPTED = kept
+        choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = kept
 
 
 def served(A: matrix.CudaCsr) -> None:

@@ -27,7 +27,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
     """The override, with the model's favourite kernel in place of the fastest; names of launches as they come."""
     kept = switch.TABLES.copy(), switch.PREFIXES.copy(), switch.SPARSE_GRADIENTS.copy()
     originals = {name: getattr(Launch, name) for name in KERNELS}
-    plan, few, launched = choice.plan, aten.FEW, []
+    plan, few, launched = choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR), []
 
     def counting(name: str) -> Any:
         def run(*given: Any, **more: Any) -> Any:
@@ -46,14 +46,14 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         _replace(switch.TABLES, {"SparseCsrCPU": switch.ON_GPU})
         _replace(switch.SPARSE_GRADIENTS, {"AutogradCPU": switch.GRADIENTS_ON_GPU})
         _replace(switch.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
-    choice.plan, aten.FEW = favourite, 0
+    choice.plan, aten.FEW, aten.FEW_OF_A_VECTOR = favourite, 0, 0
     for name in KERNELS:
         setattr(Launch, name, counting(name))
     try:
         with asp.torch.override(**how), everywhere(runs=10**9):
             yield launched
     finally:
-        choice.plan, aten.FEW = plan, few
+        choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR) = plan, few
         for name in KERNELS:
             setattr(Launch, name, originals[name])
         for table, before in zip((switch.TABLES, switch.PREFIXES, switch.SPARSE_GRADIENTS), kept, strict=True):

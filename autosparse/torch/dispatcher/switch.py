@@ -4,6 +4,7 @@
 # (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -24,12 +25,15 @@ Table: TypeAlias = dict[str, Callable[..., Any]]
 def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
     """A kernel of `autosparse.cuda`, which is imported when the first tensor on a GPU comes."""
 
-    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+    @functools.cache
+    def found() -> Callable[..., Any]:
         from autosparse.cuda import aten
         from autosparse.cuda import reductions as reductions_on_gpu
 
-        table = aten.GRADIENTS if gradient else aten.PRODUCTS | reductions_on_gpu.TABLE
-        return table[operator](*given, **more)
+        return (aten.GRADIENTS if gradient else aten.PRODUCTS | reductions_on_gpu.TABLE)[operator]
+
+    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+        return found()(*given, **more)
 
     return kernel
 
