@@ -13,6 +13,7 @@ from autosparse._native.triton.entries import NOWHERE, Entries, PackedPart, padd
 from autosparse.gpu.schedule import Part
 
 FINE: Final = 16
+"""Longest rows that are sorted by their exact lengths."""
 Packer = Callable[[Part, Entries], tuple[PackedPart, Entries]]
 
 

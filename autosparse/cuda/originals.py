@@ -1,26 +1,27 @@
 """Kernels of torch's own for sparse tensors on a GPU, while the override stands in their place."""
 
+# mypy: allow-untyped-calls
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    import torch
+import torch
 
 PREFIX = "cuda::"
+_zeros: Final[dict[tuple[torch.dtype, torch.device], torch.Tensor]] = {}
 
 
 def zero(like: torch.Tensor) -> torch.Tensor:
-    """A number of the dtype and on the device of `like` for sums that take none: made once, since it costs a launch."""
-    return _zero(like.dtype, like.device)
+    """A number of the dtype and on the device of `like` for sums that take none: kept, since making it is a launch.
 
-
-@functools.cache
-def _zero(dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    import torch
-
-    return torch.zeros((), dtype=dtype, device=device)
+    Not kept is one that is made while a graph is captured, which is no number yet, and what only stands for a tensor.
+    """
+    found = _zeros.get((like.dtype, like.device))
+    if found is None:
+        found = like.new_zeros(())
+        if type(found) is torch.Tensor and not (like.is_cuda and torch.cuda.is_current_stream_capturing()):
+            _zeros[like.dtype, like.device] = found
+    return found
 
 
 def original(operator: str) -> Any | None:  # Any: torch.library's kernel, which has no type

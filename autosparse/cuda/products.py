@@ -3,9 +3,10 @@
 # mypy: allow-untyped-calls
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -66,7 +67,20 @@ def again(
     Every microsecond here counts: products of some 10,000 entries wait for Python, not for the GPU.
     """
     made: Choice | None = structure.known.ready.get(_signature(values, B, transposed, out))
-    if made is None or (launch := made.launch) is None or is_followed(values, B):
+    return None if made is None else _by(made, structure, values, B, transposed=transposed, out=out)
+
+
+def _by(
+    made: Choice,
+    structure: Pattern,
+    values: torch.Tensor,
+    B: torch.Tensor,
+    *,
+    transposed: bool,
+    out: torch.Tensor | None,
+) -> torch.Tensor | None:
+    """The product by what was chosen for its signature, where the operands lie as they did; None: look closely."""
+    if (launch := made.launch) is None or is_followed(values, B):
         return None
     if not (_lies_well(values) and _lies_well(B) and values.is_contiguous() and (out is None or _lies_well(out))):
         return None
@@ -212,7 +226,7 @@ def product_request(
         operation=SPMV if is_vector else MATMUL, transposed=transposed, n_dense_cols=columns, dtype=name, vector=vector
     )
     others = (values,) if out is None else (values, out)
-    stored = lazily(lambda: torch_sparse(structure, values, transposed=transposed))
+    stored = functools.cache(lambda: torch_sparse(structure, values, transposed=transposed))
     return Request(structure, kind, B, others, ours, lambda dense: torch_times(stored(), dense))
 
 
@@ -232,7 +246,7 @@ def matmul(
     found = ours_of(structure, values, B, transposed=transposed, runs=runs)
     if found is not None:
         return found
-    return torch_times(torch_sparse(structure, values, transposed=transposed) if stored is None else stored(), B)
+    return torch_matmul(structure, values, B, transposed=transposed) if stored is None else torch_times(stored(), B)
 
 
 def ours_of(
@@ -249,28 +263,13 @@ def ours_of(
     made = structure.known.ready.get(signature)
     if made is not None and made.launch is None:
         return None
-    if made is not None and (found := again(structure, values, B, transposed, out)) is not None:
+    if made is not None and (found := _by(made, structure, values, B, transposed=transposed, out=out)) is not None:
         return found
     request = product_request(structure, values, B, transposed=transposed, out=out)
     found = None if request is None else serve(request, runs)
     if request is not None and request.operand is B:
         _note(request, signature, (B, values) if out is None else (B, values, out), found)
     return found
-
-
-T = TypeVar("T")
-
-
-def lazily(make: Callable[[], T]) -> Callable[[], T]:
-    """What `make` gives, made at the first call and kept."""
-    made: list[T] = []
-
-    def get() -> T:
-        if not made:
-            made.append(make())
-        return made[0]
-
-    return get
 
 
 def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:

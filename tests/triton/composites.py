@@ -10,7 +10,7 @@ import json
 import tempfile
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -108,7 +108,9 @@ def first_of_each(schedules: Iterable[DeviceSchedule]) -> list[DeviceSchedule]:
     """The first schedule of each way to lay out the parts."""
     found: dict[tuple[object, ...], DeviceSchedule] = {}
     for one in schedules:
-        found.setdefault(tuple((part.layout, part.select, part.at_most, part.at_least) for part in one.parts), one)
+        # unrolled parts have as many rows as fit beside the tile
+        laid_out = (replace(part, rows=1) if part.layout == "unrolled" else part for part in one.parts)
+        found.setdefault(tuple(laid_out), one)
     return list(found.values())
 
 
