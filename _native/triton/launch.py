@@ -48,7 +48,10 @@ class Started:
         self._at, self._is_direct = (made.run, made.function, made.packed_metadata), True
 
     def start(self, grid: tuple[int, int, int], given: tuple[Any, ...]) -> None:
-        """Launch on the current stream: as Triton's launcher is called by Triton, without its search for the code."""
+        """Launch on the current stream: as Triton's launcher is called by Triton, without its search for the code.
+
+        `given`: numbers, and tensors or their addresses, of which Triton asks the driver nothing.
+        """
         hooks = self._runtime.launch_enter_hook  # of a profiler, which Triton then tells about the launch
         if self._is_direct and not getattr(hooks, "calls", hooks):
             run, function, metadata = self._at
@@ -69,6 +72,12 @@ class Launch:
     packed: Packed
     _ready: dict[str, Started] = field(default_factory=dict)  # name of a kernel -> its machine code, aligned operands
     _no_sums: torch.Tensor | None = None  # stands for a workspace where no rows are shared
+    _table: int = field(init=False)  # addresses of what is packed: launched code takes numbers sooner than tensors
+    _arrays: tuple[int, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._table = self.packed.table.data_ptr()
+        self._arrays = tuple(one.data_ptr() for one in self.packed.arrays)
 
     def work_bytes(self, n_cols: int, dtype: torch.dtype) -> int:
         """Bytes of partial rows of a product of `n_cols` columns, while it runs."""
@@ -90,49 +99,41 @@ class Launch:
         packed = self.packed
         work = self._workspace(1, values.dtype)
         self._clear(out)
-        given = (packed.table, values, *packed.arrays, x, out, work, packed.n_tasks)
-        self._start("kernel", (packed.n_tasks, 1, 1), given, (values, x, out))
+        self._start(packed.n_tasks, (values, x, out, work), (packed.n_tasks,))
         if packed.n_slots:
-            rows = packed.shared_rows.shape[0]
-            self._start("reduce", (rows, 1, 1), (packed.shared_rows, packed.slots, work, out, rows, 1, 1), (out,))
+            self._reduce(work, out, (1, 1), n_tiles=1)
         return out
 
     def matmul(self, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """Out = A B; B (m, N) and out (n, N) with rows of unit stride."""
         sizes = (out.shape[1], B.stride(0), out.stride(0))
-        return self._sums(values, (B,), out, sizes)
+        return self._sums((values, B), out, sizes)
 
     def mttkrp(self, values: torch.Tensor, B: torch.Tensor, D: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """out[i] = Σ_k Σ_l A[i, k, l] B[k] ∘ D[l]; B (K, R), D (L, R), out (n, R)."""
-        return self._sums(values, (B, D), out, (out.shape[1], B.stride(0), D.stride(0), out.stride(0)))
+        return self._sums((values, B, D), out, (out.shape[1], B.stride(0), D.stride(0), out.stride(0)))
 
     def sddmm(
         self, values: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, out: torch.Tensor,
         *, alpha: float = 1.0, beta: float = 0.0,
     ) -> torch.Tensor:  # fmt: skip
         """out[p] = alpha ⟨X[i], Y[j]⟩ + beta values[p] for entry p = (i, j); X (n, K), Y (m, K), out (nnz,)."""
-        packed = self.packed
-        numbers = (float(alpha), float(beta), packed.n_tasks, X.shape[1], X.stride(0), Y.stride(0))
-        given = (packed.table, values, *packed.arrays, X, Y, out, *numbers)
-        self._start("kernel", (packed.n_tasks, 1, 1), given, (values, X, Y, out))
+        n_tasks = self.packed.n_tasks
+        numbers = (float(alpha), float(beta), n_tasks, X.shape[1], X.stride(0), Y.stride(0))
+        self._start(n_tasks, (values, X, Y, out), numbers)
         return out
 
-    def _sums(
-        self, values: torch.Tensor, dense: tuple[torch.Tensor, ...], out: torch.Tensor, sizes: tuple[int, ...]
-    ) -> torch.Tensor:
-        packed, schedule = self.packed, self.packed.spec.schedule
+    def _sums(self, given: tuple[torch.Tensor, ...], out: torch.Tensor, sizes: tuple[int, ...]) -> torch.Tensor:
+        packed = self.packed
         n_cols = out.shape[1]
         if not n_cols:
             return out
-        work = self._workspace(n_cols, values.dtype)
+        work = self._workspace(n_cols, given[0].dtype)
         self._clear(out)
-        n_tiles = -(-n_cols // schedule.tile)
-        given = (packed.table, values, *packed.arrays, *dense, out, work, packed.n_tasks, *sizes)
-        self._start("kernel", (packed.n_tasks * n_tiles, 1, 1), given, (values, *dense, out))
+        n_tiles = -(-n_cols // packed.spec.schedule.tile)
+        self._start(packed.n_tasks * n_tiles, (*given, out, work), (packed.n_tasks, *sizes))
         if packed.n_slots:
-            rows = packed.shared_rows.shape[0]
-            given = (packed.shared_rows, packed.slots, work, out, rows, n_cols, out.stride(0))
-            self._start("reduce", (rows, n_tiles, 1), given, (out,))
+            self._reduce(work, out, (n_cols, out.stride(0)), n_tiles=n_tiles)
         return out
 
     def _clear(self, out: torch.Tensor) -> None:
@@ -141,20 +142,39 @@ class Launch:
         if packed.spec.schedule.reduction == "atomic" and packed.shared_rows.numel():
             out.index_fill_(0, packed.shared_rows.long(), 0)
 
-    def _start(
-        self, name: str, grid: tuple[int, int, int], given: tuple[Any, ...], dense: tuple[torch.Tensor, ...]
-    ) -> None:  # Any: tensors and numbers
-        """One kernel on the current stream. `dense`: of what is given, the tensors whose addresses may be any."""
-        if not grid[0]:
+    def _start(self, n_programs: int, given: tuple[torch.Tensor, ...], numbers: tuple[float, ...]) -> None:
+        """``kernel`` on the current stream. `given`: values, dense operands, the result and what is beside it."""
+        if not n_programs:
             return
-        is_aligned = True
-        for one in dense:
-            if one.data_ptr() % ALIGNED:
-                is_aligned = False
-        if is_aligned and (known := self._ready.get(name)) is not None:
+        packed, known, grid = self.packed, self._ready.get("kernel"), (n_programs, 1, 1)
+        values, *dense = (one.data_ptr() for one in given)
+        is_aligned = not any(one % ALIGNED for one in (values, *dense))
+        if is_aligned and known is not None:
+            known.start(grid, (self._table, values, *self._arrays, *dense, *numbers))
+            return
+        everything = (packed.table, given[0], *packed.arrays, *given[1:], *numbers)
+        self._first("kernel", grid, everything, options_of(packed.spec.schedule), is_aligned=is_aligned)
+
+    def _reduce(self, work: torch.Tensor, out: torch.Tensor, sizes: tuple[int, int], *, n_tiles: int) -> None:
+        """``reduce`` on the current stream: rows of `out` that are shared; sizes: columns, and from row to row."""
+        packed, known, is_aligned = self.packed, self._ready.get("reduce"), not out.data_ptr() % ALIGNED
+        rows = packed.shared_rows.shape[0]
+        grid, given = (rows, n_tiles, 1), (packed.shared_rows, packed.slots, work, out, rows, *sizes)
+        if is_aligned and known is not None:
             known.start(grid, given)
-            return
-        options = REDUCE_OPTIONS if name == "reduce" else options_of(self.packed.spec.schedule)
+        else:
+            self._first("reduce", grid, given, REDUCE_OPTIONS, is_aligned=is_aligned)
+
+    def _first(
+        self,
+        name: str,
+        grid: tuple[int, int, int],
+        given: tuple[Any, ...],
+        options: dict[str, int],
+        *,
+        is_aligned: bool,
+    ) -> None:  # Any: tensors and numbers
+        """By Triton, which finds or makes the machine code; that for aligned operands is kept."""
         made = getattr(self.module, name)[grid](*given, **options)
         if is_aligned and made is not None:  # the interpreter makes nothing
-            self._ready[name] = Started(made, given[0].device.index)
+            self._ready[name] = Started(made, self.packed.table.device.index)

@@ -38,7 +38,14 @@ def _classes(lengths: torch.Tensor) -> torch.Tensor:
 
 def _pieces(rows: torch.Tensor, entries: Entries, split: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """(row, start, end) of pieces of at most `split` entries (0: whole rows)."""
-    starts, ends = entries.starts[rows], entries.ends[rows]
+    return _cut(rows, entries.starts, entries.ends, split)
+
+
+def _cut(
+    rows: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, split: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """(row, start, end) of pieces of the ranges of `rows`, none longer than `split` (0: any length)."""
+    starts, ends = starts[rows], ends[rows]
     if not split:
         return rows, starts, ends
     counts = (ends - starts + split - 1) // split
@@ -176,12 +183,14 @@ def _tiles(
     *,
     groups: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
 ) -> tuple[PackedPart, Entries]:
-    """Positions of the entries taken in tiles `rows` by `step`; windows without any are left out."""
+    """Positions of the entries taken in tiles `rows` by `step`; windows without any are left out, and long ones cut."""
     (rows, at, taken), (n_groups, group, lane, cols) = listed, groups
     positions = torch.full((cols.shape[0] // part.step, part.rows, part.step), -1, device=rows.device)
     positions[group, entries.number(rows[taken]) % part.rows, lane] = entries.places()[at[taken]].long()
-    windows = (n_groups > 0).nonzero().squeeze(1)
-    ends = torch.cat([n_groups.new_zeros(1), torch.cumsum(n_groups[windows], 0)])
+    lasts = torch.cumsum(n_groups, 0)
+    firsts = lasts - n_groups
+    windows, _, ends = _cut((n_groups > 0).nonzero().squeeze(1), firsts, lasts, part.split // part.step)
+    ends = torch.cat([ends.new_zeros(1), ends])
     is_met = torch.zeros(entries.n_rows + 1, dtype=torch.bool, device=rows.device)  # the last one: NOWHERE
     is_met[rows[taken]] = True
     numbers = (windows[:, None] * part.rows + torch.arange(part.rows, device=rows.device)).reshape(-1)

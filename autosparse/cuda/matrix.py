@@ -71,7 +71,7 @@ class CudaCsr:
         Raises ShapeError, DtypeError.
         """
         if type(B) is torch.Tensor:
-            found = products.again(self.structure, self.values, B, self.transposed)
+            found = products.again(self.structure, self.values, B, self.transposed, self._as_torchs)
             if found is not None:
                 return found
         if not isinstance(B, torch.Tensor):

@@ -60,14 +60,19 @@ Signature = tuple[object, ...]
 
 
 def again(
-    structure: Pattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, out: torch.Tensor | None = None
+    structure: Pattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, stored: Callable[[], torch.Tensor]
 ) -> torch.Tensor | None:
-    """A B or Aᵀ B by the kernel that has served just such operands before; None: look closely.
+    """A B or Aᵀ B by what has served just such operands before, a kernel or torch's path; None: look closely.
 
-    Every microsecond here counts: products of some 10,000 entries wait for Python, not for the GPU.
+    Every microsecond here counts: products of some 10,000 entries wait for Python, not for the GPU. `stored` gives A or
+    Aᵀ as torch has it.
     """
-    made: Choice | None = structure.known.ready.get(_signature(values, B, transposed, out))
-    return None if made is None else _by(made, structure, values, B, transposed=transposed, out=out)
+    made: Choice | None = structure.known.ready.get(_signature(values, B, transposed, None))
+    if made is None:
+        return None
+    if made.launch is None:
+        return None if is_followed(values, B) else torch_times(stored(), B)
+    return _by(made, structure, values, B, transposed=transposed, out=None)
 
 
 def _by(

@@ -67,12 +67,12 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
         kinds=("sampled",), axes=("rows",), summary="`rows` entries in one program, whatever rows they are of",
     ),
     "windows": Layout(
-        kinds=("columns", "sampled"), axes=("rows", "step", "at_least"),
-        summary="windows of `rows` rows without their empty columns, `step` columns in one Tensor Core product",
+        kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
+        summary="windows of `rows` rows without their empty columns, `step` columns in one dense product",
     ),
     "blocks": Layout(
-        kinds=("columns", "sampled"), axes=("rows", "step", "at_least"),
-        summary="BSR: aligned blocks of `rows` by `step`, one Tensor Core product each",
+        kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
+        summary="BSR: aligned blocks of `rows` by `step`, one dense product each",
     ),
     "fibers": Layout(
         kinds=("fibers",), axes=("step", "split"),
@@ -98,7 +98,7 @@ class Part:
     rows: int = 1  # rows (or entries) that one program computes at once: a power of 2
     step: int = 8  # entries of each row, or columns of a window or block, in one iteration: a power of 2
     at_most: int = 0  # longest row that it takes (0: any)
-    split: int = 0  # most entries (fibers) of a row in one program (0: any)
+    split: int = 0  # most entries (fibers) of a row, or columns of a window, in one program (0: any)
     at_least: int = 1  # fewest entries of a column of a window, or of a block, that it takes
     select: Selection = REST  # rule: which of the entries that earlier parts left it is given
 
@@ -134,6 +134,8 @@ class Part:
             return f"{self.layout} needs split"
         if self.layout in DOT_LAYOUTS and not (self.rows in (8, 16, 32, 64, 128) and self.step >= 16):
             return f"{self.layout} has rows of 8 to 128 and step of 16 or more, not {self.rows} and {self.step}"
+        if self.layout in DOT_LAYOUTS and self.split % self.step:
+            return f"{self.layout} is cut between groups: split={self.split} must be a multiple of step={self.step}"
         return None
 
     def values(self) -> dict[str, Any]:

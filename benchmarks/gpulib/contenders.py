@@ -101,6 +101,8 @@ def _pyg(A: matrix.CudaCsr, B: torch.Tensor) -> Run:
 def of_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Iterator[tuple[str, Callable[[], Run]]]:
     """(name, what makes ⟨X[i], Y[j]⟩ at A's entries ready)."""
     yield "torch", lambda: _torch_sample(A, X, Y)
+    if X.dtype in (torch.float32, torch.float64):
+        yield "torch anew", lambda: _torch_anew(A, X, Y)
     yield "autosparse", lambda: lambda: products.sampled(A.structure, X, Y)
     yield KERNEL, lambda: _kernel_sample(A, X, Y)
     if X.shape[0] * Y.shape[0] <= DENSE_MOST:
@@ -118,6 +120,13 @@ def _torch_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:
     values, right = torch.zeros_like(A.values), Y.T
     S = torch.sparse_csr_tensor(A.structure.crow, A.structure.col, values, A.shape, check_invariants=False)
     return lambda: products.torch_sampled_into(S, X, right)
+
+
+def _torch_anew(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:
+    """Torch's kernel into a new tensor, as ours: ``torch.sparse.sampled_addmm`` without ``out=``."""
+    values, right = torch.zeros_like(A.values), Y.T
+    S = torch.sparse_csr_tensor(A.structure.crow, A.structure.col, values, A.shape, check_invariants=False)
+    return lambda: torch.sparse.sampled_addmm(S, X, right, beta=0.0).values()
 
 
 def _dgl_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:

@@ -31,6 +31,8 @@ DENSE_WINDOWS = Part(layout="windows", rows=16, step=16, at_least=3)
 NARROW = Part(layout="windows", rows=8, step=16)
 BLOCKS = Part(layout="blocks", rows=16, step=16)
 DENSE_BLOCKS = Part(layout="blocks", rows=8, step=16, at_least=5)
+CUT_WINDOWS = Part(layout="windows", rows=8, step=16, split=16)
+CUT_BLOCKS = Part(layout="blocks", rows=16, step=16, split=16)
 ENTRIES = Part(layout="entries", rows=32)
 
 LAYOUTS: dict[str, tuple[Part, ...]] = {
@@ -44,7 +46,9 @@ LAYOUTS: dict[str, tuple[Part, ...]] = {
     "windows 16": (WINDOWS,),
     "windows 8": (NARROW,),
     "windows and rows": (DENSE_WINDOWS, SHORT, SPLIT),
+    "windows, cut": (CUT_WINDOWS,),
     "blocks": (BLOCKS,),
+    "blocks, cut": (CUT_BLOCKS,),
     "blocks and segments": (DENSE_BLOCKS, SEGMENTS),
 }
 VECTOR_LAYOUTS: dict[str, tuple[Part, ...]] = {
@@ -60,6 +64,7 @@ SAMPLED_LAYOUTS: dict[str, tuple[Part, ...]] = {
     "unrolled": (UNROLLED_SPLIT,),
     "windows": (WINDOWS,),
     "windows and entries": (DENSE_WINDOWS, ENTRIES),
+    "windows, cut": (CUT_WINDOWS,),
     "blocks": (BLOCKS,),
 }
 DTYPES = ("float16", "bfloat16", "float32", "float64")

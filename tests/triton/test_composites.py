@@ -56,7 +56,7 @@ def test_a_composite_is_a_value() -> None:
     schedule = DeviceSchedule(operation="matmul", parts=(dense, SEGMENTS, FILL))
     assert schedule.selections == (Blocks(16, 16, 0.5), REST)
     assert DeviceSchedule.from_json(schedule.to_json()) == schedule
-    assert str(schedule).startswith("blocks(16x16,0.5): blocks(rows=16, step=16, at_least=1) + segments(")
+    assert str(schedule).startswith("blocks(16x16,0.5): blocks(rows=16, step=16, at_least=1, split=0) + segments(")
     plain = DeviceSchedule(operation="matmul", parts=(SEGMENTS, FILL))
     assert not plain.is_composite
     assert "select" not in plain.to_json()

@@ -235,12 +235,16 @@ def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _
     vector = schedule.vector or 1
     if part.layout in DOT_LAYOUTS:
         rows_of_b, windows = taken.groups * part.step, -(-pattern.n_rows // part.rows)
+        in_turn = taken.groups / max(1, windows)
+        if part.split:
+            in_turn = min(in_turn, part.split / part.step)
+        windows = max(windows, -(-taken.groups // max(1, round(in_turn))))
         loads = rows_of_b * columns / vector + taken.padded * n_tiles
         return Work(
             l2_bytes=(rows_of_b * per_entry + taken.padded * own_bytes) / TILED_RATE,
             dot_flops=2.0 * taken.padded * columns / TILED_RATE,
             issued=loads * ISSUE_PER_LOAD / WARP / TILED_RATE,
-            longest=taken.groups * part.rows / max(1, pattern.n_rows),
+            longest=in_turn,
             tasks=windows * n_tiles,
             waits=(LOADS_AT_FIRST * windows + LOADS_IN_TURN * taken.groups) * n_tiles,
         )

@@ -43,11 +43,17 @@ class Family:
     tiles: tuple[int, ...] = ()  # columns that are tried at most; (): as many as there are, and half of them
     warps: tuple[int, ...] = ()  # (): as many as the block keeps busy
     registers: int = 64
-    takes_dots: bool = False  # only where Tensor Cores take the dtype: its layouts hold zeros
+    stages: int = 3
+    tiles_by: str = ""  # who must multiply dense tiles of the dtype, for layouts that hold zeros: TENSOR_CORES or CORES
+
+
+TENSOR_CORES: Final = "Tensor Cores"
+CORES: Final = "cores"
+"""By multiply-adds: zeros cost as much as entries, so that only matrices of full blocks gain."""
 
 
 def _dots(*parts: Part) -> Family:
-    return Family(parts=parts, takes_dots=True)
+    return Family(parts=parts, tiles_by=TENSOR_CORES)
 
 
 _TAIL: Final = Part(layout="unrolled", rows=2, step=4, split=SPLIT)
@@ -73,7 +79,14 @@ MATMUL: Final[Mapping[str, Family]] = {
     "windows 16 + rows": _dots(Part(layout="windows", rows=16, step=16, at_least=4), _BESIDE_DOTS),
     "windows 16 + segments": _dots(Part(layout="windows", rows=16, step=16, at_least=2), _SEGMENTS),
     "blocks 16": _dots(Part(layout="blocks", rows=16, step=16)),
-}
+    "full windows": Family(
+        parts=(Part(layout="windows", rows=16, step=16),), tiles=(64,), warps=(2,), registers=168, tiles_by=CORES
+    ),
+    "full blocks": Family(
+        parts=(Part(layout="blocks", rows=16, step=16, split=128),),
+        tiles=(128,), warps=(4,), registers=96, stages=1, tiles_by=CORES,
+    ),
+}  # fmt: skip
 """Name -> parts for A @ B."""
 
 SPMV: Final[Mapping[str, Family]] = {
@@ -159,8 +172,16 @@ class Setting:
     @property
     def has_dots(self) -> bool:
         """Whether layouts of Tensor Cores are offered."""
-        is_spilling = self.kind == "sampled" and self.dtype == "float32"  # in TF32
-        return uses_dots(self.dtype, self.precision) and not is_spilling
+        return self.tiles_by == TENSOR_CORES
+
+    @property
+    def tiles_by(self) -> str:
+        """Who multiplies dense tiles: TENSOR_CORES, CORES, or nobody in time."""
+        if self.dtype == "float32" and self.kind == "sampled":  # TF32 spills, and multiply-adds are no faster
+            return ""
+        if uses_dots(self.dtype, self.precision):
+            return TENSOR_CORES
+        return CORES if self.dtype == "float32" else ""
 
 
 def schedules(
@@ -176,7 +197,7 @@ def schedules(
 def offered(asked: Setting) -> Iterator[tuple[str, DeviceSchedule]]:
     """(family, schedule) of everything without rules that is offered."""
     for name, family in FAMILIES[asked.kind].items():
-        if asked.has_dots or not family.takes_dots:
+        if family.tiles_by in ("", asked.tiles_by):
             for made in sized(asked, family):
                 yield name, made
 
@@ -193,6 +214,7 @@ def sized(asked: Setting, family: Family) -> Iterator[DeviceSchedule]:
                 tile=tile,
                 warps=warps,
                 registers=_registers(asked, family),
+                stages=family.stages,
                 vector=min(asked.vector, tile) if tile else 1,
                 panel=panel,
                 precision=asked.precision if asked.dtype == "float32" else "ieee",
