@@ -6,6 +6,7 @@ import gc
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -267,6 +268,25 @@ def test_machine_code_that_was_found_is_started_without_a_search() -> None:
     with replaced(knobs.runtime, "launch_enter_hook", profiler):
         Started(direct, 0).start(grid, given)
     assert direct.seen[1:] == [("by triton", grid, *given)]
+
+
+def test_launched_code_is_given_addresses_and_only_aligned_ones() -> None:
+    """Of a tensor Triton would ask the driver; machine code for aligned operands would misread others."""
+    A, room = matrix.csr(matrix_of()), torch.randn(23 * 8 + 1)
+    parts = (Part(layout="rows", rows=1, step=8), Part(layout="fill", rows=8))
+    launch, seen = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16)), []
+    launch._ready["kernel"] = SimpleNamespace(start=lambda grid, given: seen.append((grid, given)))
+    B, out, packed = room[:-1].view(23, 8), torch.full((19, 8), -1.0), launch.packed
+    launch.matmul(A.values, B, out)
+    (grid, (table, values, *others)), n_tasks = seen.pop(), packed.n_tasks
+    assert grid == (n_tasks, 1, 1)
+    assert (table, values) == (packed.table.data_ptr(), A.values.data_ptr())
+    arrays, dense = [one.data_ptr() for one in packed.arrays], [B.data_ptr(), out.data_ptr()]
+    assert others == [*arrays, *dense, launch._no_sums.data_ptr(), n_tasks, 8, 8, 8]
+    late = room[1:].view(23, 8)
+    launch.matmul(A.values, late, out)
+    assert not seen
+    torch.testing.assert_close(out, torch_product(A, late))
 
 
 def test_a_pattern_is_forgotten_with_its_tensor() -> None:

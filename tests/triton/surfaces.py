@@ -224,6 +224,7 @@ def tests() -> dict[str, Callable[[], None]]:
 HOST_ONLY = (
     "test_nothing_is_planned_in_a_capture", "test_arrays_come_back_as_they_went",
     "test_nothing_is_compiled_in_a_capture", "test_machine_code_that_was_found_is_started_without_a_search",
+    "test_launched_code_is_given_addresses_and_only_aligned_ones",
     "test_launches_and_measurements_go_to_the_device_of_the_tensors",
     "test_reductions_of_torch_and_their_gradients_are_ours",
 )  # fmt: skip

@@ -28,6 +28,7 @@ LAWS = (
     "test_deterministic_mode_plans_anew", "test_nothing_is_compiled_in_a_capture",
     "test_launches_and_measurements_go_to_the_device_of_the_tensors", "test_a_gpu_that_is_not_current_is_made_so",
     "test_machine_code_that_was_found_is_started_without_a_search",
+    "test_launched_code_is_given_addresses_and_only_aligned_ones",
     "test_a_launch_keeps_no_workspace", "test_a_pattern_is_forgotten_with_its_tensor", "test_choices_are_bounded",
     "test_copies_exceed_the_second_cache_and_come_in_turn", "test_products_of_torch_are_ours",
     "test_products_of_torch_go_where_out_says", "test_sampled_products_of_torch_are_ours",
