@@ -8,10 +8,8 @@ kept, then the newer one; a history with more calls: importing a file twice chan
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import secrets
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,6 +19,7 @@ from autosparse.cache.records import KINDS, WISDOM_KINDS
 from autosparse.cache.stores import open_store
 
 from autosparse._version import __version__
+from autosparse.documents import write_whole
 from autosparse.errors import CacheError, InputTypeError, OptionError, RecordError
 
 if TYPE_CHECKING:
@@ -79,18 +78,13 @@ def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
         raise OptionError.bad_value("kinds", unknown, domain=f"among {', '.join(KINDS)}", source="argument")
     document = document_of(store.envelopes(kinds))
     text = json.dumps(document, indent=1)
-    staged = path.with_name(f"{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        staged.write_text(text + "\n", encoding="utf-8")
-        staged.replace(path)
+        write_whole(path, text + "\n")
     except (OSError, ValueError) as err:  # ValueError: a name that no file can have
         reason = getattr(err, "strerror", None) or str(err)
         raise CacheError.failed(
             "export wisdom to", path, reason=reason, cure="name a file in a folder you can write."
         ) from err
-    finally:
-        with contextlib.suppress(OSError, ValueError):
-            staged.unlink()
     return len(document["entries"])
 
 

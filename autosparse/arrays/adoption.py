@@ -11,6 +11,8 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import NDArray
 
+from autosparse.operands.native_rows import check_bounds
+
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _INT32_MAX: Final = np.iinfo(np.int32).max
 _VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
@@ -51,6 +53,22 @@ def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indice
     if indices.dtype == _INT32:
         return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
     return bool(indices.dtype == _INT64) and issubclass(kind, sps.sparray)  # matrices may narrow to int32
+
+
+def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
+    """Whether (indptr, indices, data) have a number and an index for each entry and no room behind, after all writes.
+
+    Raises StructureError where there are too few.
+    """
+    indptr, indices, data = arrays
+    if not (type(indptr) is type(indices) is type(data) is np.ndarray):
+        return False
+    is_start = indptr.shape == (n_major + 1,) and not indptr.item(0)
+    if is_start and indices.shape == data.shape == (indptr.item(-1),):
+        return True
+    if indptr.ndim == indices.ndim == data.ndim == 1 and indptr.size:
+        check_bounds(indptr, indices, data, (n_major, n_minor), checked=False)
+    return False
 
 
 def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:

@@ -107,9 +107,10 @@ class AutoSparseMatrix(_Family, Products):
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
         """Aᵀ, sharing arrays (and plans) with A unless `copy`."""
-        cell, kind = self._cell, type(self)
-        is_plain = not copy and axes in (None, (1, 0))
-        if not (is_plain and adoption.takes_as_is(kind, self._shape, cell.peek(INDPTR), cell.peek(INDICES))):
+        cell = self._cell
+        arrays = indptr, indices, _ = tuple(map(cell.peek, (INDPTR, INDICES, DATA)))
+        is_plain = not copy and axes in (None, (1, 0)) and adoption.are_whole(arrays, cell.n_major, cell.n_minor)
+        if not (is_plain and adoption.takes_as_is(type(self), self._shape, indptr, indices)):
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
         cell.shared, cell.fresh = True, False
         twin = object.__new__(self._twin)

@@ -134,13 +134,22 @@ def shape_of(obj: Any) -> tuple[int, ...]:
 def as_array(obj: Any) -> Any:
     """`obj`, or an ndarray of it; InputTypeError where that has no numbers."""
     if is_sparse(obj):
-        return obj
+        return without_room(obj)
     array = np.asarray(obj)
     if array.dtype.kind not in "biufcO":
         raise InputTypeError.refused(
             "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", cure="arrays of numbers"
         )
     return array
+
+
+def without_room(obj: Any) -> Any:
+    """`obj` without what lies behind its last entry, which SciPy's conversions would take for entries."""
+    if getattr(obj, "format", None) not in ("csr", "csc") or obj.ndim != 2 or len(obj.indices) == obj.indptr[-1]:
+        return obj
+    nnz = int(obj.indptr[-1])
+    kind = sps.csr_array if obj.format == "csr" else sps.csc_array
+    return kind((obj.data[:nnz], obj.indices[:nnz], obj.indptr), shape=obj.shape)
 
 
 def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
@@ -154,6 +163,9 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
         )
     if isinstance(array, AutoSparseTensor):
         return tensor(array.coords, array.values.astype(dtype), array.shape)
+    if dtype == np.float16 and sps.issparse(array) and array.dtype != dtype:  # SciPy has no such matrix
+        coo = array.tocoo()
+        return tensor(np.stack(coo.coords), coo.data.astype(dtype), coo.shape)
     return array.astype(dtype, copy=False)
 
 

@@ -113,10 +113,12 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 def writable(option: str, path: Path) -> None:
     """CommandError, before any work is done, where the file `path` that `option` names could not be written."""
-    folder = path.absolute().parent
+    folder = Path(os.path.realpath(path)).parent
     fault = None
     if path.is_dir():
         fault = "is a folder"
+    elif path.exists() and not path.is_file():  # a pipe or a device: it is written to as it is
+        fault = None if os.access(path, os.W_OK) else "is not yours to write"
     elif not folder.is_dir():
         fault = f"cannot be written: there is no folder {str(folder)!r}"
     elif not os.access(folder, os.W_OK):

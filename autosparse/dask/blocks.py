@@ -217,7 +217,8 @@ def joined(parts: list[Any], *, axis: int) -> Any:
     if all(part.ndim == 1 for part in parts):
         return _end_to_end(parts)
     stack, kind = (sps.vstack, "csr") if axis % 2 == 0 else (sps.hstack, "csc")
-    kind = parts[0].format if len({part.format for part in parts if sps.issparse(part)}) == 1 else kind
+    formats = {part.format for part in parts if sps.issparse(part)}
+    kind = formats.pop() if len(formats) == 1 else kind
     return block(stack([sps.csr_array(part) if not sps.issparse(part) else part for part in parts], format=kind))
 
 

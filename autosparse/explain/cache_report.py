@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from autosparse import cache
 from autosparse.core.plan import Plan
+from autosparse.documents import write_whole
 from autosparse.errors import RecordError
 from autosparse.explain.loop_nest import schedule_name
-from autosparse.explain.page import as_html, write_whole
+from autosparse.explain.page import as_html
 from autosparse.explain.pictures import DARK, LIGHT, as_png, have_matplotlib, new_figure, require_matplotlib
 from autosparse.explain.section import Section, as_text
 from autosparse.explain.units import seconds

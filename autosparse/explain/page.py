@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import base64
 import itertools
-import secrets
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 from typing import Final
 
 from autosparse.explain.section import Section
@@ -87,14 +85,3 @@ def _figure(caption: str, png: bytes) -> str:
         f'<figure><img src="data:image/png;base64,{data}" alt="{escape(caption)}">'
         f"<figcaption>{escape(caption)}</figcaption></figure>"
     )
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write `path` so that a reader sees the old file or the new one, never half of it."""
-    beside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
-        with beside.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)

@@ -6,7 +6,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from autosparse.explain.page import as_html, write_whole
+from autosparse.documents import write_whole
+from autosparse.explain.page import as_html
 from autosparse.explain.section import Section, as_text
 
 

@@ -2,7 +2,7 @@
 
 A is a `Csr` or a torch tensor of layout sparse_csr, sparse_csc or sparse_coo. Values and dense operands have one real
 or complex floating dtype; bfloat16 and float16 are computed in float32 and rounded once. All gradients are available,
-those of A as many numbers as A stores.
+of any order, those of A as many numbers as A stores.
 """
 
 # mypy: allow-untyped-calls

@@ -108,6 +108,41 @@ def test_a_matrix_that_was_broken_is_refused_as_scipy_refuses_it(ours: Any, thei
         assert outcome(lambda a=source: ours(a)) == outcome(lambda a=plain: theirs(a))  # type: ignore[misc]
 
 
+WRITTEN: dict[str, tuple[str, Any]] = {
+    "a row less": ("indptr", [0, 1, 2, 2]), "a short indptr": ("indptr", [0, 1, 3]),
+    "a late start": ("indptr", [1, 1, 2, 3]), "few values": ("data", [1.0, 2.0]),
+    "many values": ("data", [1.0, 2.0, 3.0, 4.0]), "few indices": ("indices", [0, 1]),
+    "a column of values": ("data", [[1.0], [2.0], [3.0]]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("ours", "theirs"), CLASSES)
+@pytest.mark.parametrize("written", [*WRITTEN, "a list of values", "a list of indices"])
+def test_a_transpose_is_made_of_arrays_as_scipy_makes_it(ours: Any, theirs: Any, written: str) -> None:
+    """Arrays that were written or replaced in between: cut, converted, or refused."""
+    found = []
+    for kind in (ours, theirs):
+        A = kind(np.diag([1.0, 2.0, 3.0]))
+        if written.startswith("a list"):
+            field = written.rsplit(" ", 1)[1].replace("values", "data")
+            setattr(A, field, getattr(A, field).tolist())
+        else:
+            field, value = WRITTEN[written]
+            setattr(A, field, np.array(value, dtype=getattr(A, field).dtype))
+        found.append(outcome(lambda A=A: A.T))  # type: ignore[misc]
+    mine, expected = found
+    if isinstance(expected, tuple):
+        assert issubclass(mine[0], expected[0])
+        assert mine[1]
+        return
+    for one, other in zip(arrays(mine), arrays(expected), strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert (mine.max(), mine.count_nonzero(), mine.tocoo().sum()) == (
+        expected.max(), expected.count_nonzero(), expected.tocoo().sum()
+    )  # fmt: skip
+    assert (mine @ np.ones(3)).tolist() == (expected @ np.ones(3)).tolist()
+
+
 @pytest.mark.parametrize("nnz", [3, 49, 50, 99])
 def test_room_behind_the_last_entry_is_cut_off_and_much_of_it_given_back(nnz: int) -> None:
     data, indices, indptr = np.arange(100.0), np.zeros(100, np.int32), np.array([0, 1, nnz], np.int32)

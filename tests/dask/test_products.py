@@ -212,6 +212,13 @@ def test_concatenate_and_map_blocks(A):
     equal(A.map_blocks(lambda one: asp.dask.block(one.multiply(3).tocoo())) @ x, 3 * (m @ x))
 
 
+def test_empty_arrays_that_are_cut_in_different_ways_are_joined():
+    """Dask makes dense blocks where it cuts an array without rows anew."""
+    empty = sps.csr_array((0, 5))
+    A, B = (asp.dask.from_csr(empty, chunks=((0,), columns)) for columns in ((5,), (2, 3)))
+    assert da.concatenate([A, B]).compute().shape == (0, 5)
+
+
 def test_persisted_power_iteration():
     square = sps.random_array((200, 200), density=0.1, random_state=np.random.default_rng(5), format="csr")
     A = asp.dask.from_csr(square, n_blocks=4).persist()

@@ -304,3 +304,25 @@ def test_diagonals_take_the_extents_that_numpy_takes(expression, shape):
     with pytest.raises(ValueError, match="collapsing index") as raised:
         asp.einsum(expression, *ours)
     assert refusal in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", [asp.csr, asp.csc])
+def test_what_lies_behind_the_last_entry_is_none(kind):
+    """As after sum_duplicates() or eliminate_zeros() of a matrix that shares its arrays."""
+    A = kind(sps.csr_array(np.arange(1.0, 13.0).reshape(4, 3)))
+    A.indptr[-1] = A.indptr[-2]
+    dense, B = A.toarray(), np.arange(6.0).reshape(3, 2)
+    twice = dict.fromkeys(("ij,ij->", "ij,kj->ik"), (A, A))
+    for text, operands in {"ij->": (A,), "ij->j": (A,), "ij,jk->ik": (A, B), **twice}.items():
+        wanted = np.einsum(text, *(dense if one is A else one for one in operands))
+        found = asp.einsum(text, *operands)
+        np.testing.assert_allclose(found.toarray() if sps.issparse(found) else found, wanted, err_msg=text)
+
+
+def test_half_precision_is_asked_for_where_scipy_has_none():
+    A, dense = asp.csr(np.eye(2, dtype=np.int8)), np.eye(2, dtype=np.int8)
+    for text, n in (("ij,jk->ik", 2), ("ij->", 1), ("ii->", 1), ("ij->ji", 1)):
+        found = asp.einsum(text, *[A] * n, dtype=np.float16)
+        assert found.dtype == np.float16
+        wanted = np.einsum(text, *[dense] * n)
+        np.testing.assert_array_equal(found.todense() if hasattr(found, "todense") else found, wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -12,15 +13,16 @@ from autosparse.tuner.features.statistics import pattern_facts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from autosparse.cli.operands import writable
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
+from autosparse.documents import write_whole
 from autosparse.errors import MissingExtraError
 from autosparse.explain import Explanation, pictures
 from autosparse.explain.explanation import NO_PICTURES
 from autosparse.explain.loop_nest import NAMES, format_lines, format_name, nest_lines, schedule_name
-from autosparse.explain.page import write_whole
 from autosparse.explain.units import count, n_bytes, seconds
 from autosparse.tuning.amortization import Tier
 from tests.explain.samples import BLOCKS, CANDIDATES, NARROW, TUNED, UNTUNED, pattern, problem, report
@@ -208,6 +210,26 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(FileNotFoundError):
         write_whole(tmp_path / "no" / "page.html", "x")
+
+
+def test_links_and_pipes_stay_what_they_are(tmp_path: Path):
+    """A page that is written through a link is where that leads to; what is no file is not replaced by one."""
+    page, link, pipe = tmp_path / "page.html", tmp_path / "link", tmp_path / "pipe"
+    page.write_text("old")
+    link.symlink_to(page)
+    write_whole(link, "new")
+    assert link.is_symlink()
+    assert page.read_text() == "new"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        writable("--html", pipe)
+        write_whole(pipe, "through")
+        assert os.read(reader, 99) == b"through"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert sorted(tmp_path.iterdir()) == [link, page, pipe]
 
 
 def test_loop_nest_of_blocks():

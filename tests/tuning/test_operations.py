@@ -195,6 +195,15 @@ def test_what_cannot_be_tuned_says_so() -> None:
     assert asp.tensor([[0], [0], [0]], [1]).tune(columns=4).is_default
 
 
+def test_matrices_without_rows_can_be_tuned() -> None:
+    """Nothing is computed, and the default kernel takes no time that others could be compared with."""
+    for shape, columns in (((0, 5), 8), ((0, 0), 1)):
+        A = asp.csr(sps.csr_array(shape))
+        for effort in ("estimate", "measure"):
+            assert A.tune("matmul", columns=columns, effort=effort) is not None
+        assert (A @ np.ones((shape[1], columns))).shape == (0, columns)
+
+
 def test_models_rank_every_candidate() -> None:
     A, T = asp.csr(matrix(), copy=True), tensor((6, 7, 8, 5))
     for operand, operation in ((A._cell, "sddmm"), (T._unfolding(1), "mttkrp")):

@@ -43,4 +43,6 @@ def predicted_ratios(problem: Problem, schedules: Sequence[SuperSchedule | None]
     """Its predicted times of `schedules` over the default kernel's, None. A tuple with that first is read once."""
     entrants = schedules if None in schedules[:1] else (None, *schedules)
     default_s, *times_s = statistics_model(problem).rank(problem, entrants)
+    if not default_s:  # nothing is computed: everything takes as long
+        return [1.0] * len(schedules)
     return [time_s / default_s for time_s in ((default_s, *times_s) if entrants is schedules else times_s)]

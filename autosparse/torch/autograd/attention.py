@@ -5,17 +5,20 @@ pass is alpha alone, (nnz, H). Scores are ``scale ⟨Q[i, h], K[j, h]⟩`` (`Dot
 ``leaky_relu(q[i, h] + k[j, h])`` (`Additive`, GAT).
 """
 
-# mypy: allow-untyped-calls, allow-subclassing-any, allow-untyped-decorators
+# mypy: allow-untyped-calls, allow-subclassing-any
 # (torch's functions are not all typed, its autograd classes not at all)
 # ruff: noqa: D102, PLR0917  forward and backward are what torch prescribes; their class says what they compute
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
-from torch.autograd.function import once_differentiable
+from torch.nn.functional import leaky_relu
 
 from autosparse._native import runtime_api
 from autosparse.torch import native
-from autosparse.torch.autograd.functions import Ctx, MaybeTensor
+from autosparse.torch.autograd.derivatives import by_steps, row_of_entries
+from autosparse.torch.autograd.functions import Ctx, EdgeSoftmax, MaybeTensor, product, sampled
 from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
 
@@ -38,19 +41,29 @@ def _forward(
     ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, **fields: float
 ) -> torch.Tensor:  # fmt: skip
     """The result; kept for `_backward` are the operands, alpha, and `fields`, numbers that say how to score."""
-    q, k, V = native.whole(q), native.whole(k), native.whole(V)
     structure = rows.structure
     alpha = V.new_empty((structure.nnz, V.shape[1]))
     out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
-    _call(structure, q, V, False, k=k, alpha=alpha, out=out, **fields)
+    _call(structure, native.whole(q), native.whole(V), False, k=native.whole(k), alpha=alpha, out=out, **fields)
     ctx.rows, ctx.fields = rows, fields
     ctx.save_for_backward(q, k, V, alpha)
     return out
 
 
+def _by_steps(ctx: Ctx, grad: torch.Tensor, score: Callable[..., torch.Tensor]) -> tuple[MaybeTensor, ...]:
+    """Gradients of q, k and V that have gradients: ``score(q, k)`` of each entry, softmax, weighted sum."""
+
+    def steps(q: torch.Tensor, k: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+        alpha: torch.Tensor = EdgeSoftmax.apply(ctx.rows, score(q, k))
+        return product(ctx.rows, alpha, V)
+
+    return by_steps(steps, ctx.saved_tensors[:3], ctx.needs_input_grad[1:4], grad)
+
+
 def _backward(ctx: Ctx, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, MaybeTensor, Transposed]:
     """Gradients of the scores, of q and of V; and the transposed structure."""
-    q, k, V, alpha = ctx.saved_tensors
+    *operands, alpha = ctx.saved_tensors
+    q, k, V = map(native.whole, operands)
     grad = native.whole(grad)
     structure = ctx.rows.structure
     dscore, dq = torch.empty_like(alpha), torch.empty_like(q)
@@ -67,11 +80,12 @@ class Dot(torch.autograd.Function):
         return _forward(ctx, rows, Q, K, V, D=Q.shape[2], scale=scale)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
-        dscore, dQ, dV, turned = _backward(ctx, grad)
         Q, scale = ctx.saved_tensors[0], ctx.fields["scale"]
-        dK = native.heads_mm(turned, dscore, Q, scale=scale) if ctx.needs_input_grad[2] else None
+        if torch.is_grad_enabled():
+            return None, *_by_steps(ctx, grad, lambda q, k: scale * sampled(ctx.rows, q, k)), None
+        dscore, dQ, dV, turned = _backward(ctx, grad)
+        dK = native.heads_mm(turned, dscore, native.whole(Q), scale=scale) if ctx.needs_input_grad[2] else None
         return None, dQ, dK, dV, None
 
 
@@ -83,8 +97,10 @@ class Additive(torch.autograd.Function):
         return _forward(ctx, rows, q, k, V, slope=slope, additive=1)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
+        if torch.is_grad_enabled():
+            row, col, slope = row_of_entries(ctx.rows.crow), ctx.rows.col.long(), ctx.fields["slope"]
+            return None, *_by_steps(ctx, grad, lambda q, k: leaky_relu(q[row] + k[col], slope)), None
         dscore, dq, dV, turned = _backward(ctx, grad)
         dk = native.sums_of_entries(turned, dscore) if ctx.needs_input_grad[2] else None
         return None, dq, dk, dV, None

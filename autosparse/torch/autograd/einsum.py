@@ -1,10 +1,10 @@
 """`asp.einsum` of torch tensors: dense ones and the values of sparse ones are differentiable.
 
 Of ``R = Σ Π X_n`` the gradient of X_n is the einsum in which the gradient of R stands in the place of X_n; of a sparse
-one only where it has entries, which is that einsum with one more factor, the pattern itself.
+one only where it has entries, which is that einsum with one more factor, the pattern itself. These gradients have none.
 """
 
-# mypy: allow-untyped-calls, allow-subclassing-any, allow-untyped-decorators
+# mypy: allow-untyped-calls, allow-subclassing-any
 # (torch's functions are not all typed, its autograd classes not at all)
 # ruff: noqa: D102  forward and backward are what torch prescribes; their class says what they compute
 from __future__ import annotations
@@ -15,15 +15,16 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from torch.autograd.function import once_differentiable
 
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.contraction import compute
 from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
+from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, without_room
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
+from autosparse.ops import EINSUM
+from autosparse.torch.autograd.derivatives import Last
 
 OF_NUMPY: Final = (
     *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
@@ -61,7 +62,7 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
     """Places of a sparse operand, None for a dense one, and the tensor that autograd follows."""
     if not isinstance(operand, torch.Tensor):
         if hasattr(operand, "tocoo"):
-            coo = operand.tocoo()
+            coo = without_room(operand).tocoo()
             coo.sum_duplicates()
             coords = np.stack([np.asarray(row, dtype=np.int64) for row in coo.coords])
             return Places(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
@@ -112,7 +113,6 @@ class Einsum(torch.autograd.Function):
         return _result(subscripts, _arrays(places, held))
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[Any, ...]:
         arrays = _arrays(ctx.places, [one.detach().conj().resolve_conj() for one in ctx.saved_tensors])
         wanted = ctx.needs_input_grad[2:]
@@ -120,6 +120,10 @@ class Einsum(torch.autograd.Function):
             _gradient(ctx, n, arrays, grad.detach().resolve_conj().numpy()) if wanted[n] else None
             for n in range(len(arrays))
         ]
+        if torch.is_grad_enabled():
+            made = [one for one in found if one is not None]
+            told = iter(Last.apply(EINSUM.name, len(made), *made, grad, *ctx.saved_tensors))
+            found = [None if one is None else next(told) for one in found]
         return (None, None, *found)
 
 

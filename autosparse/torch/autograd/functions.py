@@ -2,20 +2,22 @@
 
 C = A X has dX = Aᴴ dC and dA = (dC Xᴴ sampled at A's entries); a sampled product v = ⟨X[i], Y[j]⟩ has
 dX = A(dv) Ȳ and dY = A(dv)ᵀ X̄. So `Product` and `Sampled` serve each other's backward, to any order; gradients of
-the values are as many numbers as the matrix stores.
+the values are as many numbers as the matrix stores. Both are bilinear, which gives their tangents (forward mode).
 """
 
-# mypy: allow-untyped-calls, allow-subclassing-any, allow-untyped-decorators
+# mypy: allow-untyped-calls, allow-subclassing-any
 # (torch's functions are not all typed, its autograd classes not at all)
-# ruff: noqa: D102  forward and backward are what torch prescribes; their class says what they compute
+# ruff: noqa: D102  forward, backward and jvp are what torch prescribes; their class says what they compute
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
+from torch.autograd import forward_ad
 
 from autosparse.torch import native, products
+from autosparse.torch.autograd.derivatives import by_steps, row_of_entries
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import Rows
 
@@ -25,7 +27,23 @@ MaybeTensor = torch.Tensor | None
 
 def wants_grad(*tensors: MaybeTensor) -> bool:
     """Whether autograd must see this call; without it a product costs 30 µs less."""
+    if forward_ad._current_level >= 0 and any(t is not None and _tangent(t) is not None for t in tensors):
+        return True
     return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+def _tangent(tensor: torch.Tensor) -> MaybeTensor:
+    """The direction that forward mode follows `tensor` in, or None."""
+    found: MaybeTensor = forward_ad.unpack_dual(tensor).tangent
+    return found
+
+
+def _sum_over(
+    pairs: Sequence[tuple[MaybeTensor, MaybeTensor]], of: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+) -> MaybeTensor:
+    """Σ ``of(a, b)`` over the pairs that are there."""
+    terms = [of(a, b) for a, b in pairs if a is not None and b is not None]
+    return sum(terms[1:], terms[0]) if terms else None
 
 
 def product(rows: Rows, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
@@ -63,7 +81,14 @@ class Product(torch.autograd.Function):
     def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
         ctx.rows, ctx.transposed = rows, transposed
         ctx.save_for_backward(values, X)
+        ctx.save_for_forward(values, X)
         return _multiply(rows, values, X, transposed)
+
+    @staticmethod
+    def jvp(ctx: Ctx, _: None, d_values: MaybeTensor, d_X: MaybeTensor, __: None) -> MaybeTensor:
+        values, X = ctx.saved_tensors
+        pairs = (d_values, X), (values, d_X)
+        return _sum_over(pairs, lambda v, x: product(ctx.rows, v, x, transposed=ctx.transposed))
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
@@ -84,7 +109,13 @@ class Sampled(torch.autograd.Function):
     def forward(ctx: Ctx, rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
         ctx.rows = rows
         ctx.save_for_backward(X, Y)
+        ctx.save_for_forward(X, Y)
         return dots(rows, X, Y)
+
+    @staticmethod
+    def jvp(ctx: Ctx, _: None, d_X: MaybeTensor, d_Y: MaybeTensor) -> MaybeTensor:
+        X, Y = ctx.saved_tensors
+        return _sum_over(((d_X, Y), (X, d_Y)), lambda x, y: sampled(ctx.rows, x, y))
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
@@ -104,7 +135,14 @@ class Mean(torch.autograd.Function):
     def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
         ctx.rows = rows
         ctx.save_for_backward(values, X)
+        ctx.save_for_forward(values, X)
         return products.mm(rows, native.whole(values), X).mul_(rows.inverse_lengths(X.dtype))
+
+    @staticmethod
+    def jvp(ctx: Ctx, _: None, d_values: MaybeTensor, d_X: MaybeTensor) -> MaybeTensor:
+        values, X = ctx.saved_tensors
+        found = _sum_over(((d_values, X), (values, d_X)), lambda v, x: product(ctx.rows, v, x))
+        return None if found is None else found * ctx.rows.inverse_lengths(found.dtype)
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
@@ -120,18 +158,31 @@ class Extreme(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor, least: bool) -> torch.Tensor:
-        values = native.whole(values)
-        out, arg = native.extreme(rows.structure, values, X, least=least, with_arg=True)
+        out, arg = native.extreme(rows.structure, native.whole(values), X, least=least, with_arg=True)
         ctx.rows = rows
         ctx.save_for_backward(values, X, arg)
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor, None]:
         values, X, arg = ctx.saved_tensors
         wanted = (ctx.needs_input_grad[1], ctx.needs_input_grad[2])
-        return None, *native.extreme_backward(ctx.rows.structure, values, X, grad, arg, wanted=wanted), None
+        rows = ctx.rows
+        if torch.is_grad_enabled():
+            d_values, d_X = by_steps(lambda v, x: _winners(rows, v, x, arg), (values, X), wanted, grad)
+            return None, d_values, d_X, None
+        values = native.whole(values)
+        return None, *native.extreme_backward(rows.structure, values, X, grad, arg, wanted=wanted), None
+
+
+def _winners(rows: Rows, values: torch.Tensor, X: torch.Tensor, arg: torch.Tensor) -> torch.Tensor:
+    """Value · X[j, k] of the entry (i, j) that won in row i and column k; 0 where a row has none."""
+    nnz = values.shape[0]
+    if not nnz:
+        return X.new_zeros(arg.shape) + 0 * (values.sum() + X.sum())
+    entry = arg.long().clamp(0, nnz - 1)
+    won = values[entry] * X.gather(0, rows.col.long()[entry])
+    return torch.where((arg >= 0) & (arg < nnz), won, 0)
 
 
 class EdgeSoftmax(torch.autograd.Function):
@@ -145,7 +196,11 @@ class EdgeSoftmax(torch.autograd.Function):
         return out
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, torch.Tensor]:
         (out,) = ctx.saved_tensors
-        return None, native.row_softmax_backward(ctx.rows.structure, out, grad)
+        rows = ctx.rows
+        if not torch.is_grad_enabled():
+            return None, native.row_softmax_backward(rows.structure, out, grad)
+        terms = out * grad
+        sums = product(rows, terms, terms.new_ones((rows.n_cols, *out.shape[1:], *(1,) * (out.dim() - 1))))
+        return None, terms - out * sums.reshape(rows.n_rows, *out.shape[1:])[row_of_entries(rows.crow)]

@@ -18,7 +18,8 @@ from autosparse.torch.structure import VALUE_CODES
 
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
     """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
-    if reduce == "sum" and (product := small_operands.matrix(a, b, None, 0, 1, None)) is not None:
+    is_known = reduce == "sum" and a.layout is torch.sparse_csr
+    if is_known and (product := small_operands.matrix(a, b, None, 0, 1, None)) is not None:
         return product, torch.empty(0, dtype=torch.int64, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:

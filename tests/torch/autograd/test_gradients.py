@@ -9,7 +9,9 @@ import pytest
 from tests.torch.world import assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from torch.autograd import gradcheck, gradgradcheck  # isort: skip
+from autosparse import einsum  # isort: skip
+from torch.autograd import forward_ad, gradcheck, gradgradcheck  # isort: skip
+from torch.nn.functional import leaky_relu  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 DOUBLE = (torch.float64, torch.complex128)
@@ -40,7 +42,8 @@ def test_products_of_csr_have_both_derivatives(dtype):
 def test_extremes_have_the_gradient_of_the_winner(reduce):
     A = asp.csr(compressed(dense(6, 5, dtype=torch.float64)))
     v, X = leaves((A.nnz,), (5, 3), dtype=torch.float64)
-    assert gradcheck(lambda v, X: asp.spmm(A.with_values(v), X, reduce), (v, X))
+    for check in (gradcheck, gradgradcheck):
+        assert check(lambda v, X: asp.spmm(A.with_values(v), X, reduce), (v, X))
 
 
 @pytest.mark.parametrize("heads", [None, 1, 2, 3])
@@ -50,9 +53,84 @@ def test_softmax_and_attention_have_gradients(heads):
     s, Q, K, V, q, k = leaves(
         (A.nnz, *h), (6, *h, 3), (5, *h, 3), (5, *h, 4), (6, *h), (5, *h), dtype=torch.float64
     )  # fmt: skip
-    assert gradcheck(lambda s: asp.edge_softmax(A, s), (s,))
-    assert gradcheck(lambda Q, K, V: asp.attention(A, Q, K, V), (Q, K, V))
-    assert gradcheck(lambda q, k, V: asp.gat(A, q, k, V), (q, k, V))
+    for check in (gradcheck, gradgradcheck):
+        assert check(lambda s: asp.edge_softmax(A, s), (s,))
+        assert check(lambda Q, K, V: asp.attention(A, Q, K, V), (Q, K, V))
+        assert check(lambda q, k, V: asp.gat(A, q, k, V), (q, k, V))
+
+
+def whole_attention(present, scores, V):
+    """Over the entries that are present, by dense operations."""
+    return torch.softmax(scores.masked_fill(~present, -torch.inf), 1) @ V
+
+
+def test_penalties_on_gradients_are_those_of_dense_operations():
+    """Operands that are made of one another, with gaps between rows; losses whose own gradient is constant, too."""
+    present = (dense(6, 6, dtype=torch.float64) != 0) | torch.eye(6, dtype=torch.bool)
+    A = asp.csr(present.double().to_sparse_csr())
+    (both,) = leaves((6, 8), dtype=torch.float64)
+    pairs = {
+        "attention": (
+            lambda q, V: asp.attention(A, q, 2 * q, V, scale=1.0), lambda q, V: whole_attention(present, 2 * q @ q.T, V)
+        ),
+        "gat": (
+            lambda q, V: asp.gat(A, q[:, 0], q[:, 1] ** 2, V),
+            lambda q, V: whole_attention(present, leaky_relu(q[:, :1] + q[:, 1] ** 2, 0.2), V),
+        ),
+        "max": (
+            lambda q, V: asp.spmm(A, q * V, "max"),
+            lambda q, V: torch.where(present[:, :, None], (q * V)[None], -torch.inf).amax(1),
+        ),
+    }  # fmt: skip
+    for name, (ours, theirs) in pairs.items():
+        for loss in (torch.sum, lambda y: y.square().sum()):
+            found = []
+            for product in (ours, theirs):
+                (g,) = torch.autograd.grad(loss(product(both[:, ::2], both[:, 1::2])), both, create_graph=True)
+                found += torch.autograd.grad((g.square() + both * g).sum(), both)
+            torch.testing.assert_close(*found, msg=lambda said, name=name: f"{name}: {said}")
+
+
+def test_einsum_tells_that_its_gradient_has_none():
+    (X,) = leaves((5, 3), dtype=torch.float64)
+    (g,) = torch.autograd.grad(einsum("ij,jk->ik", compressed(dense(6, 5)).double(), X**2).sum(), X, create_graph=True)
+    with pytest.raises(RuntimeError, match="einsum has first derivatives only"):
+        torch.autograd.grad(g.sum(), X)
+
+
+def test_forward_mode_follows_products_and_refuses_the_rest():
+    """Tangents of products are those of dense ones; nobody finds that there are none."""
+    D = dense(6, 5, dtype=torch.float64)
+    A = asp.csr(compressed(D))
+    v, X, d_v, d_X = (numbers(*shape, dtype=torch.float64, seed=n) for n, shape in enumerate(2 * ((A.nnz,), (5, 3))))
+    row, col = A.to_torch().to_sparse_coo().indices()
+
+    def whole(v):
+        return torch.zeros(6, 5, dtype=v.dtype).index_put((row, col), v)
+
+    lengths = (D != 0).sum(1).clamp(min=1)[:, None]
+    pairs = [
+        (lambda v, X: A.with_values(v) @ X, lambda v, X: whole(v) @ X),
+        (lambda v, X: X.T @ A.with_values(v).T, lambda v, X: X.T @ whole(v).T),
+        (lambda v, X: asp.spmm(A.with_values(v), X, "mean"), lambda v, X: whole(v) @ X / lengths),
+        (lambda v, X: asp.sddmm(A.with_values(v), X[[0, 1, 2, 3, 4, 0]], X.T).values,
+         lambda v, X: v * (X[[0, 1, 2, 3, 4, 0]] @ X.T)[row, col]),
+    ]  # fmt: skip
+    with forward_ad.dual_level():
+        for tangents in ((d_v, d_X), (d_v, None), (None, d_X)):
+            given = [
+                one if t is None else forward_ad.make_dual(one, t) for one, t in zip((v, X), tangents, strict=True)
+            ]
+            for ours, theirs in pairs:
+                found, wanted = (forward_ad.unpack_dual(product(*given)) for product in (ours, theirs))
+                torch.testing.assert_close(found.primal, wanted.primal)
+                torch.testing.assert_close(found.tangent, wanted.tangent)
+        s, Q = forward_ad.make_dual(v, d_v), forward_ad.make_dual(X, d_X)
+        for refused in (
+            lambda: asp.edge_softmax(A, s), lambda: asp.spmm(A, Q, "max"), lambda: asp.attention(A, Q[[0] * 6], Q, X)
+        ):  # fmt: skip
+            with pytest.raises(NotImplementedError, match="jvp"):
+                refused()
 
 
 @pytest.mark.parametrize("dtype", DOUBLE, ids=str)

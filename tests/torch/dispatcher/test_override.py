@@ -183,6 +183,14 @@ def test_reductions_and_their_gradients_are_pytorchs(reduce, index_dtype):
             assert_close(got, want)
 
 
+def test_reductions_of_columns_are_refused_whatever_their_size():
+    C = dense(3, 4, dtype=torch.float64).to_sparse_csc()
+    with asp.override():
+        for columns in (2, 4000):
+            with pytest.raises(RuntimeError, match="SparseCsr"):
+                torch.sparse.mm(C, torch.ones(4, columns, dtype=torch.float64), "sum")
+
+
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_half_precision_is_rounded_once(dtype):
     D = dense(30, 40, dtype=torch.float32).to(dtype)

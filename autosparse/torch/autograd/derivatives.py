@@ -1,0 +1,55 @@
+"""Derivatives of gradients: of kernels that compute several steps at once, by the steps themselves.
+
+A kernel's own backward pass is a kernel too, whose result autograd takes for a constant. Where a graph of the gradients
+is asked for (``create_graph=True``), they are computed by functions that have gradients of any order.
+"""
+
+# mypy: allow-untyped-calls, allow-subclassing-any
+# (torch's functions are not all typed, its autograd classes not at all)
+# ruff: noqa: D102  forward and backward are what torch prescribes; their class says what they compute
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+MaybeTensor = torch.Tensor | None
+
+
+def by_steps(
+    steps: Callable[..., torch.Tensor], operands: Sequence[torch.Tensor], wanted: Sequence[bool], grad: torch.Tensor
+) -> tuple[MaybeTensor, ...]:  # fmt: skip
+    """Gradients of ``steps(*operands)`` for `grad`, those that are `wanted`, with a graph of their own.
+
+    Operands are followed as views of their own: one that is made of another is no path between them.
+    """
+    with torch.enable_grad():
+        own = [one.view_as(one) for one in operands]
+        asked = [one for one, is_wanted in zip(own, wanted, strict=True) if is_wanted]
+        found = iter(torch.autograd.grad(steps(*own), asked, grad, create_graph=True, materialize_grads=True))
+    return tuple(next(found) if is_wanted else None for is_wanted in wanted)
+
+
+def row_of_entries(crow: torch.Tensor) -> torch.Tensor:
+    """The row of each entry: (nnz,)."""
+    return torch.repeat_interleave(torch.arange(crow.shape[0] - 1, device=crow.device), crow.diff())
+
+
+class Last(torch.autograd.Function):
+    """Gradients without a derivative: whoever asks for one is told, and does not find zeros.
+
+    ``Last.apply(what, n, *tensors)``: of the tensors the first n are the gradients, the others what they depend on.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, what: str, n: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        ctx.what = what
+        return tuple(one.clone() for one in tensors[:n])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        raise RuntimeError(
+            f"{ctx.what} has first derivatives only, and a derivative of its gradient was asked for.\n"
+            f"  Cure: torch.einsum of dense tensors has all of them"
+        )
