@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write `path` so that a reader sees the old file or the new one, never half of it. Raises OSError, ValueError.
 
-    A link stays one: the file that it leads to is written. What is no file (a pipe, a device) is written to as it is.
+    A link stays one: the file that it leads to is written, and keeps its permissions. What is no file (a pipe, a
+    device), and where this program's output goes (``/dev/stdout``), is written to as it is.
     """
-    if path.exists() and not path.is_file():
-        with path.open("w", encoding="utf-8") as stream:
+    if path.exists() and (not path.is_file() or _is_output(path)):
+        with open(1 if _is_output(path) else path, "w", encoding="utf-8", closefd=not _is_output(path)) as stream:
             stream.write(text)
         return
     target = Path(os.path.realpath(path))
@@ -22,7 +24,17 @@ def write_whole(path: Path, text: str) -> None:
     try:
         with beside.open("x", encoding="utf-8") as stream:
             stream.write(text)
+        if target.exists():
+            shutil.copymode(target, beside)
         beside.replace(target)
     finally:
         with contextlib.suppress(OSError, ValueError):
             beside.unlink()
+
+
+def _is_output(path: Path) -> bool:
+    """Whether standard output is this file."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:  # it is closed
+        return False

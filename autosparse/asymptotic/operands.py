@@ -145,7 +145,7 @@ def as_array(obj: Any) -> Any:
 
 def without_room(obj: Any) -> Any:
     """`obj` without what lies behind its last entry, which SciPy's conversions would take for entries."""
-    if getattr(obj, "format", None) not in ("csr", "csc") or obj.ndim != 2 or len(obj.indices) == obj.indptr[-1]:
+    if getattr(obj, "format", None) not in ("csr", "csc") or len(obj.indices) == obj.indptr[-1]:
         return obj
     nnz = int(obj.indptr[-1])
     kind = sps.csr_array if obj.format == "csr" else sps.csc_array

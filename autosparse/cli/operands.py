@@ -111,18 +111,29 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _fault_of(path: Path) -> str | None:
+    """Why the file `path` could not be written, or None."""
+    target = Path(os.path.realpath(path))
+    folder = target.parent
+    if path.is_dir():
+        return "is a folder"
+    if target.is_symlink():
+        return "is a link that leads back to itself"
+    if path.exists() and not path.is_file():  # a pipe or a device: it is written to as it is
+        return None if os.access(path, os.W_OK) else "is not yours to write"
+    if not folder.is_dir():
+        return f"cannot be written: there is no folder {str(folder)!r}"
+    if not os.access(folder, os.W_OK):
+        return f"cannot be written: the folder {str(folder)!r} is not yours to write"
+    return None
+
+
 def writable(option: str, path: Path) -> None:
     """CommandError, before any work is done, where the file `path` that `option` names could not be written."""
-    folder = Path(os.path.realpath(path)).parent
-    fault = None
-    if path.is_dir():
-        fault = "is a folder"
-    elif path.exists() and not path.is_file():  # a pipe or a device: it is written to as it is
-        fault = None if os.access(path, os.W_OK) else "is not yours to write"
-    elif not folder.is_dir():
-        fault = f"cannot be written: there is no folder {str(folder)!r}"
-    elif not os.access(folder, os.W_OK):
-        fault = f"cannot be written: the folder {str(folder)!r} is not yours to write"
+    try:
+        fault = _fault_of(path)
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        fault = f"cannot be written: {error}"
     if fault is not None:
         raise CommandError(f"{option} {str(path)!r} {fault}", cure=f"{option} with a file in a folder that there is")
 

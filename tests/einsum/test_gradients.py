@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sps
 
 import autosparse as asp
 from tests.einsum.test_semantics import array
@@ -38,6 +39,13 @@ def test_gradients_are_torchs(expression, layout):
         torch.testing.assert_close(mine.grad, his.grad)
     kept = arrays[0] != 0
     np.testing.assert_allclose(ours[0].grad.to_dense().numpy()[kept], theirs[0].grad.numpy()[kept])
+
+
+def test_a_real_operand_beside_a_complex_one_has_a_real_gradient():
+    S, X = array(1, (4, 5)) * (1 + 2j), torch.from_numpy(array(2, (5, 3))).requires_grad_()
+    (found,) = torch.autograd.grad(asp.einsum("ij,jk->ik", sps.csr_array(S), X).abs().sum(), X)
+    (wanted,) = torch.autograd.grad((torch.from_numpy(S) @ X.to(torch.complex128)).abs().sum(), X)
+    torch.testing.assert_close(found, wanted)
 
 
 @pytest.mark.parametrize("expression", ["ii,ij->j", "iij,jk->k"])

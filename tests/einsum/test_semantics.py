@@ -319,6 +319,13 @@ def test_what_lies_behind_the_last_entry_is_none(kind):
         np.testing.assert_allclose(found.toarray() if sps.issparse(found) else found, wanted, err_msg=text)
 
 
+def test_what_lies_behind_the_last_entry_of_a_vector_is_none():
+    v = sps.csr_array(np.array([0.0, 1, 0, 2, 0]))
+    if v.ndim == 1:  # SciPy 1.13 makes a row of it
+        v.data, v.indices = np.append(v.data, 9.0), np.append(v.indices, np.int32(0))
+        assert asp.einsum("j,j->", v, np.ones(5)) == 3
+
+
 def test_half_precision_is_asked_for_where_scipy_has_none():
     A, dense = asp.csr(np.eye(2, dtype=np.int8)), np.eye(2, dtype=np.int8)
     for text, n in (("ij,jk->ik", 2), ("ij->", 1), ("ii->", 1), ("ij->ji", 1)):

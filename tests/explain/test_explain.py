@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse.cli.operands import writable
+from autosparse.cli.show import CommandError
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Candidate, Plan
@@ -230,6 +233,25 @@ def test_links_and_pipes_stay_what_they_are(tmp_path: Path):
         os.close(reader)
     assert pipe.is_fifo()
     assert sorted(tmp_path.iterdir()) == [link, page, pipe]
+    page.chmod(0o600)
+    write_whole(page, "again")
+    assert page.stat().st_mode & 0o777 == 0o600
+    circle = tmp_path / "circle"
+    circle.symlink_to(circle)
+    for bad in (circle, tmp_path / ("x" * 300), Path("a\0b")):
+        with pytest.raises(CommandError):
+            writable("--html", bad)
+
+
+def test_redirected_output_is_written_to_and_not_replaced(tmp_path: Path):
+    """As by `> out.txt` with --html /dev/stdout."""
+    program = (
+        "from pathlib import Path; from autosparse.documents import write_whole; print('before', flush=True); "
+        "write_whole(Path('/dev/stdout'), 'page '); print('after')"
+    )
+    with (tmp_path / "out.txt").open("w") as out:
+        subprocess.run([sys.executable, "-c", program], stdout=out, check=True)
+    assert (tmp_path / "out.txt").read_text() == "before\npage after\n"
 
 
 def test_loop_nest_of_blocks():

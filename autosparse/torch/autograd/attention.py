@@ -10,14 +10,14 @@ pass is alpha alone, (nnz, H). Scores are ``scale ⟨Q[i, h], K[j, h]⟩`` (`Dot
 # ruff: noqa: D102, PLR0917  forward and backward are what torch prescribes; their class says what they compute
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch.nn.functional import leaky_relu
 
 from autosparse._native import runtime_api
 from autosparse.torch import native
-from autosparse.torch.autograd.derivatives import by_steps, row_of_entries
+from autosparse.torch.autograd.derivatives import by_steps, is_followed, row_of_entries
 from autosparse.torch.autograd.functions import Ctx, EdgeSoftmax, MaybeTensor, product, sampled
 from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
@@ -50,19 +50,22 @@ def _forward(
     return out
 
 
-def _by_steps(ctx: Ctx, grad: torch.Tensor, score: Callable[..., torch.Tensor]) -> tuple[MaybeTensor, ...]:
-    """Gradients of q, k and V that have gradients: ``score(q, k)`` of each entry, softmax, weighted sum."""
+def _by_steps(
+    ctx: Ctx, operands: Sequence[torch.Tensor], grad: torch.Tensor, score: Callable[..., torch.Tensor]
+) -> tuple[MaybeTensor, ...]:
+    """Gradients of q, k and V that can be followed: ``score(q, k)`` of each entry, softmax, weighted sum."""
 
     def steps(q: torch.Tensor, k: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
         alpha: torch.Tensor = EdgeSoftmax.apply(ctx.rows, score(q, k))
         return product(ctx.rows, alpha, V)
 
-    return by_steps(steps, ctx.saved_tensors[:3], ctx.needs_input_grad[1:4], grad)
+    return by_steps(steps, operands, ctx.needs_input_grad[1:4], grad)
 
 
-def _backward(ctx: Ctx, grad: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, MaybeTensor, Transposed]:
+def _backward(
+    ctx: Ctx, operands: Sequence[torch.Tensor], alpha: torch.Tensor, grad: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, MaybeTensor, Transposed]:
     """Gradients of the scores, of q and of V; and the transposed structure."""
-    *operands, alpha = ctx.saved_tensors
     q, k, V = map(native.whole, operands)
     grad = native.whole(grad)
     structure = ctx.rows.structure
@@ -81,11 +84,14 @@ class Dot(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
-        Q, scale = ctx.saved_tensors[0], ctx.fields["scale"]
-        if torch.is_grad_enabled():
-            return None, *_by_steps(ctx, grad, lambda q, k: scale * sampled(ctx.rows, q, k)), None
-        dscore, dQ, dV, turned = _backward(ctx, grad)
-        dK = native.heads_mm(turned, dscore, native.whole(Q), scale=scale) if ctx.needs_input_grad[2] else None
+        *operands, alpha = ctx.saved_tensors  # once: a checkpoint makes them anew
+        scale = ctx.fields["scale"]
+        if is_followed(grad):
+            return None, *_by_steps(ctx, operands, grad, lambda q, k: scale * sampled(ctx.rows, q, k)), None
+        dscore, dQ, dV, turned = _backward(ctx, operands, alpha, grad)
+        dK = None
+        if ctx.needs_input_grad[2]:
+            dK = native.heads_mm(turned, dscore, native.whole(operands[0]), scale=scale)
         return None, dQ, dK, dV, None
 
 
@@ -98,9 +104,10 @@ class Additive(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
-        if torch.is_grad_enabled():
+        *operands, alpha = ctx.saved_tensors
+        if is_followed(grad):
             row, col, slope = row_of_entries(ctx.rows.crow), ctx.rows.col.long(), ctx.fields["slope"]
-            return None, *_by_steps(ctx, grad, lambda q, k: leaky_relu(q[row] + k[col], slope)), None
-        dscore, dq, dV, turned = _backward(ctx, grad)
+            return None, *_by_steps(ctx, operands, grad, lambda q, k: leaky_relu(q[row] + k[col], slope)), None
+        dscore, dq, dV, turned = _backward(ctx, operands, alpha, grad)
         dk = native.sums_of_entries(turned, dscore) if ctx.needs_input_grad[2] else None
         return None, dq, dk, dV, None

@@ -1,7 +1,7 @@
 """Derivatives of gradients: of kernels that compute several steps at once, by the steps themselves.
 
-A kernel's own backward pass is a kernel too, whose result autograd takes for a constant. Where a graph of the gradients
-is asked for (``create_graph=True``), they are computed by functions that have gradients of any order.
+A kernel's own backward pass is a kernel too, whose result autograd takes for a constant. Where gradients are followed
+(`is_followed`), they are computed by functions that have gradients of any order, and tangents.
 """
 
 # mypy: allow-untyped-calls, allow-subclassing-any
@@ -13,21 +13,35 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from torch.autograd import forward_ad
 
 MaybeTensor = torch.Tensor | None
+
+
+def has_tangent(*tensors: MaybeTensor) -> bool:
+    """Whether forward mode follows one of `tensors` in some direction."""
+    if forward_ad._current_level < 0:
+        return False
+    return any(one is not None and forward_ad.unpack_dual(one).tangent is not None for one in tensors)
+
+
+def is_followed(grad: torch.Tensor) -> bool:
+    """Whether somebody differentiates the gradients that a backward pass computes of `grad`, in either mode."""
+    return torch.is_grad_enabled() or has_tangent(grad)
 
 
 def by_steps(
     steps: Callable[..., torch.Tensor], operands: Sequence[torch.Tensor], wanted: Sequence[bool], grad: torch.Tensor
 ) -> tuple[MaybeTensor, ...]:  # fmt: skip
-    """Gradients of ``steps(*operands)`` for `grad`, those that are `wanted`, with a graph of their own.
+    """Gradients of ``steps(*operands)`` for `grad`, those that are `wanted`, which can be followed.
 
     Operands are followed as views of their own: one that is made of another is no path between them.
     """
+    has_graph = torch.is_grad_enabled()
     with torch.enable_grad():
         own = [one.view_as(one) for one in operands]
         asked = [one for one, is_wanted in zip(own, wanted, strict=True) if is_wanted]
-        found = iter(torch.autograd.grad(steps(*own), asked, grad, create_graph=True, materialize_grads=True))
+        found = iter(torch.autograd.grad(steps(*own), asked, grad, create_graph=has_graph, materialize_grads=True))
     return tuple(next(found) if is_wanted else None for is_wanted in wanted)
 
 

@@ -24,7 +24,7 @@ from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
 from autosparse.ops import EINSUM
-from autosparse.torch.autograd.derivatives import Last
+from autosparse.torch.autograd.derivatives import Last, is_followed
 
 OF_NUMPY: Final = (
     *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
@@ -114,15 +114,20 @@ class Einsum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[Any, ...]:
-        arrays = _arrays(ctx.places, [one.detach().conj().resolve_conj() for one in ctx.saved_tensors])
+        held = ctx.saved_tensors  # once: a checkpoint makes them anew
+        arrays = _arrays(ctx.places, [one.detach().conj().resolve_conj() for one in held])
         wanted = ctx.needs_input_grad[2:]
         found = [
             _gradient(ctx, n, arrays, grad.detach().resolve_conj().numpy()) if wanted[n] else None
             for n in range(len(arrays))
         ]
-        if torch.is_grad_enabled():
+        found = [
+            one.real if one is not None and one.is_complex() and not own.is_complex() else one
+            for one, own in zip(found, held, strict=True)
+        ]
+        if is_followed(grad):
             made = [one for one in found if one is not None]
-            told = iter(Last.apply(EINSUM.name, len(made), *made, grad, *ctx.saved_tensors))
+            told = iter(Last.apply(EINSUM.name, len(made), *made, grad, *held))
             found = [None if one is None else next(told) for one in found]
         return (None, None, *found)
 

@@ -14,10 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.autograd import forward_ad
 
 from autosparse.torch import native, products
-from autosparse.torch.autograd.derivatives import by_steps, row_of_entries
+from autosparse.torch.autograd.derivatives import by_steps, has_tangent, is_followed, row_of_entries
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import Rows
 
@@ -27,15 +26,9 @@ MaybeTensor = torch.Tensor | None
 
 def wants_grad(*tensors: MaybeTensor) -> bool:
     """Whether autograd must see this call; without it a product costs 30 µs less."""
-    if forward_ad._current_level >= 0 and any(t is not None and _tangent(t) is not None for t in tensors):
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors):
         return True
-    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
-
-
-def _tangent(tensor: torch.Tensor) -> MaybeTensor:
-    """The direction that forward mode follows `tensor` in, or None."""
-    found: MaybeTensor = forward_ad.unpack_dual(tensor).tangent
-    return found
+    return has_tangent(*tensors)
 
 
 def _sum_over(
@@ -168,7 +161,7 @@ class Extreme(torch.autograd.Function):
         values, X, arg = ctx.saved_tensors
         wanted = (ctx.needs_input_grad[1], ctx.needs_input_grad[2])
         rows = ctx.rows
-        if torch.is_grad_enabled():
+        if is_followed(grad):
             d_values, d_X = by_steps(lambda v, x: _winners(rows, v, x, arg), (values, X), wanted, grad)
             return None, d_values, d_X, None
         values = native.whole(values)
@@ -181,8 +174,9 @@ def _winners(rows: Rows, values: torch.Tensor, X: torch.Tensor, arg: torch.Tenso
     if not nnz:
         return X.new_zeros(arg.shape) + 0 * (values.sum() + X.sum())
     entry = arg.long().clamp(0, nnz - 1)
-    won = values[entry] * X.gather(0, rows.col.long()[entry])
-    return torch.where((arg >= 0) & (arg < nnz), won, 0)
+    has_won = (arg >= 0) & (arg < nnz)
+    v, x = (torch.where(has_won, one, 0) for one in (values[entry], X.gather(0, rows.col.long()[entry])))
+    return v * x
 
 
 class EdgeSoftmax(torch.autograd.Function):
@@ -199,7 +193,7 @@ class EdgeSoftmax(torch.autograd.Function):
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, torch.Tensor]:
         (out,) = ctx.saved_tensors
         rows = ctx.rows
-        if not torch.is_grad_enabled():
+        if not is_followed(grad):
             return None, native.row_softmax_backward(rows.structure, out, grad)
         terms = out * grad
         sums = product(rows, terms, terms.new_ones((rows.n_cols, *out.shape[1:], *(1,) * (out.dim() - 1))))

@@ -12,6 +12,7 @@ import autosparse.torch as asp  # isort: skip
 from autosparse import einsum  # isort: skip
 from torch.autograd import forward_ad, gradcheck, gradgradcheck  # isort: skip
 from torch.nn.functional import leaky_relu  # isort: skip
+from torch.utils.checkpoint import checkpoint  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 DOUBLE = (torch.float64, torch.complex128)
@@ -245,3 +246,37 @@ def test_half_precision_has_gradients(dtype):
         want = torch.autograd.grad(asp.spmm(A.with_values(w), Z, reduce).sum(), (w, Z))
         assert_close(d_v, want[0].to(dtype))
         assert_close(d_X, want[1].to(dtype))
+
+
+def fused(A):
+    """Functions of (n, k) features that are computed in one pass each."""
+    return {
+        "softmax": lambda X: asp.edge_softmax(A, X.flatten()[: A.nnz]),
+        "max": lambda X: asp.spmm(A, X, "max"),
+        "attention": lambda X: asp.attention(A, X, 2 * X, X),
+        "gat": lambda X: asp.gat(A, X[:, 0], X[:, 1], X),
+    }
+
+
+@pytest.mark.parametrize("name", ["softmax", "max", "attention", "gat"])
+def test_a_checkpoint_makes_operands_anew_and_tangents_go_through_gradients(name):
+    """Forward over reverse: what is followed is the gradient of the result alone."""
+    function = fused(asp.csr(torch.ones(6, 6).double().to_sparse_csr()))[name]
+    (X,) = leaves((6, 6), dtype=torch.float64)
+    (wanted,) = torch.autograd.grad(function(X).square().sum(), X)
+    (found,) = torch.autograd.grad(checkpoint(function, X, use_reentrant=False).square().sum(), X)
+    torch.testing.assert_close(found, wanted)
+    y = function(X)
+    w, t = numbers(*y.shape, dtype=torch.float64, seed=1), numbers(*y.shape, dtype=torch.float64, seed=2)
+    (along,) = torch.autograd.grad(y, X, t)  # gradients are linear in w
+    with forward_ad.dual_level():
+        (g,) = torch.autograd.grad(function(X), X, forward_ad.make_dual(w, t))
+        torch.testing.assert_close(forward_ad.unpack_dual(g).tangent, along)
+        assert not g.requires_grad
+
+
+def test_rows_without_entries_do_not_meet_infinite_features():
+    A = asp.csr(torch.tensor([[1.0, 1.0], [0.0, 0.0]]).to_sparse_csr())
+    v, X = torch.ones(2, requires_grad=True), torch.tensor([[1.0, 2.0], [-torch.inf, 3.0]])
+    found = [torch.autograd.grad(asp.spmm(A.with_values(v), X, "max").sum(), v, create_graph=one)[0] for one in (0, 1)]
+    assert found[0].tolist() == found[1].tolist() == [1.0, 3.0]
