@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import shutil
@@ -20,6 +21,8 @@ def write_whole(path: Path, text: str) -> None:
             stream.write(text)
         return
     target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
     try:
         with beside.open("x", encoding="utf-8") as stream:

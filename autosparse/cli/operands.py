@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -115,6 +116,8 @@ def _fault_of(path: Path) -> str | None:
     """Why the file `path` could not be written, or None."""
     target = Path(os.path.realpath(path))
     folder = target.parent
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        os.lstat(target)  # of a name that no file can have OSError, which newer versions of Path keep to themselves
     if path.is_dir():
         return "is a folder"
     if target.is_symlink():

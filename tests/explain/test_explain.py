@@ -238,6 +238,9 @@ def test_links_and_pipes_stay_what_they_are(tmp_path: Path):
     assert page.stat().st_mode & 0o777 == 0o600
     circle = tmp_path / "circle"
     circle.symlink_to(circle)
+    with pytest.raises(OSError, match="symbolic links"):
+        write_whole(circle, "nowhere")
+    assert circle.is_symlink()
     for bad in (circle, tmp_path / ("x" * 300), Path("a\0b")):
         with pytest.raises(CommandError):
             writable("--html", bad)
