@@ -144,7 +144,8 @@ def _map(data: bytes, spec: KernelSpec) -> tuple[Any, int]:
         if data[:4] != _machine(llvm).emit_object(llvm.parse_assembly(""))[:4]:
             raise BuildError("a compiled kernel cannot be loaded: it is no object file", key=spec.key())
         try:
-            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm))
+            # All sections in one mapping: LLVM ends the process when two lie so far apart that 32 bits cannot tell.
+            engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm), use_lmm=True)
             engine.add_object_file(llvm.ObjectFileRef.from_data(data))
             engine.finalize_object()
             address = engine.get_function_address(SYMBOL)

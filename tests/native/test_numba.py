@@ -164,6 +164,41 @@ def test_a_kernel_of_another_process_is_loaded_without_numba(tmp_path: Path) -> 
     assert said == ["False True", "True False"]
 
 
+FAR = """
+import ctypes
+import numpy as np
+from tests.native import cases
+from tests.native.test_numba import kernel, product
+from autosparse import _native
+from autosparse._native.numba.backend import NumbaBackend
+libc = ctypes.CDLL(None)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+NO_RESERVE, PAGE, GIB = 0x4022, 4096, 1 << 30
+def reserve(size):
+    return libc.mmap(None, size, 0, NO_RESERVE, -1, 0)
+made = cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 8)
+of = kernel(made)
+wall = reserve(64 * GIB)
+while reserve(PAGE) > wall:
+    pass
+for at in range(1, 13):
+    libc.munmap(wall + at * 5 * GIB, PAGE)
+of = NumbaBackend().load(of.spec, of.path.parent)
+taken = cases.sample(4, 9, [2, 0, 3, 1], seed=0)
+B = np.arange(9 * 16.0, dtype=np.float32).reshape(9, 16)
+C, exact = product(of, _native.pack(taken.pattern, taken.data, made.format, transposed=False), B, 1)
+print(exact, np.array_equal(C, taken.matrix @ B))
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="how the address space is filled is known of Linux")
+def test_where_memory_is_crowded_the_pieces_of_a_kernel_stay_together(tmp_path: Path) -> None:
+    """Free pages lie 5 GiB apart: code that was mapped page by page could not reach its constants."""
+    assert run_python(FAR, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == "True True"
+
+
 def test_ir_and_python_are_written_where_asked(tmp_path: Path) -> None:
     made = cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 8, prefetch=91)
     with config.options(dump_dir=tmp_path):
