@@ -85,7 +85,7 @@ class Case:
     transposed: bool = False
     panel: int = 0
     vector: int = 1
-    full: bool = False  # the layout meets the type without it too, and wide indices meet both
+    full: bool = False  # the layout meets the type or its neighbour the pattern without it
 
     @property
     def id(self) -> str:
@@ -109,12 +109,16 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """All of them: every layout with every dtype and every pattern at least once, and the axes one by one."""
+    """All of them: every layout with every dtype and every pattern at least once, and the axes one by one.
+
+    Without --full a layout does not meet every third pattern, its neighbours do.
+    """
     dtypes, wide = itertools.cycle(DTYPES), itertools.cycle(DTYPES)
     for operation, layouts in (("matmul", LAYOUTS), ("spmv", VECTOR_LAYOUTS), ("sddmm", SAMPLED_LAYOUTS)):
-        for layout in layouts:
-            for pattern in patterns.MATRICES:
-                yield Case(operation, layout, next(dtypes), pattern, 0 if operation == "spmv" else 5)
+        for place, layout in enumerate(layouts):
+            for at, pattern in enumerate(patterns.MATRICES, place):
+                columns = 0 if operation == "spmv" else 5
+                yield Case(operation, layout, next(dtypes), pattern, columns, full=at % 3 == 2)
             usual = next(wide)
             for dtype in DTYPES:
                 columns = 0 if operation == "spmv" else 16
