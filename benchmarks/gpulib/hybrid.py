@@ -7,10 +7,10 @@ equal runs alone are told (Table 7), and the seconds that looking for composites
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +21,11 @@ from peerlib import hybrid_cases as made
 import autosparse as asp
 from autosparse.cuda import choice, matrix
 from autosparse.cuda.choice import Candidate, Kind
+from autosparse.errors import PackError
 from autosparse.gpu.schedule import SDDMM, DeviceSchedule
 from autosparse.gpu.target import target_of
 from gpulib import contenders, inputs
-from gpulib.measure import TOLERANCE, Clock, error_of, exact_product, exact_sample, median_s
+from gpulib.measure import TOLERANCE, Clock, error_of, exact_product, exact_sample, first_line, median_s
 
 MEASURED: Final = 6
 """Of the single layouts, and of the composites, those that are measured; of each family one at least."""
@@ -84,8 +85,9 @@ def matrices(folder: Path | None, *, dry: bool) -> Iterator[tuple[str, Make]]:
 
 def cases(folder: Path | None, *, dry: bool) -> Iterator[tuple[HybridCase, Make]]:
     """Every set by every width and dtype, SpMM and SDDMM in turn."""
+    given = [(name, functools.cache(make)) for name, make in matrices(folder, dry=dry)]
     for columns in (16,) if dry else (64, 256, 32, 512):
-        for name, make in matrices(folder, dry=dry):
+        for name, make in given:
             for dtype in ("float16", "float32"):
                 for at, operation in enumerate(("spmm", "sddmm")):
                     paper = PAPER[name][at] if name in PAPER and dtype == "float16" else None
@@ -138,16 +140,18 @@ def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
         ranked = choice.candidates(products.A.structure, products.kind, target_of(clock.name), deterministic=True)
     search_s = time.perf_counter() - start_s
     picked = {f"{number} {name}, tile {one.tile}": one for number, (name, one) in enumerate(chosen(ranked, clock))}
-    offered = {"torch": products.torchs} | {name: partial(products.ours, one) for name, one in picked.items()}
+    offered = {"torch": products.torchs} | {name: functools.partial(products.ours, one) for name, one in picked.items()}
     runs: dict[str, contenders.Run] = {}
-    errors, failed = {}, {}
+    errors, failed, refused = {}, {}, {}
     for name, make in offered.items():
         try:
             run = make()
             errors[name] = products.error(run)
             runs[name] = run
+        except PackError as err:  # more memory than `extra_memory` allows: no product of a user takes it either
+            refused[name] = first_line(err)
         except Exception as err:  # noqa: BLE001  what cannot do it is told, and does not end the comparison
-            failed[name] = f"{type(err).__name__}: {err}"[:200]
+            failed[name] = first_line(err)
     schedules = {name: one for name, one in picked.items() if name in runs}
     limit = TOLERANCE[case.dtype]
     right = {name: run for name, run in runs.items() if errors[name] <= limit}
@@ -155,6 +159,7 @@ def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
     return {
         "case": case.name, "part": f"hybrid {case.operation}", "nnz": int(given.nnz), "shape": list(given.shape),
         "paper": case.paper, "search_s": search_s, "errors": errors, "failed": failed,
+        "refused": refused,
         "wrong": [name for name in runs if name not in right], "rejected": [],
         "n_composites": sum(one.is_composite for _, one in ranked), "times_s": times, **best_of(times, schedules),
         "served": [len(times) - ("torch" in times), len(schedules)],

@@ -113,7 +113,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
             plan_s = time.perf_counter() - start_s if name == "autosparse" else plan_s
         except Exception as err:  # noqa: BLE001  a rival that cannot do it is told, and does not end the comparison
             runs.pop(name, None)
-            failed[name] = f"{type(err).__name__}: {err}"[:200]
+            failed[name] = first_line(err)
     errors = {name: error_of(run(), wanted, scale) for name, run in runs.items()}
     right = {name: run for name, run in runs.items() if errors[name] <= TOLERANCE[case.dtype]}
     made = next(
@@ -147,6 +147,11 @@ def _timed(right: dict[str, Run], case: Case, A: matrix.CudaCsr, clock: Clock) -
         "of_bandwidth": {name: n_bytes / one / clock.copied_bytes_s for name, one in sparse.items()},
         "of_peak": {name: flops / one / clock.flops(A.dtype) for name, one in sparse.items()},
     }
+
+
+def first_line(err: BaseException) -> str:
+    """What a record tells of an error."""
+    return f"{type(err).__name__}: {err}".splitlines()[0][:200]
 
 
 def median_s(run: Run, clock: Clock) -> float:

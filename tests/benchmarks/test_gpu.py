@@ -150,3 +150,40 @@ def test_composites_are_compared_with_the_best_of_each_family():
     assert not gpu.is_bad(line | {"failed": {"torch": "no half precision here"}})
     assert gpu.is_bad(line | {"wrong": ["composite"]})
     assert gpu.is_bad(line | {"failed": {"composite": "no"}})
+
+
+def test_a_layout_that_needs_too_much_memory_is_refused_and_has_not_failed(monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("torch")
+    pytest.importorskip("triton")
+    from gpulib import hybrid
+
+    from autosparse.errors import BuildError, PackError
+    from autosparse.gpu.schedule import DeviceSchedule, Part
+
+    runs, csr = (
+        DeviceSchedule(operation="matmul", parts=(Part(layout=layout, split=64), Part(layout="fill")))
+        for layout in ("segments", "rows")
+    )
+
+    class Products:
+        def __init__(self, *_: object):
+            self.A = self.kind = SimpleNamespace(structure=None)
+
+        def torchs(self):
+            return lambda: None
+
+        def ours(self, schedule: DeviceSchedule):
+            raise PackError.too_large(schedule, needed_bytes=3, limit_bytes=2) if schedule is runs else BuildError("no")
+
+        def error(self, _: object):
+            return 0.0
+
+    monkeypatch.setattr(hybrid, "Products", Products)
+    monkeypatch.setattr(hybrid.choice, "candidates", lambda *_, **__: [("runs", runs), ("csr", csr)])
+    clock = SimpleNamespace(place="cpu", name="H200", is_gpu=True, seconds=lambda _: 1.0)
+    case, given = hybrid.HybridCase("spmm", "A", 4, "float32"), SimpleNamespace(nnz=1, shape=(1, 1))
+    line = hybrid.measure(case, given, clock)
+    assert len(line["refused"]) == len(line["failed"]) == 1
+    assert "\n" not in "".join(line["refused"].values())
+    assert gpu.is_bad(line)
+    assert not gpu.is_bad(line | {"failed": {}})
