@@ -148,7 +148,7 @@ def test_sampled_dots_of_twins_have_the_bits_of_each_row_alone(dtype, index_dtyp
     """However threads share the rows, which cuts some groups in two."""
     pattern = structure("twins", index_dtype)
     most = 16 * max((16, 32, 64)[isa] // np.dtype(dtype).itemsize, 4)  # of a row that registers hold
-    for width in (width for width in (32, 64, 128, 256) if width <= most):
+    for width in (width for width in (16, 32, 64, 128, 256) if width <= most):
         X, Y = numbers((pattern.n_rows, width), dtype, 1), numbers((pattern.n_cols, width), dtype, 2)
         alone = [
             sddmm.sample(
@@ -158,6 +158,29 @@ def test_sampled_dots_of_twins_have_the_bits_of_each_row_alone(dtype, index_dtyp
         ]
         for threads in (1, 2, 3, 5):
             np.testing.assert_array_equal(sddmm.sample(pattern, X, Y, threads=threads), np.concatenate(alone))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("mean", [1, 5])
+def test_what_follows_a_row_reaches_none_of_its_results(mean, dtype, isa):
+    """Columns of odd rows hold nan: last results of a row may be computed with the first ones of the next."""
+    rng = np.random.default_rng(3)
+    lengths = rng.integers(0, 2 * mean + 1, 60)
+    rows = np.repeat(np.arange(60), lengths)
+    columns = 2 * rng.integers(0, 20, rows.size) + rows % 2
+    pattern = Pattern(60, 40, np.cumsum([0, *lengths]).astype("int32"), columns.astype("int32"))
+    values = rng.integers(1, 4, rows.size).astype(dtype)
+    for width in (8, 16, 32, 64):
+        X, Y = (rng.integers(1, 4, (n, width)).astype(dtype) for n in pattern.shape)
+        Y[1::2] = np.nan
+        out = np.full(rows.size + 8, 7, dtype)
+        status = lib.asp_sddmm_scaled(
+            *codes(X, pattern), *pattern.shape, pointer(pattern.indptr), pointer(pattern.indices), pointer(X), width,
+            pointer(Y), width, width, pointer(values), pointer(out), 1,
+        )  # fmt: skip
+        assert status == 0
+        np.testing.assert_array_equal(out[: rows.size], sddmm.reference(pattern, values, X, Y))
+        np.testing.assert_array_equal(out[rows.size :], 7)
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 5, 8, 16])

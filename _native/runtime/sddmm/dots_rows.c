@@ -11,6 +11,8 @@
 
 enum {
     MOST_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
+    SHORT_BYTES = 128, /* of a row, up to which its results are computed one after another */
+    FEW_ENTRIES = 2,   /* in a row on average, below which most rows have one: no question then */
     LINE = 64,
     LONG_BYTES = 512,    /* rows of Y from which their beginnings are asked for early, few entries ahead */
     FIRST_BYTES = 128,   /* of them, where the last cache holds Y: what follows the processor then sees coming */

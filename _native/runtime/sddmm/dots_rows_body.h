@@ -78,6 +78,8 @@ ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
 /* Dot products times values, and nothing else: SDDMM. A row of few entries is short of time for questions. */
 #define IS_PLAIN(s) ((s)->times && !(s)->in && !(s)->indices_out && (s)->alpha == 1)
 
+#define IS_SHORT(n_full) ((n_full) * W * (int64_t)sizeof(R) <= SHORT_BYTES)
+
 /* The operands as local values: a store through a vector pointer could change what `s` points to. */
 typedef struct {
     const I *indices;
@@ -85,6 +87,7 @@ typedef struct {
     R *out, alpha, beta;
     const int32_t *rows, *places; /* of X and of results, as `rows` and `places` of g_sddmm */
     int64_t ldx, ldy, lead, ahead_bytes, ahead, is_far;
+    int64_t safe; /* entries of the matrix, or 0: a row's last results are computed one by one */
 } NAME(row_job);
 
 /* The row of X of a row of the matrix, and where the result of the row's first entry belongs. */
@@ -103,9 +106,13 @@ ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_
     VEC sum[4];
     for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
     for (int l = 0; l < 4; ++l) sum[l] = (VEC){0}; /* and no product: additions in one order, whoever computes the row */
-    ASP_UNROLL
-    for (int64_t v = 0; v < n_full; ++v)
-        for (int l = 0; l < n; ++l) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
+    if (IS_SHORT(n_full)) /* one after another: addresses of all would want registers, and the processor looks far enough */
+        for (int l = 0; l < n; ++l)
+            for (int64_t v = 0; v < n_full; ++v) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
+    else
+        ASP_UNROLL
+        for (int64_t v = 0; v < n_full; ++v)
+            for (int l = 0; l < n; ++l) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
     QUAD dots = FOLD4(sum[0], sum[1], sum[2], sum[3]);
     const int64_t to = p + shift;
     if (!plain) dots *= j->alpha;
@@ -137,22 +144,30 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
 }
 
 #if G_LINED && IS_FLOAT
-/* Eight results, of short rows: their sums take hardly longer than four. */
-ASP_TILE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int64_t n_full,
-                            int plain)
+/* n results of short rows, 8 at most (4 with `is_half`): sums of eight take hardly longer than those of four, and a row's
+ * last ones less than the question how many they are. What follows in the matrix is computed with them then, and not stored. */
+ASP_TILE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int64_t n, int64_t n_full,
+                            int is_half, int plain)
 {
+    const __mmask8 kept = (__mmask8)((1 << n) - 1);
+    const int64_t to = p + shift;
+    const int at_once = is_half ? 4 : 8;
     const R *y[8];
     VEC sum[8];
-    for (int l = 0; l < 8; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
-    for (int l = 0; l < 8; ++l) sum[l] = (VEC){0};
-    for (int64_t v = 0; v < n_full; ++v)
-        for (int l = 0; l < 8; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
-    __m256 dots = NAME(sums_of_8)(sum);
-    const int64_t to = p + shift;
+    for (int l = 0; l < at_once; ++l) {
+        y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
+        sum[l] = (VEC){0};
+        for (int64_t v = 0; IS_SHORT(n_full) && v < n_full; ++v) sum[l] += x[v] * LOAD(y[l] + v * W);
+    }
+    for (int64_t v = 0; !IS_SHORT(n_full) && v < n_full; ++v)
+        for (int l = 0; l < at_once; ++l) sum[l] += x[v] * LOAD(y[l] + v * W);
+    __m256 dots = is_half ? _mm256_castps128_ps256((__m128)NAME(sums_of_4)(sum[0], sum[1], sum[2], sum[3]))
+                          : NAME(sums_of_8)(sum);
     if (!plain) dots = _mm256_mul_ps(dots, _mm256_set1_ps(j->alpha));
-    if (!plain && j->in) dots = _mm256_fmadd_ps(_mm256_set1_ps(j->beta), _mm256_loadu_ps(j->in + to), dots);
-    if (plain || j->times) dots = _mm256_mul_ps(dots, _mm256_loadu_ps(j->times + to));
-    _mm256_storeu_ps(j->out + to, dots);
+    if (!plain && j->in)
+        dots = _mm256_fmadd_ps(_mm256_set1_ps(j->beta), _mm256_maskz_loadu_ps(kept, j->in + to), dots);
+    if (plain || j->times) dots = _mm256_mul_ps(dots, _mm256_maskz_loadu_ps(kept, j->times + to));
+    _mm256_mask_storeu_ps(j->out + to, kept, dots);
 }
 #endif
 
@@ -167,7 +182,13 @@ ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int6
 #if G_LINED && IS_FLOAT
     for (; n_full <= 4 && !lined && p + 8 <= stop; p += 8) {
         NAME(ask)(j, p, last, 8);
-        NAME(eight)(j, x, p, shift, n_full, plain);
+        NAME(eight)(j, x, p, shift, 8, n_full, 0, plain);
+    }
+    if (IS_SHORT(n_full) && p + 8 <= j->safe) {
+        if (p < stop) NAME(ask)(j, p, last, (int)(stop - p));
+        if (p + 4 < stop) NAME(eight)(j, x, p, shift, stop - p, n_full, 0, plain);
+        else if (p < stop) NAME(eight)(j, x, p, shift, stop - p, n_full, 1, plain);
+        return;
     }
 #endif
     for (; p + 4 <= stop; p += 4) {
@@ -253,7 +274,7 @@ ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t e
     const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
                              .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
                              .rows = s->rows, .places = s->places, .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
-                             .is_far = ahead.is_far};
+                             .is_far = ahead.is_far, .safe = s->nnz < FEW_ENTRIES * s->n_rows ? 0 : s->nnz};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
@@ -317,5 +338,6 @@ static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 }
 #undef FOLD4
 #undef IS_PLAIN
+#undef IS_SHORT
 #undef LOAD_BOTH
 #undef G_LINED
