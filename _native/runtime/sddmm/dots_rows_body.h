@@ -19,12 +19,21 @@
 #define LOAD_BOTH(a, from_a, b) LOAD(b) /* not used */
 #endif
 
-/* Vector v of the n_full of the row at p. */
+/* Where the vectors of the row at p begin. Compilers would rather add `lead` to the place of each vector, and keep all
+ * these sums on the stack. */
+ASP_INLINE const R *NAME(vectors)(const R *p, int64_t lead, int lined)
+{
+    if (!lined) return p;
+    p += lead;
+    ASP_PIN(p);
+    return p;
+}
+
+/* Vector v of the n_full that begin at p. */
 ASP_INLINE VEC NAME(part)(const R *p, int64_t v, int64_t n_full, int64_t lead, int lined)
 {
-    if (!lined) return LOAD(p + v * W);
-    if (v < n_full - 1) return LOAD(p + lead + v * W);
-    return LOAD_BOTH(p + lead + v * W, (1 << (W - lead)) - 1, p + lead - W);
+    if (!lined || v < n_full - 1) return LOAD(p + v * W);
+    return LOAD_BOTH(p + v * W, (1 << (W - lead)) - 1, p - W);
 }
 
 ASP_INLINE QUAD NAME(first4)(const R *p, int n)
@@ -104,7 +113,8 @@ ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_
 {
     const R *y[4];
     VEC sum[4];
-    for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p + l] * j->ldy;
+    for (int l = 0; l < n; ++l)
+        y[l] = NAME(vectors)(j->Y + (int64_t)j->indices[p + l] * j->ldy, j->lead, lined);
     for (int l = 0; l < 4; ++l) sum[l] = (VEC){0}; /* and no product: additions in one order, whoever computes the row */
     if (IS_SHORT(n_full)) /* one after another: addresses of all would want registers, and the processor looks far enough */
         for (int l = 0; l < n; ++l)
@@ -175,7 +185,7 @@ ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int6
                               int lined, int plain)
 {
     VEC x[MOST_VECTORS];
-    const R *const mine = NAME(x_of)(j, row);
+    const R *const mine = NAME(vectors)(NAME(x_of)(j, row), j->lead, lined);
     const int64_t shift = NAME(place_of)(j, p) - p;
     ASP_UNROLL
     for (int64_t v = 0; v < n_full; ++v) x[v] = NAME(part)(mine, v, n_full, j->lead, lined);
@@ -225,7 +235,8 @@ ASP_TILE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t
 {
     const R *y[4];
     VEC sum[TWINS][4];
-    for (int l = 0; l < n; ++l) y[l] = j->Y + (int64_t)j->indices[p + at + l] * j->ldy;
+    for (int l = 0; l < n; ++l)
+        y[l] = NAME(vectors)(j->Y + (int64_t)j->indices[p + at + l] * j->ldy, j->lead, lined);
     for (int r = 0; r < TWINS; ++r)
         for (int l = 0; l < 4; ++l) sum[r][l] = (VEC){0};
     for (int64_t v = 0; v < n_full - lined; ++v) NAME(twin_step)(j, x, y, sum, n, v, n_full, lined);
@@ -248,7 +259,7 @@ ASP_TILE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_row
 {
     const R *x[TWINS];
     int64_t begin[TWINS], at = 0;
-    for (int r = 0; r < TWINS; ++r) x[r] = NAME(x_of)(j, row + r), begin[r] = NAME(place_of)(j, p + r * n);
+    for (int r = 0; r < TWINS; ++r) x[r] = NAME(vectors)(NAME(x_of)(j, row + r), j->lead, lined), begin[r] = NAME(place_of)(j, p + r * n);
     for (int64_t r = row + TWINS; r < asp_min(row + 2 * TWINS, n_rows); ++r)
         NAME(fetch)(NAME(x_of)(j, r), n_full * W * (int64_t)sizeof(R));
     for (; at + 4 <= n; at += 4) {
