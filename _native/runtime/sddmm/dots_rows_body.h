@@ -84,7 +84,7 @@ ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
 #define FOLD4(a, b, c, d) NAME(fold4)(a, b, c, d)
 #endif
 
-/* Dot products times values, and nothing else: SDDMM. A row of few entries is short of time for questions. */
+/* Dot products times values, and nothing else: SDDMM. Rows of up to eight vectors are short of time for questions. */
 #define IS_PLAIN(s) ((s)->times && !(s)->in && !(s)->indices_out && (s)->alpha == 1)
 
 #define IS_SHORT(n_full) ((n_full) * W * (int64_t)sizeof(R) <= SHORT_BYTES)
@@ -312,14 +312,16 @@ ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t e
 #define G_WIDTH(n, name, lined)                                                                                \
     static ASP_NOINLINE void NAME(name##n)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)              \
     {                                                                                                          \
-        if (IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, lined, 1);                                          \
+        if ((n) <= 8 && IS_PLAIN(s)) NAME(all_rows)(s, row, p, end, n, lined, 1);                              \
         else NAME(all_rows)(s, row, p, end, n, lined, 0);                                                      \
     }
 G_WIDTH(1, rows_, 0)
 G_WIDTH(2, rows_, 0)
 G_WIDTH(4, rows_, 0)
 G_WIDTH(8, rows_, 0)
+#if VBYTES > 16
 G_WIDTH(16, rows_, 0)
+#endif
 #if G_LINED
 G_WIDTH(4, lined_, 1)
 G_WIDTH(8, lined_, 1)
@@ -343,8 +345,10 @@ static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     case 1: NAME(rows_1)(s, row, p, end); return;
     case 2: NAME(rows_2)(s, row, p, end); return;
     case 4: NAME(rows_4)(s, row, p, end); return;
-    case 8: NAME(rows_8)(s, row, p, end); return;
-    default: NAME(rows_16)(s, row, p, end);
+#if VBYTES > 16
+    case 16: NAME(rows_16)(s, row, p, end); return;
+#endif
+    default: NAME(rows_8)(s, row, p, end);
     }
 }
 #undef FOLD4
