@@ -147,7 +147,7 @@ def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
 def test_sampled_dots_of_twins_have_the_bits_of_each_row_alone(dtype, index_dtype, isa):
     """However threads share the rows, which cuts some groups in two."""
     pattern = structure("twins", index_dtype)
-    most = 16 * max((16, 32, 64)[isa] // np.dtype(dtype).itemsize, 4)  # of a row that registers hold
+    most = (8, 16, 16)[isa] * max((16, 32, 64)[isa] // np.dtype(dtype).itemsize, 4)  # of a row that registers hold
     for width in (width for width in (16, 32, 64, 128, 256) if width <= most):
         X, Y = numbers((pattern.n_rows, width), dtype, 1), numbers((pattern.n_cols, width), dtype, 2)
         alone = [
