@@ -14,6 +14,7 @@ da = pytest.importorskip("dask.array", reason="dask is not installed")
 
 import autosparse as asp  # noqa: E402
 from autosparse.errors import EinsumError, InputError, InputTypeError, ShapeError  # noqa: E402
+from tests.covering import in_turn  # noqa: E402
 
 m = sps.random_array((300, 200), density=0.05, random_state=np.random.default_rng(1), format="csr")
 m2 = sps.random_array((200, 150), density=0.05, random_state=np.random.default_rng(2), format="csr")
@@ -162,8 +163,7 @@ def small(dtype, shape):
     return (numbers * (1 + 0.5j) if np.dtype(dtype).kind == "c" else numbers).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("chunks", UNEVEN, ids=str)
+@in_turn("dtype", "chunks", first=DTYPES, second=UNEVEN)
 def test_values_and_dtypes_are_those_of_scipy_whatever_the_chunks(dtype, chunks):
     """Of bools, too, whose sums are no sums; of blocks without rows, without columns, and without entries."""
     whole = sps.csr_array(small(dtype, (13, 9)))

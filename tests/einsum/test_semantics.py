@@ -12,6 +12,7 @@ import scipy.sparse as sps
 import autosparse as asp
 from autosparse.asymptotic.results import FORMATS
 from autosparse.asymptotic.routes.chain import is_right_first
+from tests.covering import in_turn
 
 EXPRESSIONS = (
     *("ij,jk->ik", "ij,ij->ij", "ij->i", "ij->ji", "ii->i", "ii->", "ij,j->i", "ij,jk,kl->il", "ij,jk,ik->"),
@@ -53,8 +54,7 @@ def as_dense(result):
     return np.asarray(result)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("expression", EXPRESSIONS)
+@in_turn("expression", "dtype", first=EXPRESSIONS, second=DTYPES)
 def test_every_mix_of_sparse_and_dense_is_numpys(expression, dtype):
     operands = [
         array(n, (4,) * len(letters.replace("...", "i")), dtype)

@@ -44,7 +44,7 @@ def check(
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=15)
+@settings(max_examples=7)
 @given(data=st.data(), seed=st.integers(0, 999))
 def test_kernel_equals_interpreter_equals_numpy(name: str, data: st.DataObject, seed: int) -> None:
     made = operands.MTTKRP[name]

@@ -107,8 +107,7 @@ def test_wide_products_by_slices_are_refused_with_the_reason(name: str) -> None:
     assert "one dense column" in reason
 
 
-@pytest.mark.parametrize("tile", [0, TILE])
-@pytest.mark.parametrize("name", sorted(set(MATRICES) - OF_ONE_COLUMN))
+@in_turn("name", "tile", first=sorted(set(MATRICES) - OF_ONE_COLUMN), second=[0, TILE])
 def test_sampled_products_are_numpys(name: str, tile: int) -> None:
     made = concordant("sddmm", name, tile=tile)
     assert _native.supports("sddmm", made) is None
@@ -126,8 +125,7 @@ def test_formats_of_products_are_refused_for_sampled_ones_with_the_reason(name: 
     assert "sddmm" in reason
 
 
-@pytest.mark.parametrize("tile", [0, TILE])
-@pytest.mark.parametrize("name", TENSORS)
+@in_turn("name", "tile", first=TENSORS, second=[0, TILE])
 def test_products_of_tensors_are_numpys(name: str, tile: int) -> None:
     made = concordant("mttkrp", name, tile=tile)
     assert _native.supports("mttkrp", made) is None

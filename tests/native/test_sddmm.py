@@ -38,7 +38,7 @@ def check(made: SuperSchedule, taken: cases.Sample, *, seed: int, isa: str | Non
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(data=st.data(), seed=st.integers(0, 999))
 def test_kernel_equals_interpreter_equals_numpy(name: str, data: st.DataObject, seed: int) -> None:
     dtype, index_dtype = TYPES[NAMES.index(name) % 2]

@@ -78,7 +78,7 @@ def held_by(fmt: Format, taken: cases.Sample) -> cases.Sample:
 
 @pytest.mark.parametrize("made", SLICED, ids=cases.label)
 @pytest.mark.parametrize(("dtype", "index_dtype"), TYPES)
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(data=st.data(), transposed=st.booleans(), seed=st.integers(0, 999))
 def test_kernel_equals_interpreter_equals_scipy(
     made: SuperSchedule, dtype: str, index_dtype: str, data: st.DataObject, transposed: bool, seed: int

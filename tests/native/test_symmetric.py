@@ -15,6 +15,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
 from autosparse.errors import PackError, ScheduleError
+from tests.covering import in_turn
 from tests.native import cases
 from tests.native.interpreter import interpret
 
@@ -63,8 +64,13 @@ def check(of: _native.Kernel | None, spec: _native.KernelSpec, dtype: str, index
                 np.testing.assert_array_equal(C, expected)
 
 
-@pytest.mark.parametrize("isa", [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes])
-@pytest.mark.parametrize("made", MADE, ids=cases.label)
+@in_turn(
+    "made",
+    "isa",
+    first=MADE,
+    second=[isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes],
+    label=cases.label,
+)
 def test_kernel_equals_interpreter_equals_scipy(made: SuperSchedule, isa: str) -> None:
     dtype, index_dtype = ("float32", "int32") if made.format.values or isa != "avx2" else ("float64", "int64")
     spec = cases.spec(made, dtype, index_dtype, isa)

@@ -17,6 +17,7 @@ from autosparse.tuner.gpu import facts, model, space  # noqa: E402
 
 from autosparse.gpu.schedule import DOT_LAYOUTS, kinds  # noqa: E402
 from autosparse.gpu.target import DeviceTarget, targets  # noqa: E402
+from tests.covering import in_turn  # noqa: E402
 from tests.triton import compiled as ahead  # noqa: E402
 from tests.triton import roofline  # noqa: E402
 
@@ -133,9 +134,9 @@ MODELLED = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("operation", "family", "dtype"), MODELLED)
-@pytest.mark.parametrize("device", TARGETS)
-def test_triton_roofline_agrees_with_the_model(operation, family, dtype, device, store):
+@in_turn("modelled", "device", first=MODELLED, second=TARGETS, label="-".join)
+def test_triton_roofline_agrees_with_the_model(modelled, device, store):
+    operation, family, dtype = modelled
     """Bytes and instructions of the compiled loop against those that the model counts from the pattern."""
     target, columns = targets()[device], 1 if operation == "spmv" else 64
     schedule = schedules_of(operation, dtype)[family]

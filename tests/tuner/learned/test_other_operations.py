@@ -141,6 +141,7 @@ def test_sddmm_from_measurements_to_a_product(tmp_path, capsys):
     assert {one.schedule for one in proposed} <= {one.schedule for one in plan.candidates}
 
 
+@pytest.mark.full
 def test_mttkrp_from_measurements_to_a_product(tmp_path):
     """... of every mode: the model sees the product's mode as rows, and features are kept for each."""
     models = tiny_model(tmp_path, "mttkrp16", "boosted")
