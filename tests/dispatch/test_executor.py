@@ -24,6 +24,7 @@ from autosparse.dispatch import executor
 from autosparse.errors import OptionError
 from autosparse.tuning import amortization, planner
 from autosparse.tuning.setup import target_of
+from tests.covering import in_turn
 from tests.tuning.forcing import ENOUGH_S, FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
@@ -197,8 +198,7 @@ def test_packed_copies_stay_within_the_bound_and_are_reported() -> None:
 # -- determinism ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("columns", [0, 3, 16, 64])
-@pytest.mark.parametrize("transposed", [False, True])
+@in_turn("columns", "transposed", first=[0, 3, 16, 64], second=[False, True])
 def test_deterministic_products_are_bitwise_the_same(columns: int, transposed: bool) -> None:
     """Whatever the number of threads, the run, and what was tuned and remembered before."""
     plain = make(3000, 3000)

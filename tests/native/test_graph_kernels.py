@@ -9,6 +9,7 @@ from autosparse._native import runtime_api
 
 from autosparse.core.pattern import Pattern
 from autosparse.ops import sddmm
+from tests.covering import covering
 
 if not runtime_api.available:
     pytest.skip("the C runtime is not built", allow_module_level=True)
@@ -81,9 +82,7 @@ def codes(array, pattern):
     return runtime_api.DTYPE_CODES[array.dtype.name], runtime_api.INDEX_CODES[pattern.index_dtype]
 
 
-@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("name", PATTERNS)
+@covering(index_dtype=["int32", "int64"], dtype=["f4", "f8", "c8", "c16"], name=PATTERNS)
 def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
     pattern = structure(name, index_dtype)
     for width in WIDTHS:
@@ -93,9 +92,7 @@ def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
         np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y.T), rtol=0, atol=TOLERANCE[dtype] * width)
 
 
-@pytest.mark.parametrize("width", [4, 8, 20, 32, 128, 256])
-@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
-@pytest.mark.parametrize("name", ["random", "twins"])
+@covering(width=[4, 8, 20, 32, 128, 256], dtype=["f4", "f8", "c8", "c16"], name=["random", "twins"])
 def test_sampled_dots_scale_and_add(name, dtype, width, isa):
     pattern = structure(name, "int32")
     n_rows, n_cols = pattern.shape
