@@ -63,7 +63,7 @@ int g_dots_by_row(const g_sddmm *s, int isa)
 {
     const int64_t values = vector_bytes[isa] / (s->dtype == ASP_F32 ? 4 : 8), width = values < 4 ? 4 : values;
     const int64_t n_vectors = s->K / width;
-    const int64_t most = isa > 0 ? MOST_VECTORS : MOST_VECTORS / 2;
+    const int64_t most = isa > 0 || !ASP_X86 ? MOST_VECTORS : MOST_VECTORS / 2;
     const int is_power = n_vectors >= 1 && n_vectors <= most && (n_vectors & (n_vectors - 1)) == 0;
     return s->n_heads == 1 && s->K % width == 0 && is_power && s->nnz >= s->n_rows;
 }

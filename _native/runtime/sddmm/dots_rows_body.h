@@ -87,6 +87,9 @@ ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
 /* Dot products times values, and nothing else: SDDMM. Rows of up to eight vectors are short of time for questions. */
 #define IS_PLAIN(s) ((s)->times && !(s)->in && !(s)->indices_out && (s)->alpha == 1)
 
+/* SSE2 has sixteen registers, too few for a row of sixteen vectors. */
+#define HAS_WIDEST (VBYTES > 16 || !ASP_X86)
+
 #define IS_SHORT(n_full) ((n_full) * W * (int64_t)sizeof(R) <= SHORT_BYTES)
 
 /* The operands as local values: a store through a vector pointer could change what `s` points to. */
@@ -319,7 +322,7 @@ G_WIDTH(1, rows_, 0)
 G_WIDTH(2, rows_, 0)
 G_WIDTH(4, rows_, 0)
 G_WIDTH(8, rows_, 0)
-#if VBYTES > 16
+#if HAS_WIDEST
 G_WIDTH(16, rows_, 0)
 #endif
 #if G_LINED
@@ -345,7 +348,7 @@ static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
     case 1: NAME(rows_1)(s, row, p, end); return;
     case 2: NAME(rows_2)(s, row, p, end); return;
     case 4: NAME(rows_4)(s, row, p, end); return;
-#if VBYTES > 16
+#if HAS_WIDEST
     case 16: NAME(rows_16)(s, row, p, end); return;
 #endif
     default: NAME(rows_8)(s, row, p, end);
@@ -354,5 +357,6 @@ static void NAME(rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 #undef FOLD4
 #undef IS_PLAIN
 #undef IS_SHORT
+#undef HAS_WIDEST
 #undef LOAD_BOTH
 #undef G_LINED
