@@ -5,7 +5,9 @@
 Boosted trees are fitted to training groups of one kind, of all others and of all, and judged by validation groups and
 by held-out groups that are not sealed. A *kind* is a processor and an instruction set. Reported is the share of the
 best measured speed that an estimate comes to, geometric mean over patterns: the best predicted program where that is
-predicted to be faster than the default kernel, else the default kernel, which is among those measured.
+predicted to be faster than the default kernel, else the default kernel, which is among those measured. *With margins*
+is the same by the product's rule: what is predicted must be faster by a margin, a larger one for a model of other kinds
+(tuner/search/acceptance.py).
 
 WAYS are what was tried for kinds that were left out; they may be chosen by the validation groups alone.
 """
@@ -26,6 +28,7 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import N_SETTING
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
+from autosparse.tuner.search.acceptance import believable_ratio, is_believed
 from autosparse.tuner.training.boosted import machine_weights
 from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
 from autosparse.tuner.training.data import Case, read_data
@@ -48,6 +51,8 @@ class Seen:
 
     case: Case
     rows: np.ndarray = field(repr=False)
+    believed: Mapping[bool, np.ndarray] = field(repr=False)
+    """Whether a model is of other kinds -> the predicted ratio from which the product takes each program, (n,)."""
 
     @property
     def kind(self) -> str:
@@ -99,9 +104,20 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
                 operation=case.operation, pattern=structure, transposed=False, n_dense_cols=where.n_dense_cols,
                 dtype=where.dtype, threads=where.threads, deterministic=False, target=where.target,
             )  # fmt: skip
-            guesses = guess_column(np.asarray(predicted_ratios(problem, case.schedules)))
-            found.append(Seen(case, features_of(inputs(numbers, where), np.hstack([case.codes, guesses]))))
+            ratios = np.asarray(predicted_ratios(problem, case.schedules))
+            rows = features_of(inputs(numbers, where), np.hstack([case.codes, guess_column(ratios)]))
+            believed = {is_foreign: believed_ratios(problem, case, ratios, is_foreign) for is_foreign in (False, True)}
+            found.append(Seen(case, rows, believed))
     return found
+
+
+def believed_ratios(problem: Problem, case: Case, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
+    """The predicted ratio from which the product takes each program of `case`; 0: it never does."""
+    found = []
+    for schedule, guess in zip(case.schedules, guesses, strict=True):
+        most = believable_ratio(problem, is_learned=True, is_foreign=is_foreign, guess=float(guess))
+        found.append(most if is_believed(schedule, 0.0, most=most, is_learned=True) else 0.0)
+    return np.asarray(found)
 
 
 def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], np.ndarray]:
@@ -145,11 +161,16 @@ def _mean_of_halves(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[
     return lambda one: np.asarray(np.mean([model(one) for model in models], axis=0))
 
 
-def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray]) -> float:
-    """Geometric mean of (best measured time) / (time of what an estimate takes)."""
+def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray], *, margins_of: bool | None = None) -> float:
+    """Geometric mean of (best measured time) / (time of what an estimate takes).
+
+    margins_of: with the product's margins for a model of other kinds (True) or of this one; None: without margins.
+    """
     logs = []
     for one in cases:
         costs, ratios = predicted(one), np.minimum(one.case.ratios, 1e3)
+        if margins_of is not None:
+            costs = np.where(np.exp(costs) <= one.believed[margins_of], costs, np.inf)
         best = int(costs.argmin())
         taken = float(ratios[best]) if costs[best] < 0 else 1.0
         logs.append(math.log(min(1.0, float(ratios.min())) / taken))
@@ -176,7 +197,13 @@ def judged(op: str, seen: Sequence[Seen], ways: Mapping[str, Way], known: set[st
                 continue
             for way, how in (ways if name == "others" else {"as shipped": WAYS["as shipped"]}).items():
                 model = fitted(cases, how, n_sketch)
-                shares = {s: (len(test), share(test, model), default_share(test)) for s, test in tests.items()}
+                shares = {
+                    split: (
+                        len(test), share(test, model), default_share(test),
+                        share(test, model, margins_of=name == "others"),
+                    )
+                    for split, test in tests.items()
+                }  # fmt: skip
                 found.append({"op": op, "kind": kind, "trained on": name, "way": way, "shares": shares})
                 print(json.dumps(found[-1]), file=sys.stderr, flush=True)
     return found
@@ -185,14 +212,22 @@ def judged(op: str, seen: Sequence[Seen], ways: Mapping[str, Way], known: set[st
 def report(records: Sequence[Mapping[str, Any]]) -> str:
     """A table in Markdown."""
     own = {(one["op"], one["kind"]): one["shares"] for one in records if one["trained on"] == "its own"}
-    rows = [["operation", "kind left out", "trained on", "way", "split", "patterns", "share", "default", "of its own"]]
+    rows = [["operation", "kind left out", "trained on", "way", "split", "patterns", "share", "default", "of its own",
+             "with margins", "of its own"]]  # fmt: skip
     for one in records:
-        for split, (n, reached, default) in one["shares"].items():
-            at_home = own.get((one["op"], one["kind"]), {}).get(split)
-            relative = f"{reached / at_home[1]:.3f}" if at_home else "-"
+        for split, (n, reached, default, *believed) in one["shares"].items():
+            at_home = own.get((one["op"], one["kind"]), {}).get(split, ())
+            pairs = [(reached, at_home[1:2]), (believed[0] if believed else None, at_home[3:4])]
+            shown = [
+                (
+                    f"{mine:.3f}" if mine is not None else "-",
+                    f"{mine / its[0]:.3f}" if its and mine is not None else "-",
+                )
+                for mine, its in pairs
+            ]
             rows.append(
-                [one["op"], one["kind"], one["trained on"], one["way"], split, str(n), f"{reached:.3f}",
-                 f"{default:.3f}", relative]
+                [one["op"], one["kind"], one["trained on"], one["way"], split, str(n), shown[0][0], f"{default:.3f}",
+                 shown[0][1], *shown[1]]
             )  # fmt: skip
     return markdown(rows)
 
