@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -32,7 +34,7 @@ def pytest_configure(config: pytest.Config) -> None:
     folder = tempfile.TemporaryDirectory(prefix="autosparse-tests-")
     config.add_cleanup(folder.cleanup)
     base = os.environ.get("AUTOSPARSE_CACHE_DIR", folder.name)
-    config.pluginmanager.register(SkipCount())
+    config.pluginmanager.register(SkipCount(config), "skips")
     os.environ["AUTOSPARSE_CACHE_DIR"] = str(Path(base, os.environ.get("PYTEST_XDIST_WORKER", "main")))
 
 
@@ -43,18 +45,31 @@ def matrices_folder() -> Path | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    no_full = pytest.mark.skip(reason="slow: runs with --full (make test-full)")
+    """Slow tests are left out and counted, not skipped one by one: thousands, each told from process to process."""
+    if not config.getoption("--full"):
+        slow = [item for item in items if item.get_closest_marker("full")]
+        items[:] = [item for item in items if not item.get_closest_marker("full")]
+        config.hook.pytest_deselected(items=slow)
+        config.pluginmanager.getplugin("skips").left_out = len(slow)
     no_matrices = pytest.mark.skip(reason="no real matrices: set AUTOSPARSE_MATRICES to a folder of .npz files")
     for item in items:
-        if item.get_closest_marker("full") and not config.getoption("--full"):
-            item.add_marker(no_full)
         if item.get_closest_marker("matrices") and matrices_folder() is None:
             item.add_marker(no_matrices)
 
 
-def pytest_collection() -> None:
-    """Nearly all that is made while tests are collected stays: looking for garbage finds none, again and again."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Nearly all that is made while tests are collected stays: looking for garbage finds none, again and again.
+
+    Where nothing is compiled to bytecode yet, two processes that import the same modules in the same order both compile
+    each: every other process begins with the last.
+    """
     gc.disable()
+    number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
+    if number.isdigit() and int(number) % 2 and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+        for path in sorted(REPOSITORY.glob("tests/**/test_*.py"), reverse=True):
+            with contextlib.suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):  # it is collected later
+                importlib.import_module(".".join(path.relative_to(REPOSITORY).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:

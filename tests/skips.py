@@ -9,12 +9,11 @@ import os
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
 ALLOWED: Final[Mapping[str, str]] = {
-    r"^slow: runs with --full": "`make test-full` runs it",
     r"^no real matrices|^no published weights": "data that are too large for the repository",
     r"MinkowskiEngine|^(pydata/)?sparse is not|^(python-graphblas|mkl|dgl) (is|does)": "others' programs",
     r"^no headers of Eigen": "others' programs",
@@ -43,7 +42,9 @@ def is_allowed(reason: str, path: str = "") -> bool:
 class SkipCount:
     """Plugin: counts skipped tests and modules, tells the counts, and fails a run with CI set for those not allowed."""
 
-    def __init__(self) -> None:
+    def __init__(self, config: pytest.Config) -> None:
+        self.config = config
+        self.left_out = 0  # slow tests, which are not even begun
         self.counts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
 
@@ -62,15 +63,23 @@ class SkipCount:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         self._note(report)
 
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """A process of pytest-xdist ends: each has left out the same tests."""
+        self.left_out = getattr(node, "workeroutput", {}).get("left_out", self.left_out)
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput["left_out"] = self.left_out
         if self.refused and os.environ.get("CI") and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if not self.counts:
+        counts = self.counts + Counter({"slow: run with --full (make test-full)": self.left_out})
+        if not counts:
             return
-        terminalreporter.section("skipped, by reason")
-        for reason, n in self.counts.most_common():
+        terminalreporter.section("skipped or left out, by reason")
+        for reason, n in counts.most_common():
             mark = "" if reason not in self.refused else "  <- not in continuous integration"
             terminalreporter.write_line(f"{n:6} {reason[:90]}{mark}")

@@ -58,7 +58,7 @@ def test_packages_of_the_extras_are_not_allowed_to_be_missing():
 PROGRAM = """
 import pytest
 def test_skipped(): pytest.importorskip("no_such_package")
-def test_slow(): pytest.skip("slow: runs with --full (make test-full)")
+def test_elsewhere(): pytest.skip("needs a GPU")
 def test_done(): pass
 """
 
@@ -67,7 +67,7 @@ def test_done(): pass
 def test_a_missing_extra_fails_in_continuous_integration_only(tmp_path: Path, is_ci: bool, workers: str):
     (tmp_path / "conftest.py").write_text(
         f"import sys; sys.path.insert(0, {str(REPOSITORY)!r})\nfrom tests.skips import SkipCount\n"
-        "def pytest_configure(config): config.pluginmanager.register(SkipCount())\n"
+        "def pytest_configure(config): config.pluginmanager.register(SkipCount(config))\n"
     )
     (tmp_path / "test_one.py").write_text(PROGRAM)
     (tmp_path / "test_two.py").write_text('import pytest\npytest.importorskip("torch_of_nobody")\n')

@@ -11,8 +11,8 @@ from autosparse.ops.base import of_width
 
 WIDE: Final = 128
 """Columns of B from which a product is a wide one."""
-ABROAD: Final = 2.0
-"""Times the margin that a model is held to on a kind of processor that it has not seen (ADR 61)."""
+ABROAD: Final = {1: 1.0, 2: 1.5}
+"""Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen (ADR 83)."""
 SECONDED: Final = 0.95
 """Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
 
@@ -26,7 +26,8 @@ def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = F
     seconded = row.seconded_margins if guess <= SECONDED else {}
     margins = {**row.learned_margins, **seconded} if is_learned else row.statistics_margins
     margin = of_width(margins, problem.n_dense_cols)
-    return 0.0 if margin is None else max(0.0, 1.0 - float(margin) * (ABROAD if is_foreign and is_learned else 1.0))
+    times = of_width(ABROAD, problem.n_dense_cols) if is_foreign and is_learned else 1.0
+    return 0.0 if margin is None else max(0.0, 1.0 - float(margin) * times)
 
 
 def is_believed(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
