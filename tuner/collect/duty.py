@@ -47,15 +47,20 @@ def others_load(before: Load | None) -> float:
     return float("nan") if before is None or now is None else now.others_since(before)
 
 
+def is_quiet(*, most_load: float, look_s: float) -> bool:
+    """Whether others kept at most `most_load` processors busy while one looked; True where nobody knows."""
+    before = Load.now()
+    if before is None:
+        return True
+    time.sleep(look_s)
+    return not others_load(before) > most_load
+
+
 def wait_for_quiet(
     *, most_load: float, until_s: float, clock: Callable[[], float] = time.monotonic, look_s: float = LOOK_S
 ) -> bool:
     """Sleep until others keep fewer than `most_load` processors busy; False when `clock` reached `until_s` before."""
     while clock() < until_s:
-        before = Load.now()
-        if before is None:
-            return True
-        time.sleep(look_s)
-        if others_load(before) < most_load:
+        if is_quiet(most_load=most_load, look_s=look_s):
             return True
     return False

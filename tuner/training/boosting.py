@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
+from autosparse.tuner.collect.duty import is_quiet
 from autosparse.tuner.learned.trees import NODE, Trees
 from numpy.typing import NDArray
 
@@ -16,6 +18,9 @@ Floats = NDArray[np.float32]
 
 CLIPPED: Final = (-3.0, 2.5)
 """Bounds of the logarithms of ratios that are learned: how hopeless a schedule is does not matter."""
+MOST_LOAD: Final = 0.3
+LOOK_S: Final = 0.05
+"""Processors that others keep busy while one looks for so long, from which one thread is sooner ready than two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +46,10 @@ class Boosted:
 
     def staged(self, x: Floats, *, every: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
         """(number of trees, predictions with so many) for every `every`th number."""
-        for n, predicted in enumerate(self._model.staged_predict(x), start=1):
-            if n % every == 0:
-                yield n, predicted
+        with _threads():
+            stages = enumerate(self._model.staged_predict(x), start=1)
+            kept = [(n, predicted) for n, predicted in stages if n % every == 0]
+        yield from kept
 
 
 def fit(
@@ -58,17 +64,27 @@ def fit(
 
     `weights` (n,): how much each row counts; None: alike.
     """
-    model = _regressor()(
-        max_iter=settings.n_trees,
-        learning_rate=settings.rate,
-        max_leaf_nodes=settings.leaves,
-        min_samples_leaf=settings.fewest,
-        max_features=settings.share,
-        l2_regularization=settings.ridge,
-        early_stopping=False,
-        random_state=settings.seed,
-    ).fit(x, y, sample_weight=weights)
+    regressor = _regressor()
+    with _threads():
+        model = regressor(
+            max_iter=settings.n_trees,
+            learning_rate=settings.rate,
+            max_leaf_nodes=settings.leaves,
+            min_samples_leaf=settings.fewest,
+            max_features=settings.share,
+            l2_regularization=settings.ridge,
+            early_stopping=False,
+            random_state=settings.seed,
+        ).fit(x, y, sample_weight=weights)
     return Boosted(_exported(model, n_sketch), model)
+
+
+def _threads() -> AbstractContextManager[Any]:
+    """All of scikit-learn's, or one where others keep a processor busy: they spin while they wait for each other."""
+    from threadpoolctl import threadpool_limits  # scikit-learn needs it as well
+
+    is_alone = is_quiet(most_load=MOST_LOAD, look_s=LOOK_S)
+    return threadpool_limits(None if is_alone else 1, user_api="openmp")  # type: ignore[no-any-return]
 
 
 def _exported(model: Any, n_sketch: int) -> Trees:

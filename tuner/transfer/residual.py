@@ -8,7 +8,9 @@ residual is kept at all, are decided by leaving one pattern out at a time (dash-
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -66,8 +68,8 @@ def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferr
         return Transferred(theta, scale, RIDGE_OF_ONE, (np.nan, np.nan))
     before = _pairs([one.x[:, 0] for one in moments], moments)
     best, chosen = -1.0, (RIDGES[0], False)
-    for ridge in reversed(RIDGES):  # of equal ones the strongest
-        for is_free in (False, True):
+    with _one_thread():
+        for ridge, is_free in itertools.product(reversed(RIDGES), (False, True)):  # of equal ones the strongest
             after = _left_out(moments, ridge, None if is_free else scale)
             if after > best:
                 best, chosen = after, (ridge, is_free)
@@ -75,6 +77,15 @@ def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferr
         return Transferred(np.zeros(moments[0].x.shape[1] - 1), scale, None, (before, before))
     theta, a = _ridge(moments, chosen[0], None if chosen[1] else scale)
     return Transferred(theta, a, chosen[0], (before, best))
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    """Of BLAS, for hundreds of small systems: its threads gain nothing, and wait for each other on a busy machine."""
+    try:
+        from threadpoolctl import threadpool_limits
+    except ModuleNotFoundError:
+        return nullcontext()
+    return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
 
 
 def _centred(one: Fitted) -> Fitted:

@@ -166,6 +166,29 @@ def test_exported_trees_predict_what_scikit_learn_does():
     assert np.mean((last - y) ** 2) < 0.1 * np.var(y)
 
 
+def test_one_thread_fits_where_others_keep_the_processors_busy(monkeypatch):
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
+    from autosparse.tuner.training import boosting
+    from threadpoolctl import threadpool_info
+
+    def most_threads() -> int:
+        return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
+
+    class Watched(boosting._regressor()):
+        def fit(self, *arguments, **named):
+            self.n_threads = most_threads()
+            return super().fit(*arguments, **named)
+
+    monkeypatch.setattr(boosting, "_regressor", lambda: Watched)
+    x, before, found = np.arange(40, dtype=np.float32)[:, None], most_threads(), {}
+    for is_alone in (True, False):
+        monkeypatch.setattr(boosting, "is_quiet", lambda is_alone=is_alone, **_: is_alone)
+        model = boosting.fit(x, x[:, 0], n_sketch=0, settings=boosting.BoostSettings(n_trees=2, fewest=5))
+        found[is_alone] = model._model.n_threads
+    assert found == {True: before, False: 1}
+    assert most_threads() == before
+
+
 def test_machines_count_alike_as_far_as_that_goes():
     from autosparse.tuner.training.boosted import MOST_WEIGHT, machine_weights
     from autosparse.tuner.training.data import ON_HOST, Case

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from autosparse.tuner.transfer import residual
 from autosparse.tuner.transfer.counts import COUNTED, additive, counted
 from autosparse.tuner.transfer.residual import Fitted, fit_residual
 from autosparse.tuner.transfer.samples import Samples, best_distinct, drawn, to_measure
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_info
 
 from autosparse import accelerators
 from autosparse.errors import RecordError
@@ -110,3 +112,17 @@ def test_counts_are_those_of_the_tiles():
     same = SPADE.distinct(*A.shape)
     assert np.array_equal(found, found[list(same)])
     assert not counted(pattern(4, 4, 0, 0), SPADE).any()
+
+
+def test_small_systems_are_solved_by_one_thread(monkeypatch):
+    threads: set[int] = set()
+
+    def watched(*arguments: object) -> float:
+        threads.update(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return 0.5
+
+    monkeypatch.setattr(residual, "_left_out", watched)
+    before = threadpool_info()
+    fit_residual(made(4)[0])
+    assert threads == {1}
+    assert threadpool_info() == before
