@@ -39,8 +39,8 @@ SPACES: dict[str, Callable[[], TemplateSpace]] = {
 }
 PER_KERNEL = 5
 """Schedules that share a kernel."""
-FEW = 4
-"""Kernels per space in `make test`: 160 schedules."""
+FEW = 3
+"""Kernels per space in `make test`: 120 schedules."""
 MANY = 26
 """Kernels per space and shard with ``--full``."""
 SHARDS = 20
