@@ -47,13 +47,12 @@ def others_load(before: Load | None) -> float:
     return float("nan") if before is None or now is None else now.others_since(before)
 
 
-def is_quiet(*, most_load: float, look_s: float) -> bool:
-    """Whether others kept at most `most_load` processors busy while one looked; True where nobody knows."""
+def seen_load(look_s: float) -> float:
+    """Processors that others keep busy while one looks for so long; nan when unknown."""
     before = Load.now()
-    if before is None:
-        return True
-    time.sleep(look_s)
-    return not others_load(before) > most_load
+    if before is not None:
+        time.sleep(look_s)
+    return others_load(before)
 
 
 def wait_for_quiet(
@@ -61,6 +60,6 @@ def wait_for_quiet(
 ) -> bool:
     """Sleep until others keep fewer than `most_load` processors busy; False when `clock` reached `until_s` before."""
     while clock() < until_s:
-        if is_quiet(most_load=most_load, look_s=look_s):
+        if not seen_load(look_s) >= most_load:  # nan: nobody knows
             return True
     return False

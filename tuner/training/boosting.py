@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
-from autosparse.tuner.collect.duty import is_quiet
+from autosparse.tuner.collect.duty import seen_load
 from autosparse.tuner.learned.trees import NODE, Trees
 from numpy.typing import NDArray
 
@@ -18,9 +20,9 @@ Floats = NDArray[np.float32]
 
 CLIPPED: Final = (-3.0, 2.5)
 """Bounds of the logarithms of ratios that are learned: how hopeless a schedule is does not matter."""
-MOST_LOAD: Final = 0.3
 LOOK_S: Final = 0.05
-"""Processors that others keep busy while one looks for so long, from which one thread is sooner ready than two."""
+NEGLIGIBLE: Final = 0.3
+"""Of a processor, which others keep busy while one looks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +82,15 @@ def fit(
 
 
 def _threads() -> AbstractContextManager[Any]:
-    """All of scikit-learn's, or one where others keep a processor busy: they spin while they wait for each other."""
-    from threadpoolctl import threadpool_limits  # scikit-learn needs it as well
+    """As many of scikit-learn's as others leave processors free: threads that wait for each other spin."""
+    from threadpoolctl import ThreadpoolController  # scikit-learn needs it as well
 
-    is_alone = is_quiet(most_load=MOST_LOAD, look_s=LOOK_S)
-    return threadpool_limits(None if is_alone else 1, user_api="openmp")  # type: ignore[no-any-return]
+    pools = ThreadpoolController().select(user_api="openmp")
+    n_threads = max((one.num_threads for one in pools.lib_controllers), default=1)
+    others = seen_load(LOOK_S)
+    n_busy = math.ceil(max(0.0, others - NEGLIGIBLE)) if math.isfinite(others) else 0
+    n_free = max(1, (os.cpu_count() or 1) - n_busy)
+    return pools.limit(limits=min(n_threads, n_free))  # type: ignore[no-any-return]
 
 
 def _exported(model: Any, n_sketch: int) -> Trees:

@@ -166,10 +166,10 @@ def test_exported_trees_predict_what_scikit_learn_does():
     assert np.mean((last - y) ** 2) < 0.1 * np.var(y)
 
 
-def test_one_thread_fits_where_others_keep_the_processors_busy(monkeypatch):
+def test_fits_leave_alone_the_processors_that_others_keep_busy(monkeypatch):
     pytest.importorskip("sklearn", reason="scikit-learn is not installed (extra: train)")
     from autosparse.tuner.training import boosting
-    from threadpoolctl import threadpool_info
+    from threadpoolctl import threadpool_info, threadpool_limits
 
     def most_threads() -> int:
         return max(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "openmp")
@@ -180,13 +180,18 @@ def test_one_thread_fits_where_others_keep_the_processors_busy(monkeypatch):
             return super().fit(*arguments, **named)
 
     monkeypatch.setattr(boosting, "_regressor", lambda: Watched)
-    x, before, found = np.arange(40, dtype=np.float32)[:, None], most_threads(), {}
-    for is_alone in (True, False):
-        monkeypatch.setattr(boosting, "is_quiet", lambda is_alone=is_alone, **_: is_alone)
+    monkeypatch.setattr(boosting.os, "cpu_count", lambda: 8)
+    x = np.arange(40, dtype=np.float32)[:, None]
+
+    def threads_beside(load: float) -> int:
+        monkeypatch.setattr(boosting, "seen_load", lambda look_s: load)
         model = boosting.fit(x, x[:, 0], n_sketch=0, settings=boosting.BoostSettings(n_trees=2, fewest=5))
-        found[is_alone] = model._model.n_threads
-    assert found == {True: before, False: 1}
-    assert most_threads() == before
+        return model._model.n_threads
+
+    with threadpool_limits(4, user_api="openmp"):
+        found = [threads_beside(load) for load in (0.0, 0.2, 2.0, 5.0, 7.2, 20.0, float("nan"))]
+        assert most_threads() == 4, "as before"
+    assert found == [4, 4, 4, 3, 1, 1, 4]
 
 
 def test_machines_count_alike_as_far_as_that_goes():
