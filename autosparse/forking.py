@@ -3,7 +3,8 @@
 In the child only the forking thread is left. A lock that another thread held then is never released, a module that it
 was importing is never finished. So the package's locks are made here and are free again in the child; what a thread
 left half done is put right by functions registered with `in_child`; and a fork waits until no other thread is
-importing a module that products may need. See docs/adr/0030.
+importing a module that products may need, or, where that takes longer than PATIENCE_S, has the child import it anew.
+See docs/adr/0030.
 """
 
 from __future__ import annotations
@@ -82,15 +83,11 @@ class computed_once(Generic[T]):  # noqa: N801  # used as a decorator, like func
         return found
 
 
-def _others_import() -> bool:
-    """Whether another thread holds the lock of a module that is wanted here; True only if that can be known."""
+def _others_import() -> list[str]:
+    """Modules that are wanted here and whose locks other threads hold, as far as that can be known."""
     me, locks = threading.get_ident(), getattr(_bootstrap, "_module_locks", {})
-    for name, reference in list(locks.items()):
-        if name.partition(".")[0] in ROOTS:
-            owner = getattr(reference(), "owner", None)
-            if owner is not None and owner != me:
-                return True
-    return False
+    owners = {name: getattr(one(), "owner", None) for name, one in list(locks.items())}
+    return [name for name, owner in owners.items() if name.partition(".")[0] in ROOTS and owner not in (None, me)]
 
 
 def _before() -> None:
@@ -117,8 +114,16 @@ def _release_imports() -> None:
         sys.modules["_imp"].release_lock()
 
 
+def _forget_half_imported() -> None:
+    """What nobody is left to finish is imported from its beginning when it is wanted."""
+    for name in _others_import():
+        _bootstrap._module_locks.pop(name, None)  # type: ignore[attr-defined]
+        sys.modules.pop(name, None)
+
+
 def _after_in_child() -> None:
     global _held
+    _forget_half_imported()
     _release_imports()
     locks = list(_locks)
     _held = {id(one) for one in locks if getattr(one, "locked", bool)()}

@@ -1,0 +1,49 @@
+"""Forks while another thread imports: the child imports anew what nobody is left to finish."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX")
+
+PROGRAM = """
+import faulthandler, importlib, os, sys, threading
+from autosparse import forking
+forking.PATIENCE_S = 0.05
+import autosparse
+autosparse.__path__.append(sys.argv[1])
+sys.begun, sys.may_end = threading.Event(), threading.Event()
+thread = threading.Thread(target=importlib.import_module, args=("autosparse.imported_slowly",))
+thread.start()
+sys.begun.wait()
+child = os.fork()
+if child == 0:
+    faulthandler.dump_traceback_later(60, exit=True)
+    sys.may_end.set()
+    os._exit(0 if importlib.import_module("autosparse.imported_slowly").DONE == "whole" else 3)
+code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+sys.may_end.set()
+thread.join()
+assert sys.modules["autosparse.imported_slowly"].DONE == "whole", "the parent's own import goes on"
+sys.exit(code)
+"""
+SLOW = """
+import sys
+from autosparse import imported_beside
+sys.begun.set()
+sys.may_end.wait()
+DONE = imported_beside.DONE
+"""
+
+
+def test_a_module_that_another_thread_was_importing_is_imported_anew_in_the_child(tmp_path: Path) -> None:
+    (tmp_path / "imported_slowly.py").write_text(SLOW)
+    (tmp_path / "imported_beside.py").write_text("DONE = 'whole'")
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
