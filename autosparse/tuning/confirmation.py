@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Final
 
 from autosparse.config import Effort
@@ -18,7 +18,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import CLOSE, Search
-from autosparse.tuner.search.trial import Pause, Sample, Steps, Trial
+from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
@@ -31,9 +31,13 @@ RUNS_A_ROUND: Final = 4
 """Of an entrant of the last race: two ways, each product after one that brings its operands back."""
 WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
+WATCH_SETTLES_S: Final = 1e-4
+"""Of products by a kernel before the one that is compared: sleeping threads are woken within half of it."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
 WATCH_MARGIN: Final = 1.03
 """A champion goes when it was slower than this times the default kernel in the median, and slower in most rounds."""
+HOPELESS: Final = 4.0
+"""... at once when it was so many times as slow, which no sleeping thread explains."""
 WATCH_MAJORITY: Final = 0.75
 
 
@@ -147,20 +151,38 @@ def _singles(search: Search) -> list[Trial]:
 
 
 def watch(lab: KernelLab, champion: KernelTrial, *, excess_s: float) -> Steps:
-    """Compare `champion` with the default kernel, which takes `excess_s` longer, now and then until it has lost."""
-    entrants, n_calls = (lab(None), champion), WATCH_CALLS
+    """Compare `champion` with the default kernel, which takes `excess_s` longer, now and then until it has lost.
+
+    A champion that lost by single products is compared once more, by products that follow each other: a short product
+    that comes alone finds threads asleep and is not shared.
+    """
+    n_calls = WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
-        race = Race(2, WATCH_RULE)
-        while (turn := race.next_entrant()) is not None:
-            sample = Sample(trial=entrants[turn], price_s=0.0 if turn else max(0.0, excess_s), is_check=True)
-            # The first brings back into the caches what the other kernel does not read.
-            if (yield sample) is None or (seconds := (yield sample)) is None:
+        for settle_s in (0.0, WATCH_SETTLES_S):
+            race = yield from _compared((lab(None), champion), excess_s=excess_s, settle_s=settle_s)
+            if not _is_lost(race):
                 break
-            race.add(seconds)
-        if _is_lost(race):
+            if race.ratio(1) > HOPELESS:
+                return
+        else:
             return
         n_calls *= 4
+
+
+def _compared(
+    entrants: Sequence[KernelTrial], *, excess_s: float, settle_s: float
+) -> Generator[Step, float | None, Race]:
+    """A race of the default kernel and the champion on the user's products."""
+    race = Race(2, WATCH_RULE)
+    while (turn := race.next_entrant()) is not None:
+        price_s = 0.0 if turn else max(0.0, excess_s)
+        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, settle_s=settle_s)
+        # The first brings back into the caches what the other kernel does not read.
+        if (yield sample) is None or (seconds := (yield sample)) is None:
+            break
+        race.add(seconds)
+    return race
 
 
 def _is_lost(race: Race) -> bool:

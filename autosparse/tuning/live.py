@@ -70,6 +70,7 @@ class LiveTuner:
     _paused_at: int = 0  # n_calls at which a pause began
     _resume_at: int = 0  # ... and ends
     _pause: Pause | None = None  # the pause that _resume_at ends
+    _settled: Sample | None = None  # the sample whose trial serves
     _in_background: bool = False
     _checked_width: int = 0  # of the products that a plan in service is checked on
     _n_others: int = 0  # products of other widths since the last of these
@@ -176,9 +177,12 @@ class LiveTuner:
         if isinstance(step, Pause):
             return self._pause_or_end(step)
         if isinstance(step, Sample):
-            sample = self._sample_of(step, *product) if product is not None else None
+            # A short product that comes alone finds threads asleep and is not shared: others go before it.
+            settle_s = step.settle_s if step is not self._settled else 0.0
+            sample = self._sample_of(step, *product) if product is not None and not settle_s else None
             if sample is None and self._affordable(step):
-                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None)
+                self._settled = step
+                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None, for_s=settle_s)
             return sample
         if not self._affordable(step):
             return None
@@ -191,10 +195,10 @@ class LiveTuner:
             return None
         return partial(done, step, self.clock, self._learn)
 
-    def _serve_next(self, trial: KernelTrial | None) -> None:
-        """Let `trial` compute the next product, and look again after it."""
+    def _serve_next(self, trial: KernelTrial | None, *, for_s: float = 0.0) -> None:
+        """Let `trial` compute the next products, `for_s` seconds of them and at least one; then look again."""
         self.state.serving = trial if trial is not None and trial.schedule is not None else None
-        self.state.next_look_ns = 0
+        self.state.next_look_ns = self.state.product_ns + for_s * 1e9
 
     def _affordable(self, step: Work | Sample) -> bool:
         """Whether the purse holds the step's price; if not, says when to look again."""

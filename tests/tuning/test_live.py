@@ -18,7 +18,7 @@ from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import DispatchState
-from autosparse.tuning import planner
+from autosparse.tuning import live, planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import history as experience_module
 from autosparse.tuning.memory.history import Experience
@@ -140,9 +140,8 @@ def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
 # -- watching a champion ----------------------------------------------------------------------------------------
 
 
-def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
-    """Drive a settled session for `n_rounds` comparisons; returns also the pauses."""
-    clock = FakeClock()
+def in_service(clock: FakeClock, default_s: float, champion_s: float) -> tuple[TuningSession, FakeTrial]:
+    """A settled session and its champion."""
     champion = FakeTrial(SuperSchedule(), clock, champion_s, packed=True)
     session = TuningSession(
         make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
@@ -151,6 +150,12 @@ def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[Tuning
     session.lab = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
     plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=champion_s)
     session.settle(plan, champion)  # type: ignore[arg-type]
+    return session, champion
+
+
+def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
+    """Drive a settled session for `n_rounds` comparisons; returns also the pauses."""
+    session, champion = in_service(FakeClock(), default_s, champion_s)
     pauses: list[int] = []
     steps = session.steps()
     answer = None
@@ -181,6 +186,31 @@ def test_champion_that_became_slower_is_dropped() -> None:
     assert not champion.packed
     assert session.current_plan().is_default
     assert "stopped being faster" in session.current_plan().why
+
+
+@pytest.mark.parametrize("champion_s", [3e-6, 8e-6])
+def test_a_champion_is_compared_as_products_that_follow_each_other(
+    champion_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the default kernel computes on one thread the others fall asleep: the champion's next products are slow."""
+    default_s, late_s, wakes_s = 6.5e-6, 9e-6, 6e-5
+    monkeypatch.setattr(live, "KernelTrial", FakeTrial)
+    live_tuner = make_live_tuner()
+    session, champion = in_service(live_tuner.clock, default_s, champion_s)  # type: ignore[arg-type]
+    live_tuner.begin(session)
+    state, served_s, n_default = live_tuner.state, 0.0, 0
+    state.serving, state.next_look_ns = champion, 0.0  # type: ignore[assignment]
+    for _ in range(50_000):
+        serving = state.serving
+        served_s = served_s + champion_s if serving is champion else 0.0
+        took_s = default_s if serving is None else late_s if served_s < wakes_s else champion_s
+        n_default += serving is None
+        state.count(round(took_s * 1e9), is_tuned=serving is not None)
+        if state.product_ns >= state.next_look_ns:
+            live_tuner.look(8, serving, round(took_s * 1e9))
+    assert n_default > 100
+    assert session.champion is (champion if champion_s < default_s else None)
+    assert n_default < 1_000 or champion_s > default_s
 
 
 # -- experience -------------------------------------------------------------------------------------------------
