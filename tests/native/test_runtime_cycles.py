@@ -15,11 +15,16 @@ N = 20_000
 OWN_NS = 40_000
 
 
-def share_alone(shared_ns: np.ndarray, alone_ns: np.ndarray, *, own_ns: int = OWN_NS, n_asleep: int = 0) -> float:
-    """The part of the calls that stays on one thread; after each of them `n_asleep` calls find helpers asleep."""
+def share_alone(
+    shared_ns: np.ndarray, alone_ns: np.ndarray, *, own_ns: int = OWN_NS, n_asleep: int = 0, wake_ns: int = 0
+) -> float:
+    """The part of the calls that stays on one thread.
+
+    After each of them `n_asleep` calls find helpers asleep, and those that come within `wake_ns` of waking them.
+    """
     shared, alone = (np.ascontiguousarray(one, dtype=np.int64) for one in (shared_ns, alone_ns))
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (shared, alone)]
-    return hook("asp_cycles_alone")(*pointers, len(shared), own_ns, n_asleep) / len(shared)
+    return hook("asp_cycles_alone")(*pointers, len(shared), own_ns, n_asleep, wake_ns) / len(shared)
 
 
 def noisy(rng: np.random.Generator, ns: float, n: int = N) -> np.ndarray:
@@ -62,3 +67,13 @@ def test_helpers_that_a_trial_let_sleep_do_not_decide_it(between_ns, n_asleep):
     rng = np.random.default_rng(0)
     shared, alone = (noisy(rng, between_ns + own_ns) for own_ns in (18_000, 43_000))
     assert share_alone(shared, alone, own_ns=18_000, n_asleep=n_asleep) < 0.02
+
+
+@pytest.mark.parametrize("wake_ns", [0, 16_000, 35_000])
+def test_calls_shorter_than_waking_helpers_come_back_to_them(wake_ns):
+    """One part of the program is faster on one thread; then products follow each other, which are faster on two."""
+    n_before = 4_000
+    shared = np.concatenate((np.full(n_before, 30_000), np.full(N, 2_600)))
+    alone = np.concatenate((np.full(n_before, 20_000), np.full(N, 4_000)))
+    n_alone = share_alone(shared, alone, own_ns=2_600, n_asleep=15, wake_ns=wake_ns) * len(shared)
+    assert n_before - 200 < n_alone < n_before + 1_000

@@ -10,8 +10,10 @@
  * do something else every now and then. Trials become rare where they find nothing new.
  *
  * Helpers fall asleep while a trial keeps the job from them, and a short job alone does not wake them (pool.c): so the first
- * call after that wakes them, and a trial in which a call that was to be shared found none is dropped. Before, such
- * trials compared one thread with one thread, and a noise of 3 % kept products on it that are twice as fast on two.
+ * call after that wakes them, calls until they have had time to arrive do not count, and a trial in which a later call that
+ * was to be shared found none is dropped. Before, such trials compared one thread with one thread, and a noise of 3 %
+ * kept products on it that are twice as fast on two; and where calls are shorter than helpers take to arrive, every
+ * trial was dropped, so that what stayed alone once stayed so for good.
  */
 #include "common.h"
 
@@ -51,9 +53,12 @@ static void end_trial(asp_cycle *it, int is_changed, int64_t lasted_ns)
     it->step = it->n[0] = it->n[1] = 0;
 }
 
+static int is_settling(const asp_cycle *it) { return it->begin_ns - it->woken_ns < WAKE_NS; }
+
 /* One more call of the trial; whether it goes the other way. */
 static int try_other_way(asp_cycle *it, int64_t lasted_ns)
 {
+    if (it->step > 0 && is_settling(it)) return is_other_way(it->step - 1);
     if (it->step > 0 && (it->step - 1) % BLOCK_CALLS >= BLOCK_SETTLES) {
         const int other = is_other_way(it->step - 1);
         it->lasted_ns[other][it->n[other]++] = lasted_ns;
@@ -109,13 +114,14 @@ int asp_stays_alone(asp_cycle *it, int64_t now_ns)
 {
     const int stays = is_to_stay(it, now_ns);
     it->is_waking = it->was_alone && !stays;
+    if (it->is_waking) it->woken_ns = now_ns;
     it->was_alone = stays;
     return stays;
 }
 
 void asp_found_no_helper(asp_cycle *it)
 {
-    if (it->step == 0) return;
+    if (it->step == 0 || is_settling(it)) return;
     it->step = it->n[0] = it->n[1] = 0;
     it->rest = TRIAL_FIRST;
 }
@@ -148,16 +154,17 @@ asp_cycle *asp_watched(const void *task, int64_t n_items, int n_threads)
 }
 
 #ifdef ASP_HOOKS
-int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep)
+int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
+                         int64_t wake_ns)
 {
     asp_cycle it = as_new(1);
-    int64_t now_ns = 1, n_alone = 0, asleep = 0;
+    int64_t now_ns = WAKE_NS, n_alone = 0, asleep = 0, awake_ns = 0;
     for (int64_t i = 0; i < n; i++) {
         const int stays = asp_stays_alone(&it, now_ns);
-        if (it.is_waking) asleep = 0;
-        const int is_alone = stays || asleep > 0;
+        if (it.is_waking) asleep = 0, awake_ns = now_ns + wake_ns;
+        const int is_alone = stays || asleep > 0 || now_ns < awake_ns;
         asleep = stays ? n_asleep : asleep > 0 ? asleep - 1 : 0;
-        if (!stays && is_alone) asp_found_no_helper(&it);
+        if (!stays && is_alone && !it.is_waking) asp_found_no_helper(&it);
         if (!is_alone) it.own_ns = own_ns;
         n_alone += is_alone;
         now_ns += is_alone ? alone_ns[i] : shared_ns[i];

@@ -1,5 +1,6 @@
 /* Cycles of jobs that come again and again; used by pool.c, which holds its lock meanwhile. */
 enum { LINGER_NS = 60000 };      /* a helper looks for the next job this long before it sleeps */
+enum { WAKE_NS = 60000 };        /* ... and has arrived so long after it was woken */
 enum { LINGER_REST_MOST = 128 }; /* jobs after which what was in vain, lingering or waking, is tried again, at most */
 enum { BLOCK_SETTLES = 2, BLOCK_CYCLES = 6, BLOCK_CALLS = BLOCK_SETTLES + BLOCK_CYCLES, TRIAL_BLOCKS = 4 };
 
@@ -9,6 +10,7 @@ typedef struct asp_cycle {
     int64_t usual_ns, judged_ns; /* cycles of late, and when a trial was last ended or asked for */
     int is_alone;             /* the way that serves */
     int was_alone, is_waking; /* the call before stayed alone for this rule; this one is the first that does not */
+    int64_t woken_ns;         /* when such a call began last */
     int rest, rest_next;      /* calls until the next trial; and after it */
     int step;                 /* calls of this trial */
     int n[2];
@@ -19,7 +21,8 @@ typedef struct asp_cycle {
 asp_cycle *asp_watched(const void *task, int64_t n_items, int n_threads);
 /* The job begins: whether it stays on the calling thread. */
 int asp_stays_alone(asp_cycle *it, int64_t now_ns);
-/* The call that began last was to be shared and found no helper: it tells nothing about sharing. */
+/* The call that began last was to be shared and found no helper: it tells nothing about sharing. A trial ends with it,
+ * unless helpers were woken just now. */
 void asp_found_no_helper(asp_cycle *it);
 
 /* Jobs that follow each other: whether helpers that sleep are woken for a job too short to wait for them, because more follow
