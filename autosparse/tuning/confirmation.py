@@ -156,11 +156,11 @@ def watch(lab: KernelLab, champion: KernelTrial, *, excess_s: float) -> Steps:
     A champion that lost by single products is compared once more, by products that follow each other: a short product
     that comes alone finds threads asleep and is not shared.
     """
-    n_calls = WATCH_CALLS
+    entrants, n_calls = (lab(None), champion), WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
         for settle_s in (0.0, WATCH_SETTLES_S):
-            race = yield from _compared((lab(None), champion), excess_s=excess_s, settle_s=settle_s)
+            race = yield from _compared(entrants, excess_s=excess_s, settle_s=settle_s)
             if not _is_lost(race):
                 break
             if race.ratio(1) > HOPELESS:
