@@ -13,7 +13,10 @@ import pytest
 from tests.conftest import REPOSITORY
 from tests.triton.interpreted import Case, cases
 
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
+pytestmark = [
+    pytest.mark.skipif(importlib.util.find_spec(name) is None, reason=f"{name} is not installed")
+    for name in ("triton", "torch")
+]
 
 CASES = [pytest.param(one, id=one.id, marks=pytest.mark.full if one.full else ()) for one in cases()]
 
