@@ -116,14 +116,14 @@ def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: V
     `run` computes the product at hand by a launch, `vendor` by torch. Nothing that fails here reaches the product.
     """
     choice.is_settled = True
-    target, store = target_of(device.name(structure.col)), open_store()
-    key = _key(structure, choice.kind, device.name(structure.col))
+    name = device.name(structure.col)
     try:
+        store, key = open_store(), _key(structure, choice.kind, name)
         record = store.load("device_plan", key)
         if record is not None:
             _adopt(choice, structure, record["schedule"])
             return
-        _measure(choice, structure, device, target, (run, vendor))
+        _measure(choice, structure, device, target_of(name), (run, vendor))
     except TUNING_FAILURES as err:
         choice.give_up(err)
         return

@@ -147,6 +147,19 @@ def test_failure_leaves_torch() -> None:
         choice.launch_of = original
 
 
+def test_a_cache_that_cannot_be_opened_leaves_torch() -> None:
+    def refused() -> None:
+        raise ModuleNotFoundError("No module named 'platformdirs'")
+
+    A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
+    with pytest.MonkeyPatch.context() as patch, asp.options(runs=10**9):
+        patch.setattr(choice, "open_store", refused)
+        torch.testing.assert_close(A @ B, torch_product(A, B))
+    (made,) = A.structure.choices.values()
+    assert made.is_settled
+    assert "platformdirs" in made.why
+
+
 def test_arrays_come_back_as_they_went() -> None:
     import numpy as np
 
