@@ -181,3 +181,10 @@ def pick(tiers: Sequence[Tier], *, n_runs: float, default_s: float) -> Tier | No
     """The tier with the least expected total; None where products alone take no longer. Of equals the first."""
     best = min(tiers, key=lambda tier: tier.total_s(n_runs, default_s), default=None)
     return best if best is not None and best.total_s(n_runs, default_s) < n_runs * default_s else None
+
+
+def refusal(tiers: Sequence[Tier], *, n_runs: float, default_s: float) -> str:
+    """Why none of `tiers` pays: what the one that comes nearest to it would save, of those that save anything."""
+    nearest = min(tiers, key=lambda tier: (not tier.gain, tier.total_s(n_runs, default_s)))
+    saved_s = n_runs * nearest.gain * default_s
+    return f"{n_runs:,} products would save {saved_s:.3g} s, tuning costs {nearest.price_s:.3g} s"

@@ -188,9 +188,7 @@ def _worth(
     offered = tiers(lab, default_s=default_s, most=effort, budget_s=budget_s)
     best = amortization.pick(offered, n_runs=runs, default_s=default_s)
     if best is None:
-        cheapest = min(offered, key=lambda tier: tier.price_s)
-        saved_s = runs * cheapest.gain * default_s
-        why = f"{runs:,} products would save {saved_s:.3g} s, tuning costs {cheapest.price_s:.3g} s"
+        why = amortization.refusal(offered, n_runs=runs, default_s=default_s)
         return effort, 0.0, default_plan(f"tuning does not pay: {why}", default_s=default_s)
     # Asked for and promised: all that is expected to be saved may be spent.
     return Effort(best.name), min(budget_s, max(best.price_s, runs * best.gain * default_s)), None
