@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from peerlib.streams import Stream, side_by_side
-from peerlib.timing import Protocol, Timing, take_turns, timed_calls, warm_up
+from peerlib.timing import ALIKE, Protocol, Timing, calls_per_sample, take_turns, timed_calls, warm_up
 
 
 class FakeClock:
@@ -45,6 +45,16 @@ def test_take_turns_finds_each_cost_and_runs_everyone_equally_often(given_s: lis
         assert found[str(i)].median_s == pytest.approx(cost_s, rel=1e-6)
         assert found[str(i)].n_calls_per_sample * cost_s >= 1e-4 * (1 - 1e-6)
     assert len({timing.n_samples for timing in found.values()}) == 1
+
+
+@given(st.lists(st.floats(1e-7, 1.0), min_size=1, max_size=6))
+def test_contenders_of_about_one_speed_are_called_equally_often(costs_s: list[float]) -> None:
+    found = calls_per_sample({str(i): cost_s for i, cost_s in enumerate(costs_s)}, 1e-3)
+    most = max(found.values())
+    for i, cost_s in enumerate(costs_s):
+        n = found[str(i)]
+        assert n * cost_s >= 1e-3 * (1 - 1e-6)
+        assert n == most or ALIKE * n < most
 
 
 def test_take_turns_interleaves() -> None:

@@ -34,7 +34,8 @@
 enum { MAX_HELPERS = 255 };
 enum { KEPT_OFF_CPUS = 8 };       /* with more CPUs than this the system finds an idle one */
 enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
-enum { SPIN_WORTH_NS = 12000 };   /* serial time from which a helper that is awake pays */
+enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays */
+enum { SHARE_WORTH_NS = 6000 };   /* ... and of which each further one has at least so much */
 enum { ARRIVAL_FIRST_NS = 25000 };/* how long a woken helper takes to arrive, before any was seen */
 enum { ARRIVAL_MOST_NS = 4000000 };
 enum { STALL_NS = 250000 };       /* time lost in one job that only a descheduled thread explains */
@@ -56,6 +57,7 @@ static struct {
     int64_t n_items, min_items, max_items;
     int n_sharing;
     bell bell; /* helpers sleep on it */
+    _Atomic int is_for_next; /* it rang for the jobs that follow: who comes too late for this one waits for those */
     _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* when the job began, and its first helper */
     _Alignas(128) atomic_flag taken; /* one job at a time; a second caller works alone */
     int n_helpers, n_placed, caller_cpu, is_confined;
@@ -168,10 +170,9 @@ static void *helper(void *unused)
     (void)unused;
     for (;;) {
         int self = pass_gate(&served);
-        if (self) {
-            serve(self);
+        if (self) serve(self);
+        if (self || atomic_load_explicit(&pool.is_for_next, memory_order_relaxed))
             while ((self = linger(&served, &awake))) serve(self);
-        }
         sleep_unless_open(served);
     }
     return NULL;
@@ -254,12 +255,13 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
             pool.arrival_ns -= pool.arrival_ns / 256; /* so that it is tried again */
             if (!is_waking && !is_for_next) return 0;
         }
+        atomic_store_explicit(&pool.is_for_next, is_waking || is_for_next, memory_order_relaxed);
         if (now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS) {
             pool.n_held_back++;
             return 0;
         }
-        const double worth = serial_ns / (SPIN_WORTH_NS / 2) - 1; /* each thread gets at least half of SPIN_WORTH_NS */
-        if (worth < wanted) wanted = (int)worth;
+        const double worth = serial_ns / SHARE_WORTH_NS - 1;
+        if (worth < wanted) wanted = worth < 1 ? 1 : (int)worth;
     }
     if (pool.n_helpers < wanted) hire(wanted);
     if (!place_helpers()) return 0;
