@@ -14,7 +14,7 @@ COLUMN_NS: Final = 0.04
 MIXED_ROW_NS: Final = 2.5
 """What a row of C costs that threads write among each other's."""
 SHARED_LEAST_NS: Final = 12_000
-"""What must be left when mixed rows are taken off for another thread to pay; the pool asks for less (`threads/pool.c`)."""
+"""What must be left when mixed rows are taken off for another thread to pay; the pool asks for less (`pool.c`)."""
 
 
 def is_gathered(fmt: Format) -> bool:

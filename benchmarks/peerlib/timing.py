@@ -74,8 +74,8 @@ def warm_up(run: Callable[[], Any], least_s: float, clock: Clock = time.perf_cou
 def calls_per_sample(first_s: Mapping[str, float], sample_s: float) -> dict[str, int]:
     """Calls that last `sample_s`: the same number for contenders of about one speed.
 
-    A sample of one call makes its result where the one before lay; of two calls the second finds that place taken and may
-    ask the system for pages: a contender with one call was 2.5 times as fast as its equal with two.
+    A sample of one call makes its result where the one before lay; of two calls the second finds that place taken and
+    may ask the system for pages: a contender with one call was 2.5 times as fast as its equal with two.
     """
     fitting = {name: max(1, round(sample_s / call_s + 0.5)) for name, call_s in first_s.items()}
     most = max(fitting.values(), default=1)

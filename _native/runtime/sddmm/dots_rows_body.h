@@ -140,6 +140,7 @@ ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_
 ASP_INLINE void NAME(fetch)(const R *row, int64_t n_bytes)
 {
     for (int64_t at = 0; at < n_bytes; at += LINE) __builtin_prefetch((const char *)row + at, 0, 2);
+    __builtin_prefetch((const char *)row + n_bytes - 1, 0, 2); /* its last line, where it begins within one */
 }
 
 ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n)
@@ -153,6 +154,7 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
         }
         __builtin_prefetch(y);
         for (int64_t at = LINE; at < j->ahead_bytes; at += LINE) __builtin_prefetch((const char *)y + at);
+        __builtin_prefetch((const char *)y + j->ahead_bytes - 1);
     }
 }
 

@@ -7,6 +7,7 @@ enum { BNAME(ENTRIES_AHEAD) = 8 }; /* whose rows of B are fetched: more gains no
 ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL) __builtin_prefetch((const char *)b + v * VL * RBYTES);
+    __builtin_prefetch((const char *)b + nv * VL * RBYTES - 1); /* its last line, where it begins within one */
 }
 
 /* Vector v of `nv` at b: of the first and of the last one only the lanes in masks where is_masked. */

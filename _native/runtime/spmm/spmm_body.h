@@ -67,12 +67,17 @@ ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, V real
 }
 
 /* Fetch a row of B: into the first cache, or, what will be read long after, only into the second. */
-ASP_INLINE void NAME(fetch_row)(const int nv, const int fetch, const R *b)
+ASP_INLINE void NAME(fetch_row)(const int nv, const int kind, const int fetch, const R *b)
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL)
     {
         if (fetch == FETCH_FAR) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
         else __builtin_prefetch((const char *)b + v * VL * RBYTES);
+    }
+    if (kind != SHIFTED && nv > 1) { /* the line that it ends in, where it begins within one */
+        const char *last = (const char *)b + nv * VL * RBYTES - 1;
+        if (fetch == FETCH_FAR) __builtin_prefetch(last, 0, 2);
+        else __builtin_prefetch(last);
     }
 }
 
@@ -100,13 +105,13 @@ ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const
         }
         ASP_UNROLL for (int s = 0; s < sets; s++)
         {
-            if (fetch) NAME(fetch_row)(nv, fetch, B + indices[k + s + ahead] * ldb);
+            if (fetch) NAME(fetch_row)(nv, kind, fetch, B + indices[k + s + ahead] * ldb);
             NAME(add_entry)(nv, kind, NAME(row_of)(B, indices[k + s], ldb), a[s], masks, sum + s * nv);
         }
     }
 #endif
     for (; k < stop; k++) {
-        if (fetch) NAME(fetch_row)(nv, fetch, B + indices[k + ahead] * ldb);
+        if (fetch) NAME(fetch_row)(nv, kind, fetch, B + indices[k + ahead] * ldb);
 #if WORDS == 2
         NAME(add_entry)(nv, kind, NAME(row_of)(B, indices[k], ldb), data + 2 * k, masks, SUMS);
 #else
@@ -197,7 +202,8 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     out.joint = v_joint(out.late);
     const int asks = kind == WHOLE && (nv > 1 || has_twins);
     if (asks) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
-    const int joins = kind == JOINED || (asks && args->stream && out.late && v_can_join(out.late));
+    /* A line that is stored in part past the caches and in part not takes three times as long: only where rows follow. */
+    const int joins = kind == JOINED || (asks && args->stream && out.late && out.follows && v_can_join(out.late));
     const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
 #endif
 #if TWIN_TILES
@@ -372,7 +378,8 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
         tile one = tiles[nv - 1][lanes < VL ? MASKED : WHOLE];
 #if WORDS == 1
-        if (nv == 1 && lanes == VL && args->stream && late && v_can_join(late)) one = NAME(joined_1);
+        const int follows = args->ldc == VL && !args->places;
+        if (nv == 1 && lanes == VL && args->stream && late && follows && v_can_join(late)) one = NAME(joined_1);
 #endif
 #if TWIN_TILES
         if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1];

@@ -35,12 +35,12 @@ ASP_TILE void NAME(add_twins)(const int nv, const int kind, const int fetch, con
     for (; k + sets <= stop; k += sets) {
         ASP_UNROLL for (int s = 0; s < sets; s++)
         {
-            if (asks) NAME(fetch_row)(nv, fetch, B + indices[k + s + ahead] * ldb);
+            if (asks) NAME(fetch_row)(nv, kind, fetch, B + indices[k + s + ahead] * ldb);
             NAME(add_twin_entry)(nv, kind, first, count, s, NAME(row_of)(B, indices[k + s], ldb), data, k + s, n, masks, sum);
         }
     }
     for (; sets > 1 && k < stop; k++) {
-        if (asks) NAME(fetch_row)(nv, fetch, B + indices[k + ahead] * ldb);
+        if (asks) NAME(fetch_row)(nv, kind, fetch, B + indices[k + ahead] * ldb);
         NAME(add_twin_entry)(nv, kind, first, count, 0, NAME(row_of)(B, indices[k], ldb), data, k, n, masks, sum);
     }
     ASP_UNROLL for (int v = 0; v < count; v++)
