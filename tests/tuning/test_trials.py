@@ -115,16 +115,23 @@ def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
     assert 0 < len(through_python) < 20
 
 
-def test_both_places_hold_finite_values():
-    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS["spmm32"]) as lab:
-        problem, operand = lab.problem, lab.lab.operand()
-        calls = lab.lab.handling.synthetic(problem, operand)
-        n = problem.matrix.n_cols * problem.n_dense_cols
-        for call in calls:
-            B = np.frombuffer(runtime_api.ffi.buffer(runtime_api.ffi.cast("char *", call.source), 4 * n), np.float32)
-            assert np.isfinite(B).all()
-            assert call.source >= runtime_api.address_of(call.kept[0])
-            assert call.source + 4 * n <= runtime_api.address_of(call.kept[0]) + call.kept[0].nbytes
+@pytest.mark.parametrize(
+    ("family", "op"), [("mesh", "spmv"), ("mesh", "spmm32"), ("mesh", "sddmm32"), ("tensor_blocks", "mttkrp16")]
+)
+def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
+    """On a cache line, and 16 bytes behind one, as NumPy's large arrays: `out=` is one of these."""
+    with lab_for(generate(family, nnz=2_000, seed=1), OPS[op]) as lab:
+        calls = lab.lab.handling.synthetic(lab.problem, lab.lab.operand())
+        assert len(calls) == 2
+        for call, late_bytes in zip(calls, (0, 16), strict=True):
+            *operands, result = call.kept
+            operands = operands[0] if isinstance(operands[0], list | tuple) else operands
+            assert all(np.isfinite(one).all() for one in operands)
+            assert {runtime_api.address_of(one) % 64 for one in (*operands, result)} == {late_bytes}
+            assert call.result == runtime_api.address_of(result)
+            assert all(one.flags.c_contiguous and one.dtype == np.float32 for one in (*operands, result))
+        shapes = [[one.shape for one in call.kept if not isinstance(one, list | tuple)] for call in calls]
+        assert shapes[0] == shapes[1]
 
 
 def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):

@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
@@ -27,6 +28,10 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
 
 AnyArray = NDArray[Any]  # of one native dtype
+
+LINE_BYTES: Final = 64
+LATE_BYTES: Final = 16
+"""Behind a cache line, where memory that malloc maps for a large array begins: that of NumPy's large arrays."""
 
 Storage = Format | Composite
 """What a packed copy is stored in: one format, or parts."""
@@ -93,6 +98,20 @@ def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows
 def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
     """Entries of both signs, none of them small."""
     return np.resize(_period(problem.dtype, seed), shape)
+
+
+def spacious(problem: Problem, shape: Sequence[int], seed: int | None = None) -> AnyArray:
+    """Memory for `placed`: of entries like those of `dense`, or (None) not yet written."""
+    n = math.prod(shape) + 2 * LINE_BYTES
+    return np.empty(n, problem.dtype) if seed is None else dense(problem, seed, n)
+
+
+def placed(room: AnyArray, shape: Sequence[int]) -> tuple[AnyArray, AnyArray]:
+    """Two arrays in `room`, on a cache line and `LATE_BYTES` behind one: kernels differ in how much they mind."""
+    n, first = math.prod(shape), -runtime_api.address_of(room) % LINE_BYTES
+    begins = (first // room.itemsize, (first + LATE_BYTES) // room.itemsize)
+    on, behind = (room[begin : begin + n].reshape(tuple(shape)) for begin in begins)
+    return on, behind
 
 
 @lru_cache(maxsize=16)

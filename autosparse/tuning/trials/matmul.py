@@ -14,11 +14,18 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand
-from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result, rows_of
-
-LINE_BYTES: Final = 64
-NUMPY_LATE_BYTES: Final = 16
-"""Behind a cache line, where memory that malloc maps for a large array begins."""
+from autosparse.tuning.trials.handling import (
+    MOST,
+    AnyArray,
+    Handling,
+    Storage,
+    Trustworthy,
+    dense,
+    placed,
+    result,
+    rows_of,
+    spacious,
+)
 
 
 def packed_bytes(problem: Problem, fmt: Storage) -> int:
@@ -44,18 +51,16 @@ def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a 
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """B on a cache line, and where NumPy's large arrays begin: kernels differ in how much they mind."""
+    """B and C on cache lines, and where NumPy's large arrays begin."""
     n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
-    n_vecs, address = problem.n_dense_cols, runtime_api.address_of
-    room = dense(problem, 0, n_cols * n_vecs + 2 * LINE_BYTES)
-    shape: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # as users have vectors
-    C = np.empty((n_rows, *shape), problem.dtype)
-    rows, first = rows_of(operand), -address(room) % LINE_BYTES
-    calls = []
-    for begin in (first // room.itemsize, (first + NUMPY_LATE_BYTES) // room.itemsize):
-        B = room[begin : begin + n_cols * n_vecs].reshape(n_cols, *shape)
-        calls.append(MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C)))
-    return tuple(calls)
+    n_vecs, address, rows = problem.n_dense_cols, runtime_api.address_of, rows_of(operand)
+    tail: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # as users have vectors
+    shapes = (n_cols, *tail), (n_rows, *tail)
+    rooms = spacious(problem, shapes[0], seed=0), spacious(problem, shapes[1])
+    return tuple(
+        MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C))
+        for B, C in zip(*map(placed, rooms, shapes), strict=True)
+    )
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:

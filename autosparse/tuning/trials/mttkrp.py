@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
@@ -13,7 +14,17 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result
+from autosparse.tuning.trials.handling import (
+    MOST,
+    AnyArray,
+    Handling,
+    Storage,
+    Trustworthy,
+    dense,
+    placed,
+    result,
+    spacious,
+)
 
 
 def _one(fmt: Storage) -> Format:
@@ -22,18 +33,26 @@ def _one(fmt: Storage) -> Format:
     return fmt
 
 
-def _call(problem: Problem, operand: AnyOperand, n_columns: int, M: AnyArray) -> TensorCall:
-    """M from made-up factors of so many columns."""
+def _call(operand: AnyOperand, factors: Sequence[AnyArray], M: AnyArray) -> TensorCall:
+    """M from a factor for each other mode, of as many columns."""
     assert isinstance(operand, Unfolding)
-    address = runtime_api.address_of
-    factors = [dense(problem, at, n, n_columns) for at, n in enumerate(problem.tensor.shape) if at != problem.mode]
+    n_columns, address = M.shape[1], runtime_api.address_of
     addresses, lds = [address(one) for one in factors], [n_columns] * len(factors)
     return TensorCall(operand, addresses, lds, address(M), n_columns, n_columns, M.dtype, (factors, M))
 
 
+def _shapes(problem: Problem, n_columns: int) -> list[tuple[int, int]]:
+    """Of the factors."""
+    return [(n, n_columns) for at, n in enumerate(problem.tensor.shape) if at != problem.mode]
+
+
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    M = np.empty((problem.result_rows, problem.n_dense_cols), problem.dtype)
-    return (_call(problem, operand, problem.n_dense_cols, M),)
+    """Factors and M on cache lines, and where NumPy's large arrays begin."""
+    shapes, of_M = _shapes(problem, problem.n_dense_cols), (problem.result_rows, problem.n_dense_cols)
+    factors = [placed(spacious(problem, shape, seed), shape) for seed, shape in enumerate(shapes)]
+    return tuple(
+        _call(operand, those, M) for *those, M in zip(*factors, placed(spacious(problem, of_M), of_M), strict=True)
+    )
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
@@ -41,7 +60,8 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     M, rows = result(problem, shape[mode], n_columns), problem.tensor.coords[mode]
     sums = np.bincount(rows, weights=np.abs(operand.data), minlength=shape[mode]) * MOST ** (len(shape) - 1)
     n_terms = np.bincount(rows, minlength=shape[mode]) + len(shape)
-    return Trustworthy(_call(problem, operand, n_columns, M), M, sums, n_terms)
+    factors = [dense(problem, seed, *shape) for seed, shape in enumerate(_shapes(problem, n_columns))]
+    return Trustworthy(_call(operand, factors, M), M, sums, n_terms)
 
 
 HANDLING: Final = Handling(

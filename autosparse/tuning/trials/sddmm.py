@@ -15,7 +15,18 @@ from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.trials import matmul
-from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, result, rows_of
+from autosparse.tuning.trials.handling import (
+    MOST,
+    AnyArray,
+    Handling,
+    Storage,
+    Trustworthy,
+    dense,
+    placed,
+    result,
+    rows_of,
+    spacious,
+)
 
 
 def _packed_bytes(problem: Problem, fmt: Storage) -> int:
@@ -30,24 +41,28 @@ def _pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a
     return _native.pack_structure(problem.matrix, fmt)
 
 
-def _call(problem: Problem, operand: AnyOperand, n_columns: int, S: AnyArray) -> SampledCall:
-    """S, one value an entry, from made-up X and Y of so many columns."""
-    X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
-    address = runtime_api.address_of
+def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> SampledCall:
+    """S, one value an entry, from X and Y of as many columns."""
+    address, n_columns = runtime_api.address_of, X.shape[1]
     return SampledCall(
         rows_of(operand), address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S)
     )  # fmt: skip
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    return (_call(problem, operand, problem.n_dense_cols, np.empty(problem.pattern.nnz, problem.dtype)),)
+    """X, Y and S on cache lines, and where NumPy's large arrays begin."""
+    n_rows, n_cols = problem.matrix.shape
+    shapes = (n_rows, problem.n_dense_cols), (n_cols, problem.n_dense_cols), (problem.pattern.nnz,)
+    rooms = [spacious(problem, shape, seed) for shape, seed in zip(shapes, (0, 1, None), strict=True)]
+    return tuple(_call(operand, *arrays) for arrays in zip(*map(placed, rooms, shapes), strict=True))
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
     assert isinstance(operand, Operand)
+    X, Y = (dense(problem, at, n, n_columns) for at, n in enumerate(problem.matrix.shape))
     S = result(problem, operand.nnz, 1)
     sums = np.abs(operand.data[: operand.nnz]).astype(np.float64) * (n_columns * MOST**2)
-    return Trustworthy(_call(problem, operand, n_columns, S), S, sums, n_columns + 1)
+    return Trustworthy(_call(operand, X, Y, S), S, sums, n_columns + 1)
 
 
 HANDLING: Final = Handling(
