@@ -15,6 +15,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME
 from tests.covering import covering
 from tests.native import cases
+from tests.native.hooks import forced_choice
 from tests.native.interpreter import interpret
 from tests.native.runtime_cases import forced, isas, needs_runtime, patterns
 
@@ -100,6 +101,22 @@ def test_large_results_are_stored_past_the_caches(isa, columns, late):
     with forced(isa):
         got = product(cases.spec(WHOLE["degree"], isa=isa), packed, B, late=late)
     np.testing.assert_array_equal(got, A @ B)
+
+
+@covering(isa=isas(), dtype=["float32", "float64"], late_b=[0, 16, 48], late=[0, 16, 32, 56], way=[1, 2])
+def test_rows_past_the_caches_in_an_order_of_their_own(isa, dtype, late_b, late, way):
+    """Whole lines go past the caches wherever B and C begin; the bits are those of results that stay in them."""
+    A, packed = operand(sp.random(300, 200, density=0.03, random_state=10, format="csr"), dtype, WHOLE["degree"])
+    for columns in (16, 32, 64, 128, 256, 272, 512):
+        room = np.random.default_rng(columns).standard_normal(200 * columns + 32).astype(dtype)
+        start = (-room.ctypes.data % 64 + late_b) // room.itemsize
+        B = room[start : start + 200 * columns].reshape(200, columns)
+        found = []
+        for crowded in (way, 0):
+            with forced(isa), forced_choice("crowded", crowded):
+                found.append(product(cases.spec(WHOLE["degree"], dtype, isa=isa), packed, B, late=late))
+        np.testing.assert_array_equal(*found)
+        np.testing.assert_allclose(found[0], A @ B, rtol=1e-5, atol=1e-5)
 
 
 def test_bits_do_not_depend_on_the_number_of_threads():

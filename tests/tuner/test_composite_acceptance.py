@@ -63,7 +63,7 @@ def served_by(clock: FakeClock, fresh: dict[Any, float], named: dict[Any, float]
     def served(trial: FakeTrial, *, is_fresh: bool) -> Callable[[], object]:
         assert trial.ready
         ratios = fresh if is_fresh else named
-        return lambda: clock.spend(DEFAULT_S * (1.0 if trial.schedule is None else ratios[trial.schedule]))
+        return lambda turn: clock.spend(DEFAULT_S * (1.0 if trial.schedule is None else ratios[trial.schedule]))
 
     return SimpleNamespace(served=served)
 

@@ -13,7 +13,7 @@ from tests.tuner.fakes import FakeClock
 def spending(clock: FakeClock, *seconds: float):
     """A product that takes so long, in turn."""
     turns = itertools.cycle(seconds)
-    return lambda: clock.spend(next(turns))
+    return lambda turn: clock.spend(next(turns))
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,15 @@ def test_a_champion_that_loses_many_rounds_does_not_stay_for_its_median(slow_rou
     assert race.ratio == pytest.approx(0.9, rel=0.02)
     assert race.won == pytest.approx(1.0 - slow_rounds / most)
     assert race.is_won is is_won
+
+
+def test_products_of_a_round_are_told_its_turn() -> None:
+    """... of which the places of their operands may depend: ratios are of products in one place."""
+    clock, told = FakeClock(), ([], [])
+    ways = [[lambda turn, at=at: told[at].append(turn) or clock.spend(0.01) for at in range(2)]]
+    last_race(ways, clock=clock, limit_s=10)
+    assert [sorted(set(one)) for one in told] == [list(range(LAST_ROUNDS[1]))] * 2
+    assert all(one == sorted(one) for one in told)
 
 
 def test_without_any_way_nothing_is_won() -> None:

@@ -12,6 +12,7 @@ import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final
 
 MIN_SAMPLE_S: Final = 500e-6  # a shorter sample is dominated by the clock and the call: it is made of several runs
@@ -165,11 +166,12 @@ class LastRace:
 
 
 def last_race(
-    ways: Sequence[Sequence[Callable[[], object]]], *, clock: Callable[[], float], limit_s: float
+    ways: Sequence[Sequence[Callable[[int], object]]], *, clock: Callable[[], float], limit_s: float
 ) -> list[LastRace]:
     """Race (default kernel, champions...) in each of the ways, interleaved; what each champion came to, in order.
 
-    `limit_s` cuts rounds to the fewest, twice as long to LEAST_ROUNDS.
+    Each is told the turn, on which its operands may depend. `limit_s` cuts rounds to the fewest, twice as long to
+    LEAST_ROUNDS.
     """
     ratios: list[list[list[float]]] = [[[] for _ in way[1:]] for way in ways]
     start_s, (fewest, most) = clock(), LAST_ROUNDS
@@ -177,8 +179,9 @@ def last_race(
         for way, found in zip(ways, ratios, strict=True):
             each_s = [0.0] * len(way)
             for at in range(len(way))[:: 1 if turn % 2 == 0 else -1]:
-                way[at]()  # users run one kernel only: it finds in the caches what it left there
-                each_s[at] = timed_s(way[at], clock=clock)
+                run = partial(way[at], turn)
+                run()  # users run one kernel only: it finds in the caches what it left there
+                each_s[at] = timed_s(run, clock=clock)
             for own, mine_s in zip(found, each_s[1:], strict=True):
                 own.append(mine_s / max(each_s[0], 1e-9))
         taken_s, n_rounds = clock() - start_s, turn + 1

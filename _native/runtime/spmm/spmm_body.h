@@ -123,53 +123,7 @@ ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const
 #endif
 }
 
-#if WORDS == 1
-/* Rows of C past the caches where they begin `late` reals behind a vector's boundary, as in most arrays of NumPy: stores
- * past the caches must not cross one. Vectors on boundaries are joined from two sums; where rows follow each other,
- * the end of one waits in `waiting` for the beginning of the next. */
-typedef struct {
-    V waiting;
-    int is_waiting, late, follows;
-    VJ joint;
-} NAME(joined);
-
-ASP_INLINE void NAME(end_joined)(NAME(joined) *out, R *c)
-{
-    if (out->is_waiting) v_storem(c - out->late, v_mask(out->late), v_join(out->waiting, out->joint, out->waiting));
-    out->is_waiting = 0;
-}
-
-ASP_INLINE void NAME(stream_joined)(const int nv, NAME(joined) *out, R *c, const V *sum)
-{
-    if (out->is_waiting) v_stream(c - out->late, v_join(out->waiting, out->joint, sum[0]));
-    else v_storem(c, v_mask(VL - out->late), sum[0]);
-    ASP_UNROLL for (int v = 1; v < nv; v++) v_stream(c + v * VL - out->late, v_join(sum[v - 1], out->joint, sum[v]));
-    out->waiting = sum[nv - 1];
-    out->is_waiting = 1;
-    if (!out->follows) NAME(end_joined)(out, c + nv * VL);
-}
-#endif
-
-#if WORDS == 1 && defined(V_SHIFTS)
-/* Rows of C past the caches whose vectors are cut as those of B: where rows follow each other, the end of one and the
- * beginning of the next are one line. */
-ASP_INLINE void NAME(end_shifted)(NAME(joined) *out, R *c, NAME(masks) masks)
-{
-    if (out->is_waiting) v_storem(c, masks.back, out->waiting);
-    out->is_waiting = 0;
-}
-
-ASP_INLINE void NAME(stream_shifted)(const int nv, NAME(joined) *out, R *c, NAME(masks) masks, const V *sum)
-{
-    if (out->is_waiting) v_stream(c, v_blend(masks.front, out->waiting, sum[0]));
-    else v_storem(c, masks.front, sum[0]);
-    ASP_UNROLL for (int v = 1; v < nv - 1; v++) v_stream(c + v * VL, sum[v]);
-    out->waiting = sum[nv - 1];
-    out->is_waiting = 1;
-    if (!out->follows) NAME(end_shifted)(out, c + (nv - 1) * VL, masks);
-}
-#endif
-
+#include "spmm_stores_body.h"
 #if TWIN_TILES
 #include "spmm_twins_body.h"
 #endif
@@ -202,8 +156,10 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     out.joint = v_joint(out.late);
     const int asks = kind == WHOLE && (nv > 1 || has_twins);
     if (asks) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
-    /* A line that is stored in part past the caches and in part not takes three times as long: only where rows follow. */
-    const int joins = kind == JOINED || (asks && args->stream && out.late && out.follows && v_can_join(out.late));
+    /* A line that is stored in part past the caches and in part not takes three times as long: where vectors are half
+     * lines, only rows that follow each other. */
+    const int can_part = VL * RBYTES == 64 && nv >= APART_LINES;
+    const int joins = kind == JOINED || (asks && args->stream && out.late && (out.follows || can_part) && v_can_join(out.late));
     const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
 #endif
 #if TWIN_TILES
@@ -275,7 +231,8 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
         }
 #endif
         if (asks ? __builtin_expect(stream, 0) : stream) {
-            if (joins) NAME(stream_joined)(nv, &out, c, sum);
+            if (joins && can_part && !out.follows) NAME(stream_apart)(nv, &out, c, sum);
+            else if (joins) NAME(stream_joined)(nv, &out, c, sum);
             else
                 ASP_UNROLL for (int v = 0; v < nv; v++) v_stream(c + v * VL, sum[v]);
             continue;
@@ -364,7 +321,8 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #endif
 #if WORDS == 1 && defined(V_SHIFTS)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
-    const int is_alike = lead == late && args->ldc % VL == 0; /* C's lines end where B's do */
+    const int is_wide = !args->places || width >= SHIFT_APART_LINES * VL;
+    const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* C's lines end where B's do */
     if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
         NAME(spmm_shifted)(args, begin, end, (int)lead);
         if (args->stream) ASP_STREAM_END();

@@ -30,8 +30,9 @@ from autosparse.ops import OPS
 AnyArray = NDArray[Any]  # of one native dtype
 
 LINE_BYTES: Final = 64
-LATE_BYTES: Final = 16
-"""Behind a cache line, where memory that malloc maps for a large array begins: that of NumPy's large arrays."""
+PLACES: Final = ((0, 0), (16, 16), (16, 256), (16, 288), (16, 512), (16, 560), (16, 768), (16, 816))
+"""Bytes behind a cache line at which dense operands begin, and results. Both on one, as results of products; then
+operands where NumPy's large arrays begin, results on a line and within one, in any quarter of a kilobyte (ADR 33)."""
 
 Storage = Format | Composite
 """What a packed copy is stored in: one format, or parts."""
@@ -102,16 +103,15 @@ def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
 
 def spacious(problem: Problem, shape: Sequence[int], seed: int | None = None) -> AnyArray:
     """Memory for `placed`: of entries like those of `dense`, or (None) not yet written."""
-    n = math.prod(shape) + 2 * LINE_BYTES
+    n = math.prod(shape) + LINE_BYTES + max(map(max, PLACES))
     return np.empty(n, problem.dtype) if seed is None else dense(problem, seed, n)
 
 
-def placed(room: AnyArray, shape: Sequence[int]) -> tuple[AnyArray, AnyArray]:
-    """Two arrays in `room`, on a cache line and `LATE_BYTES` behind one: kernels differ in how much they mind."""
+def placed(room: AnyArray, shape: Sequence[int], *, is_result: bool = False) -> list[AnyArray]:
+    """Arrays in `room` that begin where `PLACES` says: kernels differ in how much they mind."""
     n, first = math.prod(shape), -runtime_api.address_of(room) % LINE_BYTES
-    begins = (first // room.itemsize, (first + LATE_BYTES) // room.itemsize)
-    on, behind = (room[begin : begin + n].reshape(tuple(shape)) for begin in begins)
-    return on, behind
+    begins = [(first + place[is_result]) // room.itemsize for place in PLACES]
+    return [room[begin : begin + n].reshape(tuple(shape)) for begin in begins]
 
 
 @lru_cache(maxsize=16)

@@ -30,7 +30,7 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import Experience
 from autosparse.tuning.trials import comparison
-from autosparse.tuning.trials.handling import Handling, handling_of, rows_of
+from autosparse.tuning.trials.handling import LINE_BYTES, Handling, handling_of, rows_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
@@ -277,20 +277,24 @@ class KernelLab:
 
         return past
 
-    def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
-        """A product as users have it, into a result made for it or always into the same one; None as of `runner`."""
+    def served(self, trial: Trial, *, is_fresh: bool) -> Callable[..., object] | None:
+        """A product as users have it, into a result made for it or into a named one; None as of `runner`.
+
+        It may be told a turn, which says where the named result begins: within a line, in each turn in another one.
+        """
         assert isinstance(trial, KernelTrial)
         operand = self.operand()
         if operand is None or trial.failed is not None:
             return None
         self._make_calls(operand)
-        way, call = self._way(trial, operand), copy.copy(self._calls[-1])
+        way, begins = self._way(trial, operand), [runtime_api.address_of(one.kept[-1]) for one in self._calls]
+        calls = [copy.copy(one) for one, begin in zip(self._calls, begins, strict=True) if begin % LINE_BYTES]
         if way is None or not is_fresh:
-            return None if way is None else lambda: way(call)
+            return None if way is None else lambda turn=0: way(calls[turn % len(calls)])
+        call, held = calls[0], list[Any]([None])
         shape, dtype = call.kept[-1].shape, call.kept[-1].dtype
-        held: list[Any] = [None]
 
-        def run() -> None:
+        def run(turn: int = 0) -> None:
             held[0] = result = memory.empty_result(shape, dtype)  # the one before goes, as with C = A @ B
             way(call, result)
 

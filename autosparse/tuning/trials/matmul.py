@@ -51,15 +51,16 @@ def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a 
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """B and C on cache lines, and where NumPy's large arrays begin."""
+    """B and C in each of the places where users have them."""
     n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
     n_vecs, address, rows = problem.n_dense_cols, runtime_api.address_of, rows_of(operand)
     tail: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # as users have vectors
-    shapes = (n_cols, *tail), (n_rows, *tail)
-    rooms = spacious(problem, shapes[0], seed=0), spacious(problem, shapes[1])
+    of_B, of_C = (n_cols, *tail), (n_rows, *tail)
+    Bs = placed(spacious(problem, of_B, seed=0), of_B)
+    Cs = placed(spacious(problem, of_C), of_C, is_result=True)
     return tuple(
         MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C))
-        for B, C in zip(*map(placed, rooms, shapes), strict=True)
+        for B, C in zip(Bs, Cs, strict=True)
     )
 
 

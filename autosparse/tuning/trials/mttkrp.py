@@ -47,12 +47,11 @@ def _shapes(problem: Problem, n_columns: int) -> list[tuple[int, int]]:
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """Factors and M on cache lines, and where NumPy's large arrays begin."""
+    """Factors and M in each of the places where users have them."""
     shapes, of_M = _shapes(problem, problem.n_dense_cols), (problem.result_rows, problem.n_dense_cols)
     factors = [placed(spacious(problem, shape, seed), shape) for seed, shape in enumerate(shapes)]
-    return tuple(
-        _call(operand, those, M) for *those, M in zip(*factors, placed(spacious(problem, of_M), of_M), strict=True)
-    )
+    Ms = placed(spacious(problem, of_M), of_M, is_result=True)
+    return tuple(_call(operand, those, M) for *those, M in zip(*factors, Ms, strict=True))
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:

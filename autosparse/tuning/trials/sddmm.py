@@ -50,11 +50,11 @@ def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> Sampled
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """X, Y and S on cache lines, and where NumPy's large arrays begin."""
-    n_rows, n_cols = problem.matrix.shape
-    shapes = (n_rows, problem.n_dense_cols), (n_cols, problem.n_dense_cols), (problem.pattern.nnz,)
-    rooms = [spacious(problem, shape, seed) for shape, seed in zip(shapes, (0, 1, None), strict=True)]
-    return tuple(_call(operand, *arrays) for arrays in zip(*map(placed, rooms, shapes), strict=True))
+    """X, Y and S in each of the places where users have them."""
+    shapes, of_S = [(n, problem.n_dense_cols) for n in problem.matrix.shape], (problem.pattern.nnz,)
+    Xs, Ys = (placed(spacious(problem, shape, seed), shape) for seed, shape in enumerate(shapes))
+    Ss = placed(spacious(problem, of_S), of_S, is_result=True)
+    return tuple(_call(operand, *arrays) for arrays in zip(Xs, Ys, Ss, strict=True))
 
 
 def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_threads: int) -> Trustworthy:
