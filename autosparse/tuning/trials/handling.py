@@ -30,7 +30,7 @@ from autosparse.ops import OPS
 AnyArray = NDArray[Any]  # of one native dtype
 
 LINE_BYTES: Final = 64
-PLACES: Final = ((0, 0), (16, 16), (16, 256), (16, 288), (16, 512), (16, 560), (16, 768), (16, 816))
+PLACES: Final = ((0, 0), (16, 16), (16, 256), (16, 304), (16, 512), (16, 528), (16, 768), (16, 816))
 """Bytes behind a cache line at which dense operands begin, and results. Both on one, as results of products; then
 operands where NumPy's large arrays begin, results on a line and within one, in any quarter of a kilobyte (ADR 33)."""
 
