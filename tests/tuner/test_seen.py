@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from autosparse.tuner import tune
 from autosparse.tuner.learned.seen import FEWEST, STATISTICS, Seen
-from autosparse.tuner.search.acceptance import believable_ratio
+from autosparse.tuner.search.acceptance import SHARED_SINCE, believable_ratio
 
 from autosparse.config import Effort
+from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
+from autosparse.ops import OPS
 from tests.tuner.fakes import FakeClock, FakeFactory
 from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 
@@ -102,3 +105,17 @@ def test_what_was_seen_is_kept_with_a_model() -> None:
 @pytest.mark.parametrize("about", [{}, {"seen": 3}, {"seen": {"dtypes": []}}, {"machines": [3]}, {"machines": 3}])
 def test_a_model_that_does_not_say_has_seen_nothing(about: dict[str, object]) -> None:
     assert Seen.of_model("spmm32", about).doubt(problem()) is not None
+
+
+@pytest.mark.parametrize(
+    ("nnz", "threads", "is_held_back"), [(10_000, 2, False), (24_000, 2, True), (24_000, 1, False), (40_000, 2, False)]
+)
+def test_a_default_kernel_that_shares_since_models_were_trained_is_allowed_for(
+    nnz: int, threads: int, *, is_held_back: bool
+) -> None:
+    row = np.arange(1_001, dtype=np.int64) * nnz // 1_000
+    pattern = Pattern(1_000, 1_000, row.astype(np.int32), np.zeros(nnz, np.int32))
+    known = dataclasses.replace(make_problem(), pattern=pattern, threads=threads)
+    vector = dataclasses.replace(known, n_dense_cols=1)
+    most, plain = believable_ratio(vector, is_learned=True), 1.0 - OPS["matmul"].learned_margins[1]
+    assert most == pytest.approx(plain / (SHARED_SINCE if is_held_back else 1.0))

@@ -13,6 +13,10 @@ WIDE: Final = 128
 """Columns of B from which a product is a wide one."""
 ABROAD: Final = {1: 1.0, 2: 1.5}
 """Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen (ADR 83)."""
+SHARED_SINCE_NS: Final = (6_000, 15_000)
+"""Serial time of products with a vector that the default kernel shares with a thread since models were trained."""
+SHARED_SINCE: Final = 1.5
+"""... and times as fast as it was in what they learned from (ADR 62)."""
 SECONDED: Final = 0.95
 """Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
 
@@ -27,7 +31,16 @@ def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = F
     margins = {**row.learned_margins, **seconded} if is_learned else row.statistics_margins
     margin = of_width(margins, problem.n_dense_cols)
     times = of_width(ABROAD, problem.n_dense_cols) if is_foreign and is_learned else 1.0
-    return 0.0 if margin is None else max(0.0, 1.0 - float(margin) * times)
+    believed = 0.0 if margin is None else max(0.0, 1.0 - float(margin) * times)
+    return believed / SHARED_SINCE if _is_shared_since(problem) else believed
+
+
+def _is_shared_since(problem: Problem) -> bool:
+    """Whether the default kernel has become faster since models were trained (`serial_ns` of matmul.c)."""
+    if problem.operation != "matmul" or problem.transposed or problem.n_dense_cols != 1 or problem.threads < 2:
+        return False
+    serial_ns = 0.45 * problem.matrix.nnz + 0.6 * problem.matrix.n_rows
+    return SHARED_SINCE_NS[0] <= serial_ns < SHARED_SINCE_NS[1]
 
 
 def is_believed(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
