@@ -15,8 +15,8 @@ ABROAD: Final = {1: 1.0, 2: 1.5}
 """Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen (ADR 83)."""
 SHARED_SINCE_NS: Final = (6_000, 15_000)
 """Serial time of products with a vector that the default kernel shares with a thread since models were trained."""
-SHARED_SINCE: Final = 1.5
-"""... and times as fast as it was in what they learned from (ADR 62)."""
+SHARED_SINCE: Final = 2.0
+"""... Estimates that did not hold there: they must promise so many times as much (ADR 62)."""
 SECONDED: Final = 0.95
 """Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
 
