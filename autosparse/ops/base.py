@@ -78,6 +78,7 @@ class Operation:
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured
     learned_margins: Mapping[int, float] = field(default_factory=dict)  # the same of the learned model
     seconded_margins: Mapping[int, float] = field(default_factory=dict)  # ... where the statistics expect a gain too
+    shared_since: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.shared_since`
     learned_names: Mapping[int, str] = field(default_factory=dict)  # columns from which on -> name of the model
     algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # of `waco_space` and `own_space`
     collected: tuple[Collected, ...] = ()

@@ -23,6 +23,11 @@ def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transpos
     return result
 
 
+def shared_since(n_rows: int, nnz: int, n_dense_cols: int) -> bool:
+    """Whether the default kernel shares such a product with another thread since models were trained (ADR 62)."""
+    return n_dense_cols == 1 and 6_000 <= 0.45 * nnz + 0.6 * n_rows < 15_000  # its serial nanoseconds, as in matmul.c
+
+
 MATMUL: Final[Operation] = Operation(
     name=names.MATMUL,
     formula="C[i,j] += A[i,k] * B[k,j]",
@@ -49,6 +54,7 @@ MATMUL: Final[Operation] = Operation(
     # columns it knows more (ADR 78).
     learned_margins={1: 0.10, 2: 0.05, 9: 0.20},
     seconded_margins={128: 0.10},
+    shared_since=shared_since,
     learned_names={1: "spmv", 2: "spmm8", 9: "spmm32", 91: "spmm256"},
     algorithms={"spmv": "vector", "spmm": "columns"},
     collected=(

@@ -13,10 +13,8 @@ WIDE: Final = 128
 """Columns of B from which a product is a wide one."""
 ABROAD: Final = {1: 1.0, 2: 1.5}
 """Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen (ADR 83)."""
-SHARED_SINCE_NS: Final = (6_000, 15_000)
-"""Serial time of products with a vector that the default kernel shares with a thread since models were trained."""
 SHARED_SINCE: Final = 2.0
-"""... Estimates that did not hold there: they must promise so many times as much (ADR 62)."""
+"""Times as much that estimates must promise where the default kernel takes two threads since models were trained."""
 SECONDED: Final = 0.95
 """Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
 
@@ -36,11 +34,10 @@ def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = F
 
 
 def _is_shared_since(problem: Problem) -> bool:
-    """Whether the default kernel has become faster since models were trained (`serial_ns` of matmul.c)."""
-    if problem.operation != "matmul" or problem.transposed or problem.n_dense_cols != 1 or problem.threads < 2:
+    asked = OPS[problem.operation].shared_since
+    if asked is None or problem.transposed or problem.threads < 2:
         return False
-    serial_ns = 0.45 * problem.matrix.nnz + 0.6 * problem.matrix.n_rows
-    return SHARED_SINCE_NS[0] <= serial_ns < SHARED_SINCE_NS[1]
+    return asked(problem.matrix.n_rows, problem.matrix.nnz, problem.n_dense_cols)
 
 
 def is_believed(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
