@@ -101,16 +101,16 @@ def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
     return np.resize(_period(problem.dtype, seed), shape)
 
 
-def spacious(problem: Problem, shape: Sequence[int], seed: int | None = None) -> AnyArray:
-    """Memory for `placed`: of entries like those of `dense`, or (None) not yet written."""
-    n = math.prod(shape) + LINE_BYTES + max(map(max, PLACES))
-    return np.empty(n, problem.dtype) if seed is None else dense(problem, seed, n)
+def placed(problem: Problem, shape: Sequence[int], seed: int | None = None) -> list[AnyArray]:
+    """Views of one memory that begin where `PLACES` says: kernels differ in how much they mind.
 
-
-def placed(room: AnyArray, shape: Sequence[int], *, is_result: bool = False) -> list[AnyArray]:
-    """Arrays in `room` that begin where `PLACES` says: kernels differ in how much they mind."""
-    n, first = math.prod(shape), -runtime_api.address_of(room) % LINE_BYTES
-    begins = [(first + place[is_result]) // room.itemsize for place in PLACES]
+    Operands with entries like those of `dense`; without a seed results, not yet written.
+    """
+    n = math.prod(shape)
+    n_room = n + LINE_BYTES + max(map(max, PLACES))
+    room = np.empty(n_room, problem.dtype) if seed is None else dense(problem, seed, n_room)
+    first = -runtime_api.address_of(room) % LINE_BYTES
+    begins = [(first + place[seed is None]) // room.itemsize for place in PLACES]
     return [room[begin : begin + n].reshape(tuple(shape)) for begin in begins]
 
 

@@ -24,7 +24,6 @@ from autosparse.tuning.trials.handling import (
     placed,
     result,
     rows_of,
-    spacious,
 )
 
 
@@ -55,12 +54,9 @@ def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
     n_vecs, address, rows = problem.n_dense_cols, runtime_api.address_of, rows_of(operand)
     tail: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # as users have vectors
-    of_B, of_C = (n_cols, *tail), (n_rows, *tail)
-    Bs = placed(spacious(problem, of_B, seed=0), of_B)
-    Cs = placed(spacious(problem, of_C), of_C, is_result=True)
+    arrays = zip(placed(problem, (n_cols, *tail), seed=0), placed(problem, (n_rows, *tail)), strict=True)
     return tuple(
-        MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C))
-        for B, C in zip(Bs, Cs, strict=True)
+        MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C)) for B, C in arrays
     )
 
 

@@ -14,17 +14,7 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.tuning.trials.handling import (
-    MOST,
-    AnyArray,
-    Handling,
-    Storage,
-    Trustworthy,
-    dense,
-    placed,
-    result,
-    spacious,
-)
+from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, placed, result
 
 
 def _one(fmt: Storage) -> Format:
@@ -48,9 +38,9 @@ def _shapes(problem: Problem, n_columns: int) -> list[tuple[int, int]]:
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     """Factors and M in each of the places where users have them."""
-    shapes, of_M = _shapes(problem, problem.n_dense_cols), (problem.result_rows, problem.n_dense_cols)
-    factors = [placed(spacious(problem, shape, seed), shape) for seed, shape in enumerate(shapes)]
-    Ms = placed(spacious(problem, of_M), of_M, is_result=True)
+    n_columns = problem.n_dense_cols
+    factors = [placed(problem, shape, seed) for seed, shape in enumerate(_shapes(problem, n_columns))]
+    Ms = placed(problem, (problem.result_rows, n_columns))
     return tuple(_call(operand, those, M) for *those, M in zip(*factors, Ms, strict=True))
 
 

@@ -25,7 +25,6 @@ from autosparse.tuning.trials.handling import (
     placed,
     result,
     rows_of,
-    spacious,
 )
 
 
@@ -51,9 +50,8 @@ def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> Sampled
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
     """X, Y and S in each of the places where users have them."""
-    shapes, of_S = [(n, problem.n_dense_cols) for n in problem.matrix.shape], (problem.pattern.nnz,)
-    Xs, Ys = (placed(spacious(problem, shape, seed), shape) for seed, shape in enumerate(shapes))
-    Ss = placed(spacious(problem, of_S), of_S, is_result=True)
+    Xs, Ys = (placed(problem, (n, problem.n_dense_cols), seed) for seed, n in enumerate(problem.matrix.shape))
+    Ss = placed(problem, (problem.pattern.nnz,))
     return tuple(_call(operand, *arrays) for arrays in zip(Xs, Ys, Ss, strict=True))
 
 
