@@ -7,6 +7,7 @@ pass, after it was handed out), and did bytes change (`refresh`: nothing, or an 
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
 from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.packed_copies import smoothed
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
@@ -51,8 +53,9 @@ class Operand:
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
         "_flat", "_handed_out", "_known_rows", "_leased", "_pattern", "_structure_print",
-        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "n_few",
-        "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
+        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "look_ns",
+        "n_few", "n_looks", "n_major", "n_minor", "rows", "shared", "smoothed_look_ns", "structure_version",
+        "values_version",
     )  # fmt: skip
 
     rows: NativeRows | None  # None: look again, `validate`
@@ -61,6 +64,9 @@ class Operand:
     few_ns: int  # spent in products that nobody has thought about yet, n_few of them
     shared: bool  # a transpose uses this operand too
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
+    n_looks: int  # times that bytes of the arrays were read to find writes; the next two are zero before the first
+    look_ns: int  # time of the last of these looks
+    smoothed_look_ns: int  # exponential average of their times, see `packed_copies.smoothed`
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
     _anchors: mutation_guard.Anchors | None
@@ -80,7 +86,7 @@ class Operand:
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self._aliases_before = 0
+        self.n_few = self._aliases_before = self.n_looks = self.look_ns = self.smoothed_look_ns = 0
         self.few_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = None
         self._known_rows = self._anchors = self._values_print = self._structure_print = self._pattern = None
@@ -262,6 +268,7 @@ class Operand:
         """Compare fingerprints. Safe in several threads at once without a lock: whoever sees a difference raises it."""
         if self.rows is None:
             self.validate()
+        start_ns = perf_counter_ns()
         token = object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
@@ -275,6 +282,8 @@ class Operand:
             self._compare_values()
         if alone:
             self._clean_values = self._clean_structure = token
+        self.n_looks, self.look_ns = self.n_looks + 1, perf_counter_ns() - start_ns
+        self.smoothed_look_ns = smoothed(self.smoothed_look_ns, self.look_ns)
 
     def _compare_structure(self) -> None:
         indptr, indices, _ = self._arrays
