@@ -4,12 +4,14 @@ Checking a product's operands, finding its problem and keeping its accounts take
 more after a product that has filled the caches; small products are not much longer. A fast path is a builtin that has
 all of it in one C structure (`runtime/python/entry_python.h`) and serves while everything is as it was when it was
 made: the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents,
-options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3):
-touch flags, versions, and the references to the arrays. Whatever differs is answered with False, and Python looks.
+options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3): the
+operand's `Watch` looks at the arrays where it must, and their versions are those of the copy. Whatever differs is
+answered with False, and Python looks.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +21,6 @@ from autosparse._native import runtime_api
 from autosparse._native.python_objects import HEADER
 from autosparse.dispatch import object_layout
 from autosparse.dispatch.object_layout import make
-from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 Run = Callable[..., bool]
 """(B, out, options, transposed) -> whether out holds the product."""
 
-MAX_GUARDED: Final = 6
 MOST_ASIDE: Final = 8
 """Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
 ASIDE_WAIT: Final = 8
@@ -44,7 +44,7 @@ WAIT: Final = 2
 class FastPath:
     """The way into the kernel whose turn it is, for one state: same operand, same width."""
 
-    __slots__ = ("__weakref__", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
+    __slots__ = ("__weakref__", "_bound", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
 
     def __init__(self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int) -> None:
         assert make is not None
@@ -63,6 +63,7 @@ class FastPath:
         self.trial: Serving | None = state.serving
         self.rows, self._record, self.has_served, self.is_retired = rows, record, False, False
         self._kernel: list[object] = []  # what a generated kernel reads
+        self._bound = None if self.trial is None else weakref.ref(self.trial.bound)
         if self.trial is not None:
             self._kernel += _generated(record, self.trial, operand, rows)
             if self.trial.packed_copy is not None:
@@ -71,13 +72,14 @@ class FastPath:
 
     def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
-        # A generated kernel did not serve although the rest is the same: something was written.
-        return trial is None and self.leads(rows, trial, n_dims, n_vecs)
+        # A generated kernel that did not serve, because something was written, does so again once its copy has it.
+        return self.leads(rows, trial, n_dims, n_vecs)
 
     def leads(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Whether it was made for such products, and is not retired."""
         is_alike = (self._record.n_dims, self._record.n_vecs) == (n_dims, n_vecs)
-        return self.rows is rows and self.trial is trial and is_alike and not self.is_retired
+        is_bound = trial is None or trial.bound is (self._bound and self._bound())
+        return self.rows is rows and self.trial is trial and is_alike and is_bound and not self.is_retired
 
     @property
     def n_running(self) -> int:
@@ -129,7 +131,7 @@ class FastPath:
 def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> None:
     """After a product (k,) or (k, n_vecs) that Python has led to its kernel: the next one may go directly."""
     rows, trial, old = operand.rows, state.serving, state.fast_path
-    if make is None or rows is None or rows.dtype is not state.dtype or not _is_live(rows):
+    if make is None or rows is None or rows.dtype is not state.dtype or not rows.is_live:
         return
     if old is not None and old.is_for(rows, trial, n_dims, n_vecs):
         operand.fast_path = old.run
@@ -149,7 +151,9 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
 def beside(operand: Operand, state: DispatchState, rows: NativeRows, *, n_dims: int, n_vecs: int) -> FastPath | None:
     """The way that `arm` would open for `state`, for products that are timed; None where there is none."""
     trial = state.serving
-    if make is None or not _is_live(rows) or (trial is not None and not may_serve(trial, operand, rows)):
+    if trial is not None and trial.packed_copy is not None:
+        operand.refresh()  # a copy of values that were written since is of no use
+    if make is None or not rows.is_live or (trial is not None and not may_serve(trial, operand, rows)):
         return None
     made = FastPath(state, operand, rows, n_dims, n_vecs)
     made.open()
@@ -180,24 +184,15 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
     return took_ns
 
 
-def _is_live(rows: NativeRows) -> bool:
-    """Whether the addresses are read where the array objects keep them (else they are good for this product only)."""
-    return all(isinstance(one, runtime_api.ffi.CData) for one in (rows.indptr, rows.indices, rows.data))
-
-
 def may_serve(trial: Serving, operand: Operand, rows: NativeRows) -> bool:
     """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
     if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
         return False
     if trial.packed_copy is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
-    anchors = operand.anchors
     return (
-        object_layout.references_beside is not None
-        and operand.is_untouched
-        and anchors is not None
-        and anchors.expected != mutation_guard.NEVER_ALONE
-        and len(anchors.arrays) <= MAX_GUARDED
+        operand.watch is not None
+        and bool(object_layout.OF_PACKED_COPY)
         and operand.structure_version == trial.lab.structure_version
         and operand.values_version == trial.packed_copy.values_version
     )
@@ -216,16 +211,12 @@ def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows) 
         for at, place in enumerate(_places(rows)):
             record.places[at] = place
         return [bound]
-    anchors = operand.anchors
-    assert anchors is not None
-    assert object_layout.references_beside is not None
-    for at, name in enumerate(object_layout.GUARDED_SLOTS):
-        record.slots[at] = cast("void *", id(operand) + object_layout.OFFSETS[name])
-    versions = (operand.structure_version, operand.values_version)
-    record.versions = [cast("void *", id(version)) for version in versions]
-    # No array may be in a local of ours: it would be one reference more.
-    record.guarded = [cast("void *", address) for address in map(id, anchors.arrays)]
-    record.n_guarded = len(anchors.arrays)
-    # Not what is counted now: another thread may hold one of them for a moment.
-    record.n_references = anchors.expected - object_layout.references_beside * len(anchors.arrays)
-    return [bound, versions]
+    watch, packed_copy = operand.watch, trial.packed_copy
+    assert watch is not None
+    version = operand.structure_version
+    record.structure_slot = cast("void *", id(operand) + object_layout.OFFSETS["structure_version"])
+    record.structure_version = cast("void *", id(version))
+    record.values_slot = cast("void *", id(operand) + object_layout.OFFSETS["values_version"])
+    record.packed_slot = cast("void *", id(packed_copy) + object_layout.OF_PACKED_COPY["values_version"])
+    record.watch = watch.record
+    return [bound, version, watch, packed_copy]
