@@ -22,12 +22,12 @@ from typing import Any
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown, seconds
-from programlib.catalogue import PROGRAMS
+from programlib.catalogue import PROGRAMS, names
 from programlib.race import ENOUGH, LIBRARIES, ProgramFailedError, WrongAnswerError, compile_bytecode, race
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+def arguments(given: Sequence[str] | None = None, *, group: str = "programs") -> argparse.Namespace:
+    """The command line; without `--only` it is about the programs of `group`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--only", default="", help="names of programs, comma-separated; default: all")
@@ -37,7 +37,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
     add("--list", action="store_true", help="only print the programs")
     parsed = parser.parse_args(given)
-    parsed.only = list(filter(None, parsed.only.split(","))) or list(PROGRAMS)
+    parsed.only = list(filter(None, parsed.only.split(","))) or names(group)
     if unknown := set(parsed.only) - set(PROGRAMS):
         parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
     if wrong := [text for text in parsed.environment if "=" not in text]:
@@ -123,11 +123,11 @@ def write_table(out: Path, environment: Mapping[str, str]) -> None:
     out.with_name(f"{out.stem}{tail}.md").write_text(f"{text}\n", encoding="utf-8")
 
 
-def main() -> int:
+def main(*, group: str = "programs") -> int:
     """Measure and print."""
-    args = arguments()
+    args = arguments(group=group)
     if args.list:
-        print(aligned([[name, program.what] for name, program in PROGRAMS.items()]))
+        print(aligned([[name, PROGRAMS[name].what] for name in args.only]))
         return 0
     records = measure(args, ResultFile(args.out))
     print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{summary(records)}")
