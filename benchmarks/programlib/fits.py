@@ -154,25 +154,32 @@ def perceptron(sp: Any, X: Any, y: Any) -> Any:
     return MLPClassifier((64,), max_iter=3, random_state=0, batch_size=512).fit(A, y).predict_proba(A)
 
 
-def _fit(name: str, what: str, prepare: Any, run: Any, rtol: float, module: str) -> Program:
-    return Program(name=name, what=what, prepare=prepare, run=run, rtol=rtol, modules=(f"sklearn.{module}",))
+def _fit(run: Any, prepare: Any, module: str, *, what: str, rtol: float) -> Program:
+    return Program(
+        name=f"fit_{run.__name__}",
+        what=what,
+        prepare=prepare,
+        run=run,
+        rtol=rtol,
+        modules=(f"sklearn.{module}",),
+    )
 
 
 PROGRAMS: Final = (
-    _fit("fit_logistic_lbfgs", "LogisticRegression (lbfgs)", labelled, logistic_lbfgs, 1e-2, "linear_model"),
-    _fit("fit_logistic_newton", "LogisticRegression (newton-cg)", labelled, logistic_newton, 1e-2, "linear_model"),
-    _fit("fit_logistic_saga", "LogisticRegression (saga)", labelled, logistic_saga, 1e-6, "linear_model"),
-    _fit("fit_ridge", "Ridge (sparse_cg)", targets, ridge, 1e-5, "linear_model"),
-    _fit("fit_least_squares", "LinearRegression (lsqr)", targets, least_squares, 1e-5, "linear_model"),
-    _fit("fit_poisson", "PoissonRegressor", rates, poisson, 1e-2, "linear_model"),
-    _fit("fit_elastic_net", "ElasticNet", targets, elastic_net, 1e-6, "linear_model"),
-    _fit("fit_linear_svc", "LinearSVC", labelled, linear_svc, 1e-3, "svm"),
-    _fit("fit_nmf", "NMF", counts, nmf, 1e-3, "decomposition"),
-    _fit("fit_truncated_svd", "TruncatedSVD", counts, truncated_svd, 1e-4, "decomposition"),
-    _fit("fit_topics", "LatentDirichletAllocation", few_documents, topics, 1e-4, "decomposition"),
-    _fit("fit_cosines", "tf-idf and cosine similarity", counts, cosines, 1e-6, "metrics.pairwise"),
-    _fit("fit_neighbours", "NearestNeighbors (brute)", few_documents, neighbours, 1e-6, "neighbors"),
-    _fit("fit_label_spreading", "LabelSpreading (knn)", few_documents, label_spreading, 1e-6, "semi_supervised"),
-    _fit("fit_naive_bayes", "MultinomialNB, thirty smoothings", counts, naive_bayes, 1e-6, "naive_bayes"),
-    _fit("fit_perceptron", "MLPClassifier", few_documents, perceptron, 1e-3, "neural_network"),
+    _fit(logistic_lbfgs, labelled, "linear_model", what="LogisticRegression (lbfgs)", rtol=1e-2),
+    _fit(logistic_newton, labelled, "linear_model", what="LogisticRegression (newton-cg)", rtol=1e-2),
+    _fit(logistic_saga, labelled, "linear_model", what="LogisticRegression (saga)", rtol=1e-6),
+    _fit(ridge, targets, "linear_model", what="Ridge (sparse_cg)", rtol=1e-5),
+    _fit(least_squares, targets, "linear_model", what="LinearRegression (lsqr)", rtol=1e-5),
+    _fit(poisson, rates, "linear_model", what="PoissonRegressor", rtol=1e-2),
+    _fit(elastic_net, targets, "linear_model", what="ElasticNet", rtol=1e-6),
+    _fit(linear_svc, labelled, "svm", what="LinearSVC", rtol=1e-3),
+    _fit(nmf, counts, "decomposition", what="NMF", rtol=1e-3),
+    _fit(truncated_svd, counts, "decomposition", what="TruncatedSVD", rtol=1e-4),
+    _fit(topics, few_documents, "decomposition", what="LatentDirichletAllocation", rtol=1e-4),
+    _fit(cosines, counts, "metrics.pairwise", what="tf-idf and cosine similarity", rtol=1e-6),
+    _fit(neighbours, few_documents, "neighbors", what="NearestNeighbors (brute)", rtol=1e-6),
+    _fit(label_spreading, few_documents, "semi_supervised", what="LabelSpreading (knn)", rtol=1e-6),
+    _fit(naive_bayes, counts, "naive_bayes", what="MultinomialNB, thirty smoothings", rtol=1e-6),
+    _fit(perceptron, few_documents, "neural_network", what="MLPClassifier", rtol=1e-3),
 )
