@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, ClassVar, Final, overload
 
@@ -16,6 +16,7 @@ from autosparse._native.storage.slices import SIDES
 from autosparse._native.storage.structure import PackedStructure
 from autosparse._native.storage.tensors import PackedTensor
 
+from autosparse.core.values import dataclass
 from autosparse.errors import BuildError
 from autosparse.ops import OPS
 

@@ -8,7 +8,7 @@ Plain CSR is not packed: the user's arrays are referred to, and values are read 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 import numpy as np
@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import NUMBERED, Format, LevelKind
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 from autosparse.errors import PackError
 
 ORDER_BYTES: Final = 4

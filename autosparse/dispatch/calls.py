@@ -5,10 +5,10 @@ Each knows how the default kernel and how a bound generated kernel computes it; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosparse._native import runtime_api
+from autosparse.core.values import dataclass
 from autosparse.operands.csf import csf_mttkrp
 from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.unfolding import Unfolding

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from autosparse.core.expression import IndexExpression
+from autosparse.core.values import dataclass
 
 Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
 ProductKind = Literal["vector", "columns", "sampled", "fibers"]

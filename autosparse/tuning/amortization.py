@@ -17,8 +17,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from autosparse.core.values import dataclass
 
 PROMISE_SHARE: Final = 0.3
 """Share of an expected saving that may be spent to get it: a promise can be wrong, and so can the expected gain."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 from autosparse import _native
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
+from autosparse.core.values import dataclass
 from autosparse.log import event
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Steps, Work
 from autosparse.tuning.confirmation import given_up, watch
-from autosparse.tuning.memory.history import LARGE_ENTRIES
 from autosparse.tuning.memory.plan_lookup import expected_gain, recall, supported
+from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 from autosparse.tuning.planner import (
     adoption,
     conclude,

@@ -18,7 +18,7 @@ from autosparse.core.formats import NUMBERED
 from autosparse.core.problem import Problem
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
-from autosparse.tuning.memory.history import sized
+from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials.handling import AnyArray, Trustworthy, handling_of
 
 if TYPE_CHECKING:

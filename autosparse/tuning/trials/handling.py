@@ -10,7 +10,6 @@ import functools
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final
 
@@ -22,6 +21,7 @@ from autosparse.core.composite import Composite
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
+from autosparse.core.values import dataclass
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand
