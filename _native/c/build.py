@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -81,6 +80,8 @@ def _ziglang() -> Compiler | None:
 @functools.lru_cache(maxsize=16)
 def _words(name: str) -> tuple[str, ...]:
     """A command's words."""
+    import shlex
+
     return tuple(shlex.split(name))
 
 

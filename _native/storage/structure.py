@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from autosparse._native.storage.assembly import Assembled, Types, assemble
@@ -36,6 +36,7 @@ class PackedStructure(StoredLevels):
     nothing repeats.
     """
 
+    kind: ClassVar[str] = "structure"
     fmt: Format
     pattern: Pattern = field(repr=False)
     pos: Mapping[str, Array] = field(repr=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from autosparse._native import runtime_api
@@ -30,6 +30,7 @@ class PackedTensor(StoredLevels):
     is the entry that comes q-th (None: entry q), `positions[q]` where its value is added (None: at q).
     """
 
+    kind: ClassVar[str] = "fibers"
     fmt: Format
     mode: int
     pattern: TensorPattern = field(repr=False)

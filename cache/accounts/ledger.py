@@ -16,12 +16,20 @@ from pathlib import Path
 from typing import Final
 
 from autosparse.cache import trust
-from autosparse.cache.accounts.rows import ACCOUNTS, ROW, Account, folded, plan_row, rows_of, spent_row, with_key
+from autosparse.cache.accounts.rows import (
+    ACCOUNTS,
+    MAX_BYTES,
+    ROW,
+    Account,
+    folded,
+    plan_row,
+    rows_of,
+    spent_row,
+    with_key,
+)
 
 from autosparse.errors import RecordError
 
-MAX_BYTES: Final = 1 << 18
-"""Size at which the file is folded: 2,730 rows, read and searched in 0.1 ms."""
 MAX_PROBLEMS: Final = 512
 """Problems that are kept when it is."""
 _ATTEMPTS: Final = 8

@@ -68,6 +68,7 @@ class KernelLab:
     experience: Experience
     packed_copies: PackedCopyCache
     structure_version: int
+    account_key: bytes = b""  # names the problem in the file of accounts
     failures: list[str] = field(default_factory=list)
     plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
     patience_s: float = math.inf  # how long a compiler may take although it was expected to take less
