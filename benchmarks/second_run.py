@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-
 from peerlib.table import markdown
 
 FIRST_CHECKED: Final = 10

@@ -14,12 +14,11 @@ import sysconfig
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import Final
 
 from autosparse import config, forking
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError
 
 COMPILE_LIMIT_S: Final = 60.0

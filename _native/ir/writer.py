@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
 
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 
 
 @dataclass

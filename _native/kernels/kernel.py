@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
@@ -13,7 +12,7 @@ from autosparse._native.ir.rough_times import mixes_rows
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.storage.slices import SIDES
 
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError
 from autosparse.ops import OPS
 

@@ -8,7 +8,6 @@ Plain CSR is not packed: the user's arrays are referred to, and values are read 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import NUMBERED, Format, LevelKind
 from autosparse.core.pattern import Pattern
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 
 ORDER_BYTES: Final = 4

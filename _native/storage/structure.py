@@ -7,7 +7,6 @@ A kernel reads the user's values where they are, at ``vals[origin[p]]`` for posi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 
 Array = NDArray[Any]  # indices: int32, int64, uint16

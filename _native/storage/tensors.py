@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import Format, LevelKind
 from autosparse.core.pattern import TensorPattern
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 from autosparse.ops.mttkrp import TENSOR_INDICES
 

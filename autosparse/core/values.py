@@ -11,7 +11,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
+
+__all__ = ["dataclass", "field"]
 
 _UNSET: Final = object()
 """Default of arguments whose field has a factory."""
@@ -43,36 +46,35 @@ def _write_init(cls: type) -> Callable[..., Any]:
     is_frozen = cls.__setattr__ is _refuse_to_set
     names: dict[str, Any] = {"_set": object.__setattr__, "_UNSET": _UNSET}
     positional, by_keyword, body = ["self"], [], []
-    for field in dataclasses.fields(cls):
-        name, value = field.name, field.name
-        has_default, has_factory = (one is not dataclasses.MISSING for one in (field.default, field.default_factory))
-        argument = name
-        if has_default:
-            names[f"_default_{name}"] = field.default
-            argument, value = f"{name}=_default_{name}", value if field.init else f"_default_{name}"
-        elif has_factory:
-            names[f"_make_{name}"] = field.default_factory
-            made = f"_make_{name}()"
-            argument, value = f"{name}=_UNSET", f"{made} if {name} is _UNSET else {name}" if field.init else made
-        elif not field.init:
-            continue  # set by __post_init__
-        if field.init:
-            (by_keyword if field.kw_only else positional).append(argument)
-        body.append(f" _set(self, {name!r}, {value})" if is_frozen else f" self.{name} = {value}")
+    for one in dataclasses.fields(cls):
+        argument, value = _argument(one, names)
+        if one.init:
+            (by_keyword if one.kw_only else positional).append(argument)
+        if value:
+            body.append(f" _set(self, {one.name!r}, {value})" if is_frozen else f" self.{one.name} = {value}")
     if hasattr(cls, "__post_init__"):
         body.append(" self.__post_init__()")
     arguments = [*positional, *(["*", *by_keyword] if by_keyword else [])]
-    source = f"def __init__({', '.join(arguments)}):\n" + ("\n".join(body) or " pass")
-    made_init = _compiled("__init__", source, names)
-    made_init.__annotations__ = {
-        **{field.name: field.type for field in dataclasses.fields(cls) if field.init},
-        "return": "None",
-    }
-    return made_init
+    made = _compiled("__init__", f"def __init__({', '.join(arguments)}):\n" + ("\n".join(body) or " pass"), names)
+    made.__annotations__ = {one.name: one.type for one in dataclasses.fields(cls) if one.init} | {"return": "None"}
+    return made
+
+
+def _argument(one: dataclasses.Field[Any], names: dict[str, Any]) -> tuple[str, str]:
+    """Return the field as an argument of `__init__`, and its value there ("": `__post_init__` sets it)."""
+    name = one.name
+    if one.default is not dataclasses.MISSING:
+        names[f"_default_{name}"] = one.default
+        return f"{name}=_default_{name}", name if one.init else f"_default_{name}"
+    if one.default_factory is not dataclasses.MISSING:
+        names[f"_make_{name}"] = one.default_factory
+        made = f"_make_{name}()"
+        return f"{name}=_UNSET", f"{made} if {name} is _UNSET else {name}" if one.init else made
+    return name, name if one.init else ""
 
 
 def _compared(cls: type, whose: str) -> str:
-    names = [field.name for field in dataclasses.fields(cls) if field.compare]
+    names = [one.name for one in dataclasses.fields(cls) if one.compare]
     return f"({''.join(f'{whose}.{name}, ' for name in names)})"
 
 
@@ -91,7 +93,7 @@ def _write_hash(cls: type) -> Callable[..., Any]:
 
 
 def _write_repr(cls: type) -> Callable[..., Any]:
-    shown = [field.name for field in dataclasses.fields(cls) if field.repr]
+    shown = [one.name for one in dataclasses.fields(cls) if one.repr]
 
     def __repr__(self: Any) -> str:  # noqa: N807
         return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
@@ -108,19 +110,19 @@ def _refuse_to_delete(self: object, name: str) -> None:
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, field.name) for field in dataclasses.fields(self)]
+    return [getattr(self, one.name) for one in dataclasses.fields(self)]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for field, value in zip(dataclasses.fields(self), state, strict=True):
-        object.__setattr__(self, field.name, value)
+    for one, value in zip(dataclasses.fields(self), state, strict=True):
+        object.__setattr__(self, one.name, value)
 
 
 def _with_slots(cls: type) -> type:
     """`cls` made again with a slot for each field that no base class has a slot for."""
     contents = dict(cls.__dict__)
     inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
-    own = tuple(field.name for field in dataclasses.fields(cls) if field.name not in inherited)
+    own = tuple(one.name for one in dataclasses.fields(cls) if one.name not in inherited)
     for name in (*own, "__dict__", "__weakref__"):
         contents.pop(name, None)
     contents["__slots__"] = own

@@ -247,9 +247,9 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
 
 def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
     """Look up what earlier processes know of the problem; return whether tuning need not be thought of yet."""
-    from autosparse.dispatch import accounts
+    from autosparse.dispatch import first_look
 
-    return accounts.first_look(state, operand)
+    return first_look.is_enough(state, operand)
 
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:

@@ -10,13 +10,12 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from autosparse import forking
 from autosparse.core.plan import Plan
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.errors import TUNING_FAILURES

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import field
 from functools import partial
 
 from autosparse import _native
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.log import event
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop

@@ -9,12 +9,12 @@ default kernel stays.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from autosparse.core.values import dataclass
+from autosparse.core.numbers import median
+from autosparse.core.values import dataclass, field
 
 MIN_SAMPLE_S: Final = 500e-6  # a shorter sample is dominated by the clock and the call: it is made of several runs
 
@@ -192,13 +192,6 @@ def last_race(
     rounds = [[math.prod(one) < 1 for one in zip(*own, strict=True)] for own in zip(*ratios, strict=True)]
     won = [sum(one) / len(one) for one in rounds]
     return list(map(LastRace, medians, won))
-
-
-def median(values: Iterable[float]) -> float:
-    """Return the median of at least one number. The module `statistics` would take 2 ms to import."""
-    ordered = sorted(values)
-    half = len(ordered) // 2
-    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
 
 
 DISTURBED: Final = 3.0  # a run that takes so many times the usual one was stopped: a thread waited for its core

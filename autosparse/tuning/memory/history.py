@@ -13,12 +13,11 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import field
 from typing import Any, Final
 
 from autosparse import cache, forking
 from autosparse.core.target import Target
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
 from autosparse.tuner.search.prices import Prices
 from autosparse.tuning.memory.sizes import sized

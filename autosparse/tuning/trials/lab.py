@@ -8,7 +8,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import _native, cache
@@ -17,7 +16,7 @@ from autosparse.config import Options
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.core.values import dataclass
+from autosparse.core.values import dataclass, field
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.protocols import Call
