@@ -69,6 +69,7 @@ class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond 
     model: str = "boosted"
     compiler: str | None = None
     isa: str | None = None
+    wait: str = "auto"
 
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ if TYPE_CHECKING:
         model: str
         compiler: str | None
         isa: Literal["baseline", "avx2", "avx512"] | None
+        wait: Literal["auto", "active", "passive"]
 
 
 class Setting(NamedTuple):
@@ -208,6 +210,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Compiler for generated kernels (default: cc, gcc, clang, ziglang's, then numba)."),
         Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISA_NAMES), "baseline, avx2 or avx512",
                 "Highest instruction set used."),
+        Setting("wait", "AUTOSPARSE_WAIT", _one_of("auto", "active", "passive"), "auto, active or passive",
+                "How threads of the pool wait for the next product: awake for up to 1 ms, or asleep at once (default: "
+                "awake while products follow within 1 ms and no thread of the process waits for a core). The pool is "
+                "one for the process: the latest caller's setting holds."),
     )
 }  # fmt: skip
 
@@ -324,6 +330,12 @@ def carried(made_under: Options) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def blas_threads() -> str | None:
+    """Return what the environment says about OpenBLAS's number of threads; None: nothing, so all cores."""
+    names = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in the order in which OpenBLAS reads them
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
 def in_continuous_integration() -> bool:

@@ -98,7 +98,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     options, n = get_options(), operand.n_minor if transposed else operand.n_major
     if n > MOST_ROWS or not 0 < B.ndim < 3 or options.runs is not None:
         return None
-    runtime_api.hold_isa(options.isa)
+    runtime_api.hold(options.isa, options.wait)
     out = np.empty((n, *B.shape[1:]), B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     return out if operand.multiply_few(B, out, transposed, flags) else None

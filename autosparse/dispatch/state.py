@@ -162,7 +162,7 @@ def state_for(
 ) -> DispatchState:
     """The state of this problem under the options in force; becomes the hot one."""
     options, dispatcher = get_options(), dispatcher_of(operand)
-    runtime_api.hold_isa(options.isa)
+    runtime_api.hold(options.isa, options.wait)
     assert rows.dtype is not None
     bucket = max(0, n_vecs - 1).bit_length()  # as problem.columns_bucket: tuning's modules are not imported yet
     key = (operation, bucket, transposed, rows.dtype.char, *_decisive(options))

@@ -114,6 +114,20 @@ def _pattern(report: Report) -> Section | None:
     )
 
 
+def _neighbours(report: Report) -> Section | None:
+    """Advice on other threads of the process, where the pool saw threads wait for cores."""
+    if not report.cores_are_contended:
+        return None
+    return Section(
+        title="Neighbours",
+        facts=(
+            ("contended cores", "threads of this process waited for cores between products, so helpers sleep at once"),
+            ("likely cause", "threads of BLAS, which stay busy for about 50 ms after each threaded call of NumPy"),
+            ("what helps", "OPENBLAS_NUM_THREADS=1, or threadpoolctl.threadpool_limits(1, user_api='blas')"),
+        ),
+    )
+
+
 def _threads(problem: Problem) -> str:
     plural = "" if problem.threads == 1 else "s"
     return f"{problem.threads} thread{plural}" + (", one order of summation" if problem.deterministic else "")
@@ -306,6 +320,7 @@ SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     _plan,
     _price,
     _tiers,
+    _neighbours,
     _storage,
     _loops,
     _candidates,

@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse import _native
+from autosparse._native import runtime_api
 from autosparse.config import Effort, get_options, parse_setting
 from autosparse.core.composite import Composite
 from autosparse.core.pattern import Pattern
@@ -194,6 +195,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=plan_lookup.expected_gain(lab),
         facts=pattern_facts(pattern, transposed=problem.transposed) if isinstance(pattern, Pattern) else None,
+        cores_are_contended=bool(runtime_api.lib.asp_pool_is_crowded()),
         tiers=_tiers(lab, plan.default_s or outlook.default_s),
         part_times=part_times(lab, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
         prices_s={

@@ -37,6 +37,7 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
     facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
     tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
+    cores_are_contended: bool = False  # threads of this process waited for cores between products lately
     part_times: tuple[PartTime, ...] = ()  # of the parts of a composite that serves, each run alone for this report
 
     @property
