@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ctypes
 import sys
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,8 +18,6 @@ from autosparse._native import runtime_api
 
 HEADER: Final = object.__basicsize__
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
-_FIELDS: Final = (ctypes.c_size_t, ctypes.c_int, *(ctypes.c_size_t,) * 4, ctypes.c_int, ctypes.c_size_t)
-"""Types of the fields of `entry_array`, each at a word of its own."""
 _FLAGS: Final = 0x0501  # NPY_ARRAY_C_CONTIGUOUS | ALIGNED | WRITEABLE
 
 
@@ -46,13 +43,10 @@ def slot_offsets(make: Callable[[], Any], names: tuple[str, ...]) -> Mapping[str
 
 def lies_as_expected(array: Any) -> bool:
     """Whether the fields of an array object are those of entry_python.h."""
-    data, n_dims, dimensions, strides, base, descr, flags, weak = (
-        kind.from_address(id(array) + HEADER + at * _WORD).value for at, kind in enumerate(_FIELDS)
+    data, n_dims, dimensions, strides, base, descr, flags = (
+        kind.from_address(id(array) + HEADER + at * _WORD).value
+        for at, kind in enumerate((ctypes.c_size_t, ctypes.c_int, *(ctypes.c_size_t,) * 4, ctypes.c_int))
     )
-    seen = weakref.ref(array)
-    if weak or ctypes.c_size_t.from_address(id(array) + HEADER + 7 * _WORD).value != id(seen):
-        return False
-    del seen
     if n_dims != array.ndim:
         return False
     words = ctypes.c_ssize_t * array.ndim

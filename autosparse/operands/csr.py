@@ -45,10 +45,11 @@ class Operand(WatchedArrays):
         self.n_few = self._aliases_before = 0
         self.few_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = None
-        self._known_rows = self._chunk_versions = self._watch = self._pattern = None
+        self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
         self._touch_indptr = self._touch_indices = self._touch_data = None
         self._clean_indptr = self._clean_indices = self._clean_data = NEVER
-        self.shared = self._flat = self._checked = self._is_rebound = False
+        self.shared = self._flat = self._checked = self._is_rebound = self.frozen = False
+        self.copied_bytes = None
         self.fresh = self._handed_out = True  # the constructor that fills it in may look at what it has put there
         self._arrays = [None, None, None]
         self._leased = self._anchors = self._prints = NONE_YET
@@ -69,6 +70,7 @@ class Operand(WatchedArrays):
         """An operand over the same arrays, for one of two objects that part; the other keeps its dispatch state."""
         twin = Operand()
         twin._arrays = list(self._arrays)
+        twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
         twin.settle(self.n_major, self.n_minor, flat=self._flat)
         return twin
 
@@ -77,8 +79,8 @@ class Operand(WatchedArrays):
         if (n_major, n_minor) != (self.n_major, self.n_minor):
             self._forget_structure()
         self.n_major, self.n_minor, self._flat = n_major, n_minor, flat
-        if self._watch is not None:
-            self._watch.retire()  # it is filled in anew by the next look
+        if self._native_watch is not None:
+            self._native_watch.retire()  # it is filled in anew by the next look
         self.rows = None
         self._handed_out = False
         if flat:
@@ -89,8 +91,8 @@ class Operand(WatchedArrays):
         self._checked = False
         self.rows = None
         self.structure_version += 1
-        if self._watch is not None:
-            self._watch.retire()
+        if self._native_watch is not None:
+            self._native_watch.retire()
 
     @property
     def pattern(self) -> Pattern:
@@ -152,7 +154,7 @@ class Operand(WatchedArrays):
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
-        if self._watch is not None and self._watch.look(False, get_options().threads or 0):
+        if self._native_watch is not None and self._native_watch.look(False, get_options().threads or 0):
             known = self._known_rows
             if known is not None:
                 return known

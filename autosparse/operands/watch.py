@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from autosparse.operands.mutation_guard import Anchors, AnyArray, Print
     from autosparse.operands.native_rows import NativeRows
 
-MAX_HELD: Final = 3
+MAX_HELD: Final = 6
 """Objects through which the memory of one array can be reached (`asp_watched.held`)."""
 _PLAIN: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 TOUCHES: Final = ("_touch_indptr", "_touch_indices", "_touch_data")
@@ -31,7 +31,7 @@ make: Final = python_objects.maker("asp_watch_maker")
 """(address of an asp_watch, what to keep alive) -> the builtin; None: there can be no watches."""
 
 
-@functools.lru_cache(maxsize=1)
+@functools.cache
 def layout_of(operand_type: Callable[[], Any]) -> Mapping[str, int] | None:
     """Return the places of an operand's slots; None where they are not found, or reference counts tell nothing."""
     if make is None or _references_beside() is None:
@@ -94,11 +94,14 @@ class Watch:
             array, known, held = arrays[field], prints[field], anchors[field]
             one.array, one.descr = cast("void *", id(array)), cast("void *", id(array.dtype))
             one.data, one.n_least, one.n_bytes = runtime_api.pointer(array), least[field], least[field] * array.itemsize
-            one.n_held = len(held.arrays) if _can_be_counted(held) else 0
+            one.n_held = one.n_beneath = 0
             one.references = -1
-            if one.n_held:
+            if _can_be_counted(held):
+                one.n_held, one.n_beneath = len(held.arrays), held.n_beneath
                 one.held[0 : one.n_held] = [cast("void *", id(each)) for each in held.arrays]
-                one.references = held.expected + n_leased[field] - (_references_beside() or 0) * one.n_held
+                one.weak_at[0 : one.n_held] = [type(each).__weakrefoffset__ for each in held.arrays]
+                n_leased_here = n_leased[field] and one.n_held > 0
+                one.references = held.expected + n_leased_here - (_references_beside() or 0) * one.n_held
             is_known = known is not None and (known.dtype, known.n_bytes) == (array.dtype, one.n_bytes)
             one.hashes = (
                 cast("uint64_t *", runtime_api.pointer(known.hashes)) if known is not None and is_known else null
@@ -106,7 +109,9 @@ class Watch:
             one.versions = null
         if versions is not None and prints[2] is not None and versions.size == prints[2].hashes.size:
             record.of[2].versions = cast("int64_t *", runtime_api.pointer(versions))
-        record.n_own = sum(n_leased) + sum(len(held.arrays) for held in anchors)
+        counts = mutation_guard.calibrated_counts()
+        record.beneath_references = counts.base - (_references_beside() or 0) if counts is not None else 0
+        record.n_own = sum(n_leased) + sum(len(held.arrays) - held.n_beneath for held in anchors)
         record.n_rows, record.nnz, record.itype = rows.n_major, nnz, rows.index_code
         record.just_seen = 0
         record.generation += 1
@@ -116,7 +121,7 @@ class Watch:
     def note_lease(self, field: int) -> None:
         """One reference to an array is ours more than there were."""
         one = self.record.of[field]
-        one.references += one.references >= 0
+        one.references += one.n_held > 0
         self.record.n_own += 1
 
 
@@ -130,5 +135,5 @@ def _can_be_counted(anchors: Anchors) -> bool:
     return (
         anchors.expected != mutation_guard.NEVER_ALONE
         and len(anchors.arrays) <= MAX_HELD
-        and all(type(one) in (np.ndarray, bytes) for one in anchors.arrays)
+        and all(type(one).__weakrefoffset__ >= 0 for one in anchors.arrays)
     )

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import forking
-from autosparse._native import python_objects, runtime_api
+from autosparse._native import python_objects
 from autosparse.config import get_options
 from autosparse.operands import mutation_guard
+from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.mutation_guard import CHUNK_BYTES, Anchors, Print
 from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import smoothed
@@ -38,19 +39,6 @@ UNHASHED: Final = Print(np.dtype(object), 0, np.empty(0, np.uint64))
 """Print that no array has: whatever is seen at the next look counts as new."""
 _COMPARING: Final = forking.rlock()
 """Held while the prints of a look that Python took are compared."""
-_OWNDATA: Final = 0x4
-
-
-class _Lease:
-    """Memory of one array, lent to views that do not count as aliases of the user's array."""
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, array: AnyArray) -> None:
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], True)  # read-only: our own code never writes a user's array
-        self.__array_interface__ = interface
-        self._owner = array
 
 
 class WatchedArrays:
@@ -58,15 +46,17 @@ class WatchedArrays:
 
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_chunk_versions", "_clean_data",
-        "_clean_indices", "_clean_indptr", "_handed_out", "_is_rebound", "_known_rows", "_leased", "_looks", "_prints",
-        "_touch_data", "_touch_indices", "_touch_indptr", "_watch", "fresh", "n_major", "n_minor", "rows",
-        "structure_version", "values_version",
+        "_clean_indices", "_clean_indptr", "_handed_out", "_is_rebound", "_known_rows", "_leased", "_looks",
+        "_native_watch", "_prints", "_touch_data", "_touch_indices", "_touch_indptr", "copied_bytes", "fresh", "frozen",
+        "n_major", "n_minor", "rows", "structure_version", "values_version",
     )  # fmt: skip
 
     n_major: int
     n_minor: int
     rows: NativeRows | None  # None: look again, `validate`
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
+    copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
+    frozen: bool  # the caller has promised that nobody writes to the arrays
     structure_version: int
     values_version: int
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
@@ -87,12 +77,14 @@ class WatchedArrays:
     _chunk_versions: AnyArray | None  # of each chunk of the values: `values_version` when it changed last
     _is_rebound: bool  # another array of values was put in place since the last look
     _looks: tuple[int, int, int, int]  # n_looks, look_ns, smoothed_look_ns, total_look_ns before there was a watch
-    _watch: Watch | None
+    _native_watch: Watch | None
 
     # -- as the user's object hands them out and takes them
 
     def fetch(self, field: int) -> Any:
         """The user's own array object; from now on it may be written."""
+        if self.frozen:
+            return self._arrays[field]
         setattr(self, TOUCHES[field], None)
         if field != DATA:
             self._checked = False
@@ -112,10 +104,15 @@ class WatchedArrays:
             self._arrays[field] = value
             return
         old = self.fetch(field)
-        if value is old or _same_memory(value, old):
+        if value is old or same_memory(value, old):
             return
-        if self._watch is not None:
-            self._watch.retire()
+        if self._native_watch is not None:
+            self._native_watch.retire()
+        if self.frozen:
+            self.frozen = False
+            for touch in TOUCHES:
+                setattr(self, touch, None)
+        self.copied_bytes = self.rows = None
         self._arrays[field] = value
         for kept in (self._leased, self._anchors, self._prints):
             if kept is not NONE_YET:
@@ -126,6 +123,16 @@ class WatchedArrays:
             self.values_version += 1
         else:
             self._forget_structure()
+
+    def freeze(self) -> None:
+        """Take the caller's promise that nobody writes to the arrays: no look, and views of them that are read-only."""
+        self._arrays = [array.view() for array in self._arrays]
+        for array in self._arrays:
+            array.flags.writeable = False
+        self._leased = self._anchors = self._prints = NONE_YET
+        self._known_rows, self.frozen, self.fresh = None, True, False
+        if self._native_watch is not None:
+            self._native_watch.retire()
 
     def _forget_structure(self) -> None:
         raise NotImplementedError
@@ -166,15 +173,20 @@ class WatchedArrays:
         self.fresh = False
         array = self._arrays[field]
         leased: AnyArray | None = self._leased[field]
-        if leased is None or _moved(leased, array):
+        if leased is None or moved(leased, array):
             if self._leased is NONE_YET:
                 self._leased = [None, None, None]
-            if leased is None and self._watch is not None:
-                self._watch.note_lease(field)
-            leased = self._leased[field] = np.asarray(_Lease(array))
+            if leased is None and self._native_watch is not None:
+                self._native_watch.note_lease(field)
+            leased = self._leased[field] = np.asarray(Lease(array))
         return leased
 
     # -- the guard
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else can reach the arrays now."""
+        return all(map(self._is_alone, FIELDS))
 
     @property
     def is_untouched(self) -> bool:
@@ -183,20 +195,20 @@ class WatchedArrays:
             self._touch_data is self._clean_data
             and self._touch_indices is self._clean_indices
             and self._touch_indptr is self._clean_indptr
-            and all(map(self._is_alone, FIELDS))
+            and self.is_alone
         )
 
     @property
     def watch(self) -> Watch | None:
         """What C needs to look; None: only Python can."""
-        return self._watch
+        return self._native_watch
 
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
 
         Raises StructureError when the structure was changed and is not within bounds.
         """
-        watch = self._watch
+        watch = self._native_watch
         if not (self.is_untouched if watch is None else watch.look(True, get_options().threads or 0)):
             self._look()
 
@@ -204,6 +216,11 @@ class WatchedArrays:
         """Compare prints. Safe in several threads at once: whoever sees a difference raises a version."""
         if self.rows is None:
             self.validate()
+        if self.frozen:
+            for touch, clean in zip(TOUCHES, CLEANS, strict=True):
+                setattr(self, clean, getattr(self, touch))
+            self._fill_in_watch()
+            return
         start_ns, token = perf_counter_ns(), object()
         alone: dict[int, bool] = {}
         for field in FIELDS:
@@ -231,8 +248,8 @@ class WatchedArrays:
 
     def _compare(self, now: dict[int, Print], looked_at: Iterable[int]) -> None:
         """Take the prints of this look, and raise the versions of what is not as it was."""
-        if self._watch is not None:
-            self._watch.retire()  # looks of C that are under way count for nothing
+        if self._native_watch is not None:
+            self._native_watch.retire()  # looks of C that are under way count for nothing
         if self._prints is NONE_YET:
             self._prints = [None, None, None]
         known: list[Print | None] = self._prints
@@ -279,18 +296,23 @@ class WatchedArrays:
         if self._anchors is NONE_YET:
             self._anchors = [None, None, None]
         if self._anchors[field] is None:
-            self._anchors[field] = mutation_guard.anchors_of((self._arrays[field],))
+            watched = () if self.frozen else (self._arrays[field],)
+            self._anchors[field] = mutation_guard.anchors_of(watched)
         anchors: Anchors = self._anchors[field]
         return anchors
 
     def _is_alone(self, field: int) -> bool:
         """Whether nobody else can reach the memory of this array."""
-        return mutation_guard.is_alone(self._anchor(field), n_leased=self._leased[field] is not None)
+        anchors = self._anchor(field)
+        return mutation_guard.is_alone(anchors, n_leased=self._leased[field] is not None and len(anchors.arrays) > 0)
 
     def _n_aliases(self) -> int:
         """References to the arrays beyond our own, up to a constant; meant to be called with no array in a local."""
-        own = sum(len(anchors.arrays) for anchors in self._anchors if anchors is not None)
-        own += sum(leased is not None for leased in self._leased)
+        own = sum(leased is not None for leased in self._leased)
+        is_nested = self._anchors is NONE_YET and mutation_guard.are_nested(self._arrays)
+        for anchors in map(self._anchor, FIELDS) if is_nested else self._anchors:
+            if anchors is not None:
+                own += len(anchors.arrays) - anchors.n_beneath - mutation_guard.n_others_beneath(anchors)
         if python_objects.references is None:
             return mutation_guard.count_references(self._arrays, own=own)
         n: int = python_objects.references(self._arrays)
@@ -305,13 +327,15 @@ class WatchedArrays:
         rows = self._known_rows
         if rows is None or rows.dtype is None or not rows.is_live or not self._can_be_watched():
             return
-        if self._watch is None:
+        if self._native_watch is None:
             watch = Watch(self, layout_of(type(self)) or {})
             record = watch.record
             record.n_looks, record.look_ns, record.smoothed_look_ns, record.total_look_ns = self._looks
-            self._watch = watch
+            self._native_watch = watch
         anchors, leased = list(map(self._anchor, FIELDS)), [one is not None for one in self._leased]
-        self._watch.fill_in(self._arrays, rows, anchors, leased, prints=self._prints, versions=self._chunk_versions)
+        self._native_watch.fill_in(
+            self._arrays, rows, anchors, leased, prints=self._prints, versions=self._chunk_versions
+        )
 
     # -- what looks cost
 
@@ -336,31 +360,14 @@ class WatchedArrays:
         return self._looks_now()[3]
 
     def _looks_now(self) -> tuple[int, int, int, int]:
-        if self._watch is None:
+        if self._native_watch is None:
             return self._looks
-        record = self._watch.record
+        record = self._native_watch.record
         return record.n_looks, record.look_ns, record.smoothed_look_ns, record.total_look_ns
 
     def _count_look(self, took_ns: int) -> None:
         n, _, average_ns, total_ns = self._looks_now()
         looks = self._looks = n + 1, took_ns, smoothed(average_ns, took_ns), total_ns + took_ns
-        if self._watch is not None:
-            record = self._watch.record
+        if self._native_watch is not None:
+            record = self._native_watch.record
             record.n_looks, record.look_ns, record.smoothed_look_ns, record.total_look_ns = looks
-
-
-def _same_memory(new: Any, old: Any) -> bool:
-    """Whether `new` is another array object over exactly the memory of `old` (SciPy's prune() makes such views)."""
-    return (
-        type(new) is np.ndarray
-        and type(old) is np.ndarray
-        and (new.flags.num ^ old.flags.num) | _OWNDATA == _OWNDATA
-        and not _moved(new, old)
-        and new.strides == old.strides
-    )
-
-
-def _moved(one: AnyArray, other: AnyArray) -> bool:
-    """Whether two array objects differ in address, shape or dtype."""
-    address_of = runtime_api.address_of
-    return bool(address_of(one) != address_of(other) or one.shape != other.shape or one.dtype != other.dtype)

@@ -8,7 +8,6 @@ typedef struct entry_array {
     Py_ssize_t *dimensions, *strides;
     PyObject *base, *descr;
     int flags;
-    PyObject *weak_references;
 } entry_array;
 
 enum { ENTRY_READ = 0x101, ENTRY_WRITTEN = 0x501 }; /* C_CONTIGUOUS, ALIGNED; WRITEABLE */

@@ -1,8 +1,9 @@
 /* What tells whether the arrays of an operand were written since the last look (autosparse/operands/watch.py). */
 typedef struct asp_watched {
     const void *array, *descr, *data; /* the object, its dtype, its memory: as they were when this was filled in */
-    const void *held[3];              /* the array and what it is a view of, whose references are counted */
-    int32_t n_held;
+    const void *held[6];              /* the array and what it is a view of, whose references are counted: those that */
+    int64_t weak_at[6];               /* ... lie beneath what it is a view of are last; bytes to weak references, or 0 */
+    int32_t n_held, n_beneath;
     int64_t references;               /* of `held`, together, while nobody else has any; negative: nothing can be told */
     int64_t touch_at, clean_at;       /* slots of the operand that hold one object unless the array was handed out */
     int64_t n_bytes, n_least;         /* bytes in use, and elements that the array must have */
@@ -15,6 +16,7 @@ typedef struct asp_watch {
     int64_t header;                   /* bytes of an object before the fields of an array */
     const char *operand;              /* its address, and its slots: */
     int64_t arrays_at, rows_at, checked_at, handed_out_at, aliases_before_at, values_version_at;
+    int64_t beneath_references;       /* of an object that lies beneath, while nobody else has any */
     int64_t n_own;                    /* of the references to arrays that `references` counts: those by other than views */
     int64_t n_rows, nnz;
     int32_t itype, just_seen;         /* just_seen: bits of arrays that `validate` has looked at for this very product */

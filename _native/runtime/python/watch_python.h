@@ -46,9 +46,9 @@ static int watch_is_alone(const asp_watch *watch, const asp_watched *one)
 {
     int64_t total = 0;
     for (int at = 0; at < one->n_held; ++at) {
-        total += Py_REFCNT((PyObject *)(uintptr_t)one->held[at]);
-        if ((const void *)Py_TYPE((PyObject *)(uintptr_t)one->held[at]) == watch->array_type &&
-            watch_array(watch, one->held[at])->weak_references)
+        const char *object = one->held[at];
+        total += Py_REFCNT((PyObject *)(uintptr_t)object);
+        if (one->weak_at[at] && *(const void *const *)(object + one->weak_at[at]))
             return 0; /* it could bring an alias back, which no count shows */
     }
     return total == one->references;
@@ -170,6 +170,8 @@ static int watch_is_back(const asp_watch *watch)
     for (int at = 0; at < 3; ++at) {
         const entry_array *array = watch_array(watch, watch->of[at].array);
         total += Py_REFCNT((PyObject *)(uintptr_t)watch->of[at].array) + (array->base ? Py_REFCNT(array->base) : 0);
+        for (int n = watch->of[at].n_held - watch->of[at].n_beneath; n < watch->of[at].n_held; ++n)
+            total += Py_REFCNT((PyObject *)(uintptr_t)watch->of[at].held[n]) - watch->beneath_references;
     }
     return total <= PyLong_AsLongLong(*watch_slot(watch, watch->aliases_before_at));
 }
