@@ -182,7 +182,7 @@ def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows,
         return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
     csr, threads = (pattern.indptr, np.ascontiguousarray(indices), data), packing_threads()
     indptr_t, indices_t, data_t, _ = runtime_api.transpose(
-        csr, pattern.shape, threads=threads, room=memory.empty_output
+        csr, pattern.shape, threads=threads, room=memory.empty_scratch
     )
     assert data_t is not None
     return Rows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
@@ -203,4 +203,4 @@ def _inner_steps(fmt: Format) -> Mapping[str, int]:
 
 def _room(n: int, dtype: np.dtype[Any]) -> Array:
     """Memory for n elements, uninitialised: on huge pages where it is large, which packing and kernels both like."""
-    return memory.empty_output((n,), dtype)
+    return memory.empty_scratch((n,), dtype)
