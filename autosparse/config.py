@@ -213,9 +213,28 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 _NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
+DECISIVE: Final = ("threads", "deterministic", "isa", "storage", "hybrid", "compiler")
+"""Settings that decide which plan may serve a product, besides whether `effort` is off.
+
+The other settings say where plans are remembered and how long a search may take.
+"""
+
+
+class InForce:
+    """Options, and the values of the decisive ones: one tuple object per combination of values."""
+
+    __slots__ = ("decisive", "options")
+
+    def __init__(self, options: Options) -> None:
+        values = (options.effort is Effort.OFF, *(getattr(options, name) for name in DECISIVE))
+        self.options = options
+        self.decisive: tuple[Any, ...] = _interned.setdefault(values, values)
+
+
+_interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 _overrides: dict[str, Any] = {}  # set_options(): for the whole process
-_from_environment: Options | None = None
-_current: ContextVar[Options | None] = ContextVar("autosparse_options", default=None)
+_from_environment: InForce | None = None
+_current: ContextVar[InForce | None] = ContextVar("autosparse_options", default=None)
 
 
 def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
@@ -232,7 +251,7 @@ def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
         raise OptionError.bad_value(label, value, domain=row.domain, source=source) from None
 
 
-def _base_options() -> Options:
+def _base_options() -> InForce:
     """Defaults, then environment, then set_options(); parsed once, again after `reload_options`."""
     global _from_environment
     if _from_environment is None:
@@ -242,7 +261,7 @@ def _base_options() -> Options:
             if os.environ.get(row.env)
         }
         _notice_unknown_variables()
-        _from_environment = Options()._replace(**(given | _overrides))
+        _from_environment = InForce(Options()._replace(**(given | _overrides)))
     return _from_environment
 
 
@@ -274,7 +293,12 @@ def get_options() -> Options:
     ...     asp.get_options().effort.value
     'off'
     """
-    return _current.get() or _base_options()
+    return (_current.get() or _base_options()).options
+
+
+def decisive_options() -> tuple[Any, ...]:
+    """The decisive values of the options in force here (see `DECISIVE`); equal values are the same object."""
+    return (_current.get() or _base_options()).decisive
 
 
 def set_options(**given: "Unpack[OptionValues]") -> None:
@@ -306,7 +330,7 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
     ...     y = A @ x
     """
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
-    token = _current.set(get_options()._replace(**parsed))
+    token = _current.set(InForce(get_options()._replace(**parsed)))
     try:
         yield get_options()
     finally:
@@ -319,7 +343,7 @@ def carried(made_under: Options) -> Iterator[None]:
     if _current.get() is not None:
         yield
         return
-    token = _current.set(made_under)
+    token = _current.set(InForce(made_under))
     try:
         yield
     finally:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
 
-PLAN_SCHEMA: Final = 2
+PLAN_SCHEMA: Final = 3
 """Raise when the layout or the meaning of a plan record changes."""
 
 _PLAIN_NAME: Final = re.compile(r"[0-9a-f]{16,64}")

@@ -93,7 +93,8 @@ def _fields_to_json(value: Plan | Candidate) -> Record:
     guesses = (item.name for item in dataclasses.fields(value) if item.type == "float | None")
     # A prediction that is not finite is none: no reader would believe it.
     found |= {name: None for name in guesses if not _CHECKS["float | None"](found[name])}
-    return found | {"schedule": _schedule_to_json(value.schedule)}
+    schedules = ("schedule", "in_place") if isinstance(value, Plan) else ("schedule",)
+    return found | {name: _schedule_to_json(getattr(value, name)) for name in schedules}
 
 
 def plan_to_record(plan: Plan, key: PlanKey | None = None) -> Record:
@@ -116,6 +117,7 @@ def plan_from_record(record: Record) -> Plan:
         "plan",
         record,
         schedule=_schedule_from_json,
+        in_place=_schedule_from_json,
         candidates=_candidates_from_json,
         effort=_effort_from_json,
         remembered=bool,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
-from autosparse.config import get_options
+from autosparse.config import decisive_options, get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
 from autosparse.operands.csr import Operand
@@ -55,13 +55,13 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if out is None:
         out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
         enter = operand.fast_path
-        if enter is not None and enter(B, out, get_options(), transposed):
+        if enter is not None and enter(B, out, decisive_options(), transposed):
             return out
     else:
         ldc = out.strides[0] // out.itemsize
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
-    if state is None or state.options is not get_options() or state.dtype is not rows.dtype:
+    if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
         state = state_for(operand, rows, n_vecs, transposed)
         state.take_few(operand)
     trial = state.serving
@@ -177,7 +177,7 @@ def serve(operation: str, operand: AnyOperand, typed: HasDtype, n_vecs: int, mak
     """
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((n_vecs, operation)) if dispatcher is not None else None
-    if state is None or state.options is not get_options() or state.dtype is not typed.dtype:
+    if state is None or state.decisive is not decisive_options() or state.dtype is not typed.dtype:
         state = state_for(operand, typed, n_vecs, False, operation=operation)
     _serve(state, operand, make_call(state.threads))
 
@@ -228,6 +228,10 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
     """Off the hot path: tuning may want to begin or to go on. What it needs is imported no earlier than this."""
     if sys.is_finalizing():
         state.next_look_ns = FOREVER_NS
+        return
+    state.options = get_options()  # equal decisive ones; how much may be spent is what is said now
+    if state.live_tuner is None and state.options.overhead <= 0 and state.options.runs is None:
+        state.next_look_ns = 2 * state.product_ns
         return
     try:
         from autosparse.tuning.setup import live_tuner_of

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
+    from autosparse.dispatch.state import DispatchState
     from autosparse.operands.packed_copies import PackedCopy
     from autosparse.operands.unfolding import AnyOperand
 
@@ -85,6 +86,7 @@ class Serving(Protocol):
     """A tuned kernel that may compute products (`tuning.trials.kernel_trial.KernelTrial`)."""
 
     failed: str | None
+    looked_ns: int  # of its last product: spent on looks and repacking
 
     @property
     def lab(self) -> Problems:
@@ -117,7 +119,7 @@ class PastPython(Protocol):
 
     @property
     def run(self) -> Callable[..., bool]:
-        """(B, out, options, transposed) -> whether out holds the product."""
+        """(B, out, decisive options, transposed) -> whether out holds the product."""
 
     def is_for(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
@@ -143,6 +145,9 @@ class PastPython(Protocol):
 
 class Tuning(Protocol):
     """Tuning of one state's problem (`tuning.live.LiveTuner`)."""
+
+    def lend(self, state: DispatchState) -> None:
+        """Let the plan serve products of `state` too, where its options allow that plan."""
 
     def forget_threads(self) -> None:
         """In a forked child: tuning by other threads does not go on."""

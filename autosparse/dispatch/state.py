@@ -10,7 +10,7 @@ import numpy as np
 
 from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse.config import Effort, Options, get_options
+from autosparse.config import Effort, Options, decisive_options, get_options
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
@@ -31,13 +31,13 @@ FIRST_FAST_PATH: Final = 500
 
 
 class DispatchState:
-    """One problem, (operation, transposed, columns bucket, dtype), under one set of options.
+    """One problem, (operation, transposed, columns bucket, dtype), under one set of decisive options.
 
     Counts may lose an increment when threads collide, which costs nothing.
     """
 
     __slots__ = (
-        "aside", "aside_due", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "live_tuner", "n_calls",
+        "aside", "aside_due", "decisive", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "live_tuner", "n_calls",
         "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns", "serving", "threads",
         "transposed", "tuned_ns",
     )  # fmt: skip
@@ -53,8 +53,10 @@ class DispatchState:
         flags: int,
         next_look_ns: float = FOREVER_NS,
         operation: str = names.MATMUL,
+        decisive: tuple[Any, ...] | None = None,
     ) -> None:
-        self.options = options
+        self.options = options  # those in force at the last look: what may be spent, and where plans are remembered
+        self.decisive = decisive_options() if decisive is None else decisive  # the same object for equal values
         self.transposed = transposed
         self.dtype = dtype
         self.n_dense_cols = n_dense_cols  # width of the first product: candidates are measured at this one
@@ -153,11 +155,11 @@ def state_for(
     operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = names.MATMUL
 ) -> DispatchState:
     """The state of this problem under the options in force; becomes the hot one."""
-    options, dispatcher = get_options(), dispatcher_of(operand)
+    options, decisive, dispatcher = get_options(), decisive_options(), dispatcher_of(operand)
     runtime_api.hold_isa(options.isa)
     assert rows.dtype is not None
     bucket = max(0, n_vecs - 1).bit_length()  # as problem.columns_bucket: tuning's modules are not imported yet
-    key = (operation, bucket, transposed, rows.dtype.char, *_decisive(options))
+    key = (operation, bucket, transposed, rows.dtype.char, decisive)
     state = dispatcher.states.get(key)
     if state is None:
         flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
@@ -166,34 +168,29 @@ def state_for(
         )  # converted values: untuned
         state = DispatchState(
             options, transposed, rows.dtype, max(1, n_vecs), threads=options.threads or 0, flags=flags,
-            next_look_ns=look_ns, operation=operation,
+            next_look_ns=look_ns, operation=operation, decisive=decisive,
         )  # fmt: skip
         state = dispatcher.states.setdefault(key, state)
     state.options, state.dtype = options, rows.dtype
+    if state.serving is None and len(dispatcher.states) > 1:
+        _borrow(state, key, dispatcher)
     dispatcher.hot[n_vecs, transposed if operation == names.MATMUL else operation] = state
     return state
 
 
-def _decisive(options: Options) -> tuple[Any, ...]:
-    """The options that make another problem of it; the others only say what may be spent."""
-    is_off = options.effort is Effort.OFF
-    return (
-        options.threads,
-        options.deterministic,
-        is_off,
-        options.cache,
-        options.cache_dir,
-        options.isa,
-        options.storage,
-        options.hybrid,
-        options.compiler,
-    )
+def _borrow(state: DispatchState, key: tuple[Any, ...], dispatcher: Dispatcher) -> None:
+    """Let a plan serve that was found for the same problem under other options, where the options in force allow it."""
+    for other_key, other in list(dispatcher.states.items()):
+        if other is not state and other_key[:-1] == key[:-1] and other.live_tuner is not None:
+            other.live_tuner.lend(state)
 
 
 def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     """Product time after which tuning is thought of."""
-    if options.effort is Effort.OFF or options.deterministic or options.overhead <= 0:
+    if options.effort is Effort.OFF or options.deterministic:
         return float("inf")
+    if options.overhead <= 0:  # other options may be in force by then
+        return FIRST_IMPORT_S * 1e9
     if options.runs is not None:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:

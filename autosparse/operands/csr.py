@@ -7,6 +7,7 @@ pass, after it was handed out), and did bytes change (`refresh`: nothing, or an 
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
-from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.native_rows import NATIVE, Lease, NativeRows, check_bounds, plain_codes
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
@@ -28,21 +29,12 @@ DATA: Final = 2
 NOT_FEW_NS: Final = 1_000_000
 """Time in products from which on their problem is thought about (`executor.few`)."""
 
+LOOK_WEIGHT: Final = 0.25
+"""Weight of the newest look in `Operand.look_ns`."""
+
 _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 _NEVER: Final = object()  # clean since: not yet
 _NONE_YET: Final = (None, None, None)
-
-
-class _Lease:
-    """Memory of one array, lent to views that do not count as aliases of the user's array."""
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, array: AnyArray) -> None:
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], True)  # read-only: our own code never writes a user's array
-        self.__array_interface__ = interface
-        self._owner = array
 
 
 class Operand:
@@ -51,13 +43,14 @@ class Operand:
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
         "_flat", "_handed_out", "_known_rows", "_leased", "_pattern", "_structure_print",
-        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "n_few",
-        "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
+        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "look_ns",
+        "n_few", "n_looks", "n_major", "n_minor", "n_touched", "rows", "shared", "structure_version", "values_version",
     )  # fmt: skip
 
     rows: NativeRows | None  # None: look again, `validate`
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # ... and its way past Python (`dispatch.fast_path`)
+    n_touched: int  # products that found arrays handed out or replaced
     few_ns: int  # spent in products that nobody has thought about yet, n_few of them
     shared: bool  # a transpose uses this operand too
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
@@ -80,7 +73,8 @@ class Operand:
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self._aliases_before = 0
+        self.n_few = self.n_looks = self.n_touched = self._aliases_before = 0
+        self.look_ns = 0.0  # of a look that read the arrays, lately
         self.few_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = None
         self._known_rows = self._anchors = self._values_print = self._structure_print = self._pattern = None
@@ -208,7 +202,7 @@ class Operand:
         if leased is None or _moved(leased, array):
             if self._leased is _NONE_YET:
                 self._leased = [None, None, None]
-            leased = self._leased[field] = np.asarray(_Lease(array))
+            leased = self._leased[field] = np.asarray(Lease(array))
             self._anchors = None  # the lease is one more reference that is ours
         return leased
 
@@ -250,6 +244,12 @@ class Operand:
             and mutation_guard.reference_total(anchors.arrays) == anchors.expected
         )
 
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
+        anchors = self._anchors or self._anchor()
+        return not mutation_guard.is_alone(anchors) or mutation_guard.has_weak_references(anchors)
+
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
 
@@ -262,7 +262,7 @@ class Operand:
         """Compare fingerprints. Safe in several threads at once without a lock: whoever sees a difference raises it."""
         if self.rows is None:
             self.validate()
-        token = object()
+        start_ns, token = perf_counter_ns(), object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
         self._touch_values = self._touch_structure = token
@@ -275,6 +275,11 @@ class Operand:
             self._compare_values()
         if alone:
             self._clean_values = self._clean_structure = token
+        self._count_look(perf_counter_ns() - start_ns)
+
+    def _count_look(self, took_ns: int) -> None:
+        self.look_ns += LOOK_WEIGHT * (took_ns - self.look_ns) if self.n_looks else took_ns
+        self.n_looks += 1
 
     def _compare_structure(self) -> None:
         indptr, indices, _ = self._arrays
@@ -330,6 +335,7 @@ class Operand:
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
         self.fresh = False
+        self.n_touched += 1
         codes = self._codes()
         if codes is None:
             self.few_ns = NOT_FEW_NS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from autosparse import forking
@@ -17,13 +18,14 @@ if TYPE_CHECKING:
 class PackedCopy:
     """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs."""
 
-    __slots__ = ("_lock", "fast_paths", "n_bytes", "n_owners", "n_running", "packed", "values_version")
+    __slots__ = ("_lock", "fast_paths", "n_bytes", "n_owners", "n_running", "packed", "refresh_ns", "values_version")
 
     def __init__(self, packed: Any, n_bytes: int, values_version: int) -> None:
         self.packed = packed  # autosparse._native.PackedOperand
         self.n_bytes = n_bytes
         self.values_version = values_version
         self.n_owners = self.n_running = 0
+        self.refresh_ns = 0.0  # of a repacking, lately; 0 before the first
         self.fast_paths: Any = weakref.WeakSet()  # ways past Python to kernels that read it
         self._lock = forking.lock()
 
@@ -49,8 +51,11 @@ class PackedCopy:
             if self.n_running or any(fast_path.n_running for fast_path in self.fast_paths):
                 return False
             if self.values_version != version:
+                start_ns = perf_counter_ns()
                 self.packed.refresh(values)
                 self.values_version = version
+                took_ns = perf_counter_ns() - start_ns
+                self.refresh_ns = 0.5 * (self.refresh_ns + took_ns) if self.refresh_ns else float(took_ns)
             return True
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter_ns
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -167,11 +168,18 @@ class TorchOperand(Operand):
 
     def refresh(self) -> None:
         """Raise the versions when values or structure are not what they were at the last look."""
+        start_ns = perf_counter_ns()
         now = lib.asp_xxh3_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize)
         if now != self._fingerprint:
             self._fingerprint = now
             self.values_version += 1
         self._refresh_structure()
+        self._count_look(perf_counter_ns() - start_ns)
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others can write the arrays unseen: who made the tensors can."""
+        return True
 
     def _refresh_structure(self) -> None:
         if isinstance(self._structure, Structure):

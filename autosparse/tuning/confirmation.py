@@ -15,7 +15,7 @@ from autosparse.config import Effort
 from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
-from autosparse.tuner.search.outcome import plan_of
+from autosparse.tuner.search.outcome import fastest_in_place, plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import CLOSE, Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial
@@ -59,7 +59,19 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
         other.pack()  # there was no room for it before
         winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
     search.champion = winner or search.default
+    search.in_place = _confirmed_in_place(lab, search, limit_s=limit_s, clock=clock)
     return plan_of(search, tune_s=found.tune_s + clock() - start_s)
+
+
+def _confirmed_in_place(
+    lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]
+) -> Trial | None:
+    """The fastest kernel that reads the user's arrays, where it wins a last race; None where the champion does so."""
+    trial = fastest_in_place(search)
+    if trial is None:
+        return None
+    trial.pack()
+    return _winner(lab, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
 
 
 def _winner(

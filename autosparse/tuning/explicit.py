@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse import _native
+from autosparse._native import memory
 from autosparse.config import Effort, get_options, parse_setting
 from autosparse.core.composite import Composite
 from autosparse.core.pattern import Pattern
@@ -28,7 +29,7 @@ from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, plan_lookup
 from autosparse.tuning.memory.history import packing_s
-from autosparse.tuning.report import Report
+from autosparse.tuning.report import Report, verdict_of
 from autosparse.tuning.setup import lab_of, session_of, target_of
 from autosparse.tuning.trials.lab import KernelLab
 from autosparse.tuning.trials.part_times import part_times
@@ -76,13 +77,15 @@ def tune(
     show = progress_line() if progress is True else progress or None
     lab = lab_of(operand, state)
     lab.patience_s = budget_s
-    decision = planner.plan(lab, runs=runs, effort=wanted, budget_s=budget_s, may_lower=effort is None, progress=show)
+    asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
+    with memory.scratch_recycled():
+        decision = planner.plan(lab, runs=runs, **asked)
     live_tuner = state.live_tuner
     if not isinstance(live_tuner, LiveTuner):
         live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
     session = session_of(live_tuner, operand)
     session.lab = lab
-    live_tuner.install(session, decision.plan, decision.trial)
+    live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
     return decision.plan
 
 
@@ -185,7 +188,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         packed_bytes=lab.packed_copies.n_bytes,
         packed_limit_bytes=lab.limit_bytes,
         implementation=_native.implementation_of(plan.schedule, lab.options.compiler).name,
-        verdict=live_tuner.verdict(),
+        verdict=verdict_of(live_tuner),
         failures=_failures(live_tuner, lab),
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,

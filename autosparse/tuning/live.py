@@ -27,8 +27,10 @@ from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Account, Outlook
 from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.memory.plan_lookup import is_allowed
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.service import Service, expected_look_s
 
 WAIT_S: Final = 0.5
 """How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""
@@ -68,9 +70,10 @@ class LiveTuner:
     _installed_s: float = 0.0  # default_s of a plan that was found otherwise
     _n_refusals: int = 0
     _paused_at: int = 0  # n_calls at which a pause began
-    _resume_at: int = 0  # ... and ends
-    _pause: Pause | None = None  # the pause that _resume_at ends
+    resume_at: int = 0  # ... and ends
+    _pause: Pause | None = None  # the pause that resume_at ends
     _settled: Sample | None = None  # the sample whose trial serves
+    _service: Service | None = None  # of the session's champion
     _in_background: bool = False
     _checked_width: int = 0  # of the products that a plan in service is checked on
     _n_others: int = 0  # products of other widths since the last of these
@@ -108,7 +111,9 @@ class LiveTuner:
         self.state.settle()
         # By ratio, not by difference: the machine gets faster and slower, both kernels with it.
         champion_s = self._champion_s()
-        saved_s = self.state.tuned_ns * 1e-9 * (self.default_s / champion_s - 1.0) if champion_s else 0.0
+        looked_s = self._service.choice.spent_s if self._service is not None else 0.0
+        kernel_s = max(0.0, self.state.tuned_ns * 1e-9 - looked_s)
+        saved_s = kernel_s * (self.default_s / champion_s - 1.0) - looked_s if champion_s else 0.0
         return Account(
             n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
@@ -118,14 +123,17 @@ class LiveTuner:
         session = self.session
         n_default = self.state.n_calls - self.state.n_tuned
         mean_s = (self.state.product_ns - self.state.tuned_ns) * 1e-9 / n_default if n_default > 0 else 0.0
+        default_s = self.default_s or mean_s
+        gain, look_s = session.gain if session else 0.1, expected_look_s(self.operand())
         return Outlook(
             # In the background nobody waits: there the rent may grow to the price itself (ski rental).
             overhead=1.0
             if self.state.options.background and isinstance(self.pending, Work)
             else self.state.options.overhead,
             total_runs=session.total_runs if session else None,
-            gain=session.gain if session else 0.1,
-            default_s=self.default_s or mean_s,
+            # A gain that is smaller than the look at arrays that others can write is none.
+            gain=max(0.0, gain - look_s / default_s) if look_s and default_s else gain,
+            default_s=default_s,
         )
 
     def count_into(self, experience: Experience) -> None:
@@ -149,7 +157,9 @@ class LiveTuner:
             return
         start_s, self._worked_s = self.clock(), 0.0
         try:
+            self._keep_private()
             self._go_on((n_vecs, served_by, took_ns * 1e-9), may_work=True)
+            self._recheck()
             # What lies between steps counts as well: asking what is compiled, putting candidates in order.
             self._spend(max(0.0, self.clock() - start_s - self._worked_s))
         except TUNING_FAILURES as err:
@@ -230,10 +240,12 @@ class LiveTuner:
     def _pause_or_end(self, step: Pause) -> Perform | None:
         if step is not self._pause:
             self._pause, self._paused_at = step, self.state.n_calls
-            self._resume_at = self._paused_at + step.n_calls
-        if self.state.n_calls >= self._resume_at:
+            self.resume_at = self._paused_at + step.n_calls
+        if self._service is not None and not self._service.choice.serves_packed:
+            self.resume_at = self.state.n_calls + step.n_calls  # nothing to compare while the champion does not serve
+        if self.state.n_calls >= self.resume_at:
             return skipped
-        self._wait_calls(self._resume_at - self.state.n_calls)
+        self._wait_calls(self.resume_at - self.state.n_calls)
         return None
 
     def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
@@ -248,6 +260,9 @@ class LiveTuner:
         self._n_refusals = 0
         if served_by is not wanted:
             return skipped
+        if isinstance(served_by, KernelTrial):
+            self._spend(served_by.looked_ns * 1e-9)
+            took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # kernels race, looks are counted apart
         known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
@@ -274,7 +289,54 @@ class LiveTuner:
         return session.plan.measured_s or 0.0
 
     def _champion(self) -> KernelTrial | None:
-        return self.session.champion if self.session else None
+        """The kernel of the plan that serves now: the champion, or where its packed copy does not pay another one."""
+        session = self.session
+        champion = session.champion if session is not None else None
+        if session is None or champion is None or champion.reads_live:
+            self._service = None
+            return champion
+        service = self._service
+        if service is None or service is not champion.service or service.in_place is not session.in_place:
+            look_s = expected_look_s(self.operand())
+            service = self._service = champion.service = Service(self.state, session.in_place)
+            service.choice.gain_s = self._gain_s(champion)
+            service.choice.expose(is_exposed=look_s > 0.0, look_s=look_s)
+        else:
+            service.choice.gain_s = self._gain_s(champion)
+        return service.serving(champion)
+
+    def _gain_s(self, champion: KernelTrial) -> float | None:
+        """Seconds that a product by the champion saves against what serves in its place; None while unknown."""
+        session = self.session
+        assert session is not None
+        tuned_s, fallback_s = self._champion_s(), session.in_place_s or self.default_s
+        return fallback_s - tuned_s if tuned_s and fallback_s else None
+
+    def _recheck(self) -> None:
+        """Where another kernel serves instead of the champion: whether that is still so, and when to ask again."""
+        if self._service is not None and not self._in_background:
+            self._service.recheck(self.operand())
+            if not isinstance(self.pending, Sample):
+                self.state.serving = self._champion()
+
+    def _keep_private(self) -> None:
+        """Inside of ``options(cache=False)``: what is found from now on is not written to disk, nor later."""
+        lab = self.session.lab if self.session is not None else None
+        if lab is not None and not self.state.options.cache:
+            lab.keep_private(self.state.options)
+
+    def lend(self, state: DispatchState) -> None:
+        """See `dispatch.protocols.Tuning`."""
+        session, champion = self.session, self.session.champion if self.session is not None else None
+        if session is None or champion is None or not session.is_settled or champion.schedule is None:
+            return
+        if not is_allowed(champion.schedule, state.options, found_under=self.state.options):
+            return
+        borrower = state.live_tuner if isinstance(state.live_tuner, LiveTuner) else LiveTuner(state)
+        if borrower.session is None or not borrower.session.is_at_work:
+            borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
+            state.live_tuner = borrower
+            borrower.install(session.lent(), session.plan, champion, session.in_place)
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a piece of work."""
@@ -296,44 +358,27 @@ class LiveTuner:
         """Start tuning in the background of products."""
         self.session, self.loop = session, StepLoop(session.steps())
 
-    def install(self, session: TuningSession, plan: Plan, trial: KernelTrial | None) -> None:
+    def install(
+        self, session: TuningSession, plan: Plan, trial: KernelTrial | None, in_place: KernelTrial | None = None
+    ) -> None:
         """Use what a tuning that the user asked for has found; tuning nobody asked for ends here."""
         with self._lock:
-            old = self._champion()
+            old = self.session.champion if self.session is not None else None
             if old is not None and old is not trial:
                 old.drop()
             self._stop()
             self._installed_s = plan.default_s or self.default_s
-            session.settle(plan, trial)
+            session.settle(plan, trial, in_place)
             self.begin(session)
             self._go_on()
-            self.state.serving = trial
+            self.state.serving = self._champion()
+            self._recheck()
             self.state.settle()
 
     def current_plan(self) -> Plan:
         """What runs now."""
         too_little = "not tuned: too little was run so far"
         return self.session.current_plan() if self.session is not None else planner.default_plan(too_little)
-
-    def verdict(self) -> str:
-        """What the next step of tuning is and waits for, or why there is none."""
-        step = self.pending
-        if self.state.options.deterministic:
-            return "deterministic: one kernel, one summation order, nothing to tune"
-        if step is None and self.session is not None:
-            return "tuning is done"
-        if step is None:
-            waits = self.state.next_look_ns * 1e-9 - self.state.product_ns * 1e-9
-            return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else "effort is off"
-        if isinstance(step, Pause):
-            n_left = max(0, self._resume_at - self.state.n_calls)
-            return f"compare with the default kernel again after {n_left} products"
-        what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
-        verdict = amortization.weigh(
-            step.price_s, account=self.account(), outlook=self.outlook(), path_price_s=step.path_price_s,
-            on_credit=step.on_credit,
-        )  # fmt: skip
-        return f"{what}: {verdict.reason}"
 
     def _stop(self) -> None:
         """No more tuning for this problem; the champion, if any, goes on."""

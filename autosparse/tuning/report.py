@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING
 
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
+from autosparse.tuner.search.trial import Pause, Work
+from autosparse.tuning import amortization
 from autosparse.tuning.amortization import Tier
 
 if TYPE_CHECKING:
+    from autosparse.tuning.live import LiveTuner
     from autosparse.tuner.features.statistics import PatternFacts
     from autosparse.tuning.trials.part_times import PartTime
 
@@ -52,3 +55,24 @@ class Report:
         if not self.default_s or self.expected_gain <= 0:
             return None
         return sum(self.prices_s.values()) / (self.default_s * self.expected_gain)
+
+
+def verdict_of(tuner: LiveTuner) -> str:
+    """What the next step of tuning is and waits for, or why there is none."""
+    step, state = tuner.pending, tuner.state
+    if state.options.deterministic:
+        return "deterministic: one kernel, one summation order, nothing to tune"
+    if step is None and tuner.session is not None:
+        return "tuning is done"
+    if step is None:
+        waits = state.next_look_ns * 1e-9 - state.product_ns * 1e-9
+        return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else "effort is off"
+    if isinstance(step, Pause):
+        n_left = max(0, tuner.resume_at - state.n_calls)
+        return f"compare with the default kernel again after {n_left} products"
+    what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
+    verdict = amortization.weigh(
+        step.price_s, account=tuner.account(), outlook=tuner.outlook(), path_price_s=step.path_price_s,
+        on_credit=step.on_credit,
+    )  # fmt: skip
+    return f"{what}: {verdict.reason}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 from autosparse import _native
+from autosparse._native import memory
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
 from autosparse.log import event
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
-from autosparse.tuner.search.outcome import plan_of
+from autosparse.tuner.search.outcome import fastest_in_place, plan_of
 from autosparse.tuner.search.trial import Steps, Work
 from autosparse.tuning.confirmation import given_up, watch
 from autosparse.tuning.memory.history import LARGE_ENTRIES
@@ -23,6 +25,7 @@ from autosparse.tuning.planner import (
     conclude,
     default_plan,
     has_space,
+    in_place_of,
     make_space,
     satisfies,
     search_for,
@@ -49,24 +52,39 @@ class TuningSession:
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
     champion: KernelTrial | None = None  # None: the default kernel
+    in_place: KernelTrial | None = None  # serves where a champion with a packed copy does not pay; None: the default
     gain: float = 0.1
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
-    _is_settled: bool = False
+    is_settled: bool = False  # there is a plan: watching it is all that is left to do
 
-    def settle(self, plan: Plan, champion: KernelTrial | None) -> None:
+    def settle(self, plan: Plan, champion: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
         """Take a plan that was found otherwise: only watching is left to do."""
-        self.plan, self.champion, self._is_settled = plan, champion, True
+        self.plan, self.champion, self.in_place, self.is_settled = plan, champion, in_place, True
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it has found something, or is looking for it."""
+        return self.is_settled or self.search is not None or self.champion is not None
+
+    @property
+    def in_place_s(self) -> float:
+        """Seconds of one product by `in_place`, measured beside the default kernel's; 0 where there is none."""
+        return (self.plan.in_place_s or 0.0) if self.in_place is not None else 0.0
+
+    def lent(self) -> TuningSession:
+        """A session of the same problem for another state, to be settled with this one's plan."""
+        return dataclasses.replace(self, search=None, tuning_s=0.0)
 
     def current_plan(self) -> Plan:
         """What is known by now."""
-        if self.search is not None and not self._is_settled:
+        if self.search is not None and not self.is_settled:
             return plan_of(self.search, tune_s=self.tuning_s)
         return self.plan
 
     def steps(self) -> Steps:
         """Recall, then adopt or search, then watch."""
-        if self._is_settled:
+        if self.is_settled:
             yield from self._watch()
             return
         recall_s, hash_s = self.recall_price_s, self.hash_price_s
@@ -103,9 +121,9 @@ class TuningSession:
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, on_credit=True)
 
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
-        self._is_settled = True
+        self.is_settled = True
         decision = yield from adoption(lab, known)
-        self.plan, self.champion = decision.plan, decision.trial
+        self.plan, self.champion, self.in_place = decision.plan, decision.trial, decision.in_place
         if decision.trial is not None and known.schedule is not None:
             event("plan", "remembered", schedule=known.schedule.to_json())
 
@@ -117,12 +135,14 @@ class TuningSession:
             yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, on_credit=True)
         self.search = search = search_for(lab, effort=self.effort, live=True, start=known.schedule if known else None)
         loop = StepLoop(search.steps())
+        memory.SCRATCH.hold()
         try:
             while (step := loop.pending) is not None:
                 self._follow(lab, search)
                 loop.answer((yield step))
         finally:
             loop.close()
+            memory.SCRATCH.release()
             self._follow(lab, search)
         price_s = lab.experience.prices.price_s("save")
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
@@ -132,13 +152,13 @@ class TuningSession:
         self.gain = _gain_after_ranking(lab, search)
         champion = search.champion
         self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
-        if self.champion is not None and search.default_s:
-            self.champion.gain_s = max(0.0, search.default_s - search.measured_s.get(id(champion), search.default_s))
 
     def _save(self) -> None:
         assert self.lab is not None
         assert self.search is not None
-        self.plan, self._is_settled = plan_of(self.search, tune_s=self.tuning_s), True
+        self.search.in_place = fastest_in_place(self.search)
+        self.in_place = in_place_of(self.search)
+        self.plan, self.is_settled = plan_of(self.search, tune_s=self.tuning_s), True
         conclude(self.lab, self.plan)
 
     def _watch(self) -> Steps:
@@ -148,7 +168,7 @@ class TuningSession:
             return
         yield from watch(lab, champion, excess_s=(self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0))
         champion.drop()
-        self.champion = None
+        self.champion = self.in_place = None
         self.plan = given_up(lab, self.plan)
         event("plan", self.plan.why)
 

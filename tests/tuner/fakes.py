@@ -59,6 +59,8 @@ class FakeTrial:
     n_runs: int = 0
     packed: bool = False
     crowded: bool = False
+    reads_live: bool = True
+    looked_ns: int = 0
     room: Callable[[FakeTrial], bool] = lambda trial: True
 
     @property

@@ -28,7 +28,7 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.trial import Trial
-from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.memory.history import Experience, experience_of
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.handling import LINE_BYTES, Handling, handling_of, rows_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -88,6 +88,14 @@ class KernelLab:
     def limit_bytes(self) -> int:
         """Most bytes of packed copies of this operand."""
         return int(self.options.extra_memory * self.problem.operand_bytes)  # the option is finite
+
+    def keep_private(self, options: Options) -> None:
+        """Keep what is found from now on for this process, as `options` say: never on disk."""
+        store = cache.open_store(options)
+        if store is not self.store:
+            prices, self.store = self.experience.prices, store
+            self.experience = experience_of(store, self.problem.target)
+            self.experience.prices = prices
 
     def n_threads(self) -> int:
         """Threads a kernel may use now."""
@@ -233,7 +241,7 @@ class KernelLab:
 
     def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., None] | None:
         """How `trial` computes a call as products do, into its result or into another; None when it does not."""
-        if trial.schedule is not None and not trial.run(operand, self._calls[0]):
+        if trial.schedule is not None and not self._computes(trial, operand, self._calls[0]):
             return None
         through, past = self._through_python(trial, operand), self._past_python(trial, operand)
 
@@ -251,7 +259,12 @@ class KernelLab:
         if trial.schedule is None:
             return lambda call: call.by_default(self.n_threads(), self.flags)
         # As in products, which make a call each for a tuned kernel: microseconds that the default one saves.
-        return lambda call: trial.run(operand, copy.copy(call))
+        return lambda call: self._computes(trial, operand, copy.copy(call))
+
+    @staticmethod
+    def _computes(trial: KernelTrial, operand: AnyOperand, call: Call) -> bool:
+        """Whether the kernel alone has computed `call`: what looks cost is known of the matrix, and counted there."""
+        return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
 
     def _past_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
         """(B, result) -> whether it was computed past Python, as products of users are; None where these are not.
@@ -261,17 +274,17 @@ class KernelLab:
         call = self._calls[0]
         if not isinstance(operand, Operand) or not isinstance(call, MatmulCall):
             return None
-        options, lib, transposed, (B, C) = self.options, runtime_api.lib, call.transposed, call.kept
-        state = DispatchState(options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags)
+        lib, transposed, (B, C) = runtime_api.lib, call.transposed, call.kept
+        state = DispatchState(self.options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags)
         state.serving = None if trial.schedule is None else trial
-        path = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs)
+        path = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs, is_guarded=False)
         if path is None:
             return None
 
         def past(B: Any, result: Any) -> bool:
             lib.asp_pool_watch_cycles(0)
             try:
-                return path.run(B, result, options, transposed)
+                return path.run(B, result, state.decisive, transposed)
             finally:
                 lib.asp_pool_watch_cycles(1)
 
