@@ -222,9 +222,7 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
     return rows.indptr[0], rows.indices[0], rows.data[0]
 
 
-def _generated(
-    record: Any, trial: Serving, operand: Operand, rows: NativeRows, *, is_guarded: bool
-) -> list[object]:
+def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows, *, is_guarded: bool) -> list[object]:
     """Write what a generated kernel needs into `record`; what must live as long."""
     cast, bound = runtime_api.ffi.cast, trial.bound
     assert bound is not None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from autosparse.dispatch.state import DispatchState
     from autosparse.operands.packed_copies import PackedCopy
     from autosparse.operands.unfolding import AnyOperand
 
@@ -146,7 +145,7 @@ class PastPython(Protocol):
 class Tuning(Protocol):
     """Tuning of one state's problem (`tuning.live.LiveTuner`)."""
 
-    def lend(self, state: DispatchState) -> None:
+    def lend(self, state: Any) -> None:  # Any: a DispatchState
         """Let the plan serve products of `state` too, where its options allow that plan."""
 
     def forget_threads(self) -> None:

@@ -37,9 +37,9 @@ class DispatchState:
     """
 
     __slots__ = (
-        "aside", "aside_due", "decisive", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "live_tuner", "n_calls",
-        "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns", "serving", "threads",
-        "transposed", "tuned_ns",
+        "aside", "aside_due", "decisive", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags",
+        "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
+        "serving", "threads", "transposed", "tuned_ns",
     )  # fmt: skip
 
     def __init__(

@@ -29,9 +29,7 @@ DATA: Final = 2
 NOT_FEW_NS: Final = 1_000_000
 """Time in products from which on their problem is thought about (`executor.few`)."""
 
-LOOK_WEIGHT: Final = 0.25
-"""Weight of the newest look in `Operand.look_ns`."""
-
+LOOK_WEIGHT: Final = 0.25  # of the newest look in `Operand.look_ns`
 _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 _NEVER: Final = object()  # clean since: not yet
 _NONE_YET: Final = (None, None, None)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from autosparse.config import Effort
 from autosparse.core.composite import Composite
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
-from autosparse.tuner.search.outcome import fastest_in_place, plan_of
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import CLOSE, Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial
@@ -41,6 +42,28 @@ HOPELESS: Final = 4.0
 WATCH_MAJORITY: Final = 0.75
 
 
+MAX_REFUSALS: Final = 8
+"""A candidate that did not serve so many products in a row leaves the race."""
+
+
+@dataclass(slots=True)
+class CheckedWidth:
+    """Number of columns of the products that a plan in service is checked on: one until products have another one."""
+
+    width: int = 0
+    _n_others: int = 0  # products of other widths since the last of this one
+
+    def is_sample(self, n_vecs: int) -> bool:
+        """Whether a product of so many columns is a sample of the check that goes on."""
+        if n_vecs != self.width:
+            self._n_others += 1
+            if self.width and self._n_others < MAX_REFUSALS:
+                return False
+            self.width = n_vecs
+        self._n_others = 0
+        return True
+
+
 def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
     """What is left of a measured plan after a race on memory as users have it; the search's champion is who won.
 
@@ -63,9 +86,17 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
     return plan_of(search, tune_s=found.tune_s + clock() - start_s)
 
 
-def _confirmed_in_place(
-    lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]
-) -> Trial | None:
+def fastest_in_place(search: Search) -> Trial | None:
+    """The fastest candidate on the user's arrays that beat the default kernel; None where the champion is one."""
+    champion, limit_s = search.champion, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
+    if champion.schedule is None or champion.reads_live:
+        return None
+    able = [one for one in search.trials if one.reads_live and one.failed is None]
+    able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
+    return min(able, key=lambda one: search.measured_s[id(one)], default=None)
+
+
+def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]) -> Trial | None:
     """The fastest kernel that reads the user's arrays, where it wins a last race; None where the champion does so."""
     trial = fastest_in_place(search)
     if trial is None:

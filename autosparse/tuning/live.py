@@ -26,16 +26,14 @@ from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
 from autosparse.tuning.memory.history import Experience
-from autosparse.tuning.memory.plan_lookup import is_allowed
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.service import Service, expected_look_s
 
 WAIT_S: Final = 0.5
 """How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""
-MAX_REFUSALS: Final = 8
-"""A candidate that did not serve so many products in a row leaves the race."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """Columns of a product that was just computed, by which tuned kernel (None: the default kernel), and its seconds."""
 
@@ -75,8 +73,7 @@ class LiveTuner:
     _settled: Sample | None = None  # the sample whose trial serves
     _service: Service | None = None  # of the session's champion
     _in_background: bool = False
-    _checked_width: int = 0  # of the products that a plan in service is checked on
-    _n_others: int = 0  # products of other widths since the last of these
+    _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
     _aside: threading.Event = field(default_factory=_set_event)  # unset while the background thread has a step
 
@@ -109,27 +106,23 @@ class LiveTuner:
     def account(self) -> Account:
         """What was spent so far."""
         self.state.settle()
-        # By ratio, not by difference: the machine gets faster and slower, both kernels with it.
-        champion_s = self._champion_s()
-        looked_s = self._service.choice.spent_s if self._service is not None else 0.0
-        kernel_s = max(0.0, self.state.tuned_ns * 1e-9 - looked_s)
-        saved_s = kernel_s * (self.default_s / champion_s - 1.0) - looked_s if champion_s else 0.0
+        looked_s, tuned_s = self._service.choice.spent_s if self._service is not None else 0.0, self._champion_s()
+        served_s = self.state.tuned_ns * 1e-9
+        saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
         return Account(
             n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
 
     def outlook(self) -> Outlook:
         """What is expected."""
-        session = self.session
+        session, options = self.session, self.state.options
         n_default = self.state.n_calls - self.state.n_tuned
         mean_s = (self.state.product_ns - self.state.tuned_ns) * 1e-9 / n_default if n_default > 0 else 0.0
         default_s = self.default_s or mean_s
         gain, look_s = session.gain if session else 0.1, expected_look_s(self.operand())
         return Outlook(
             # In the background nobody waits: there the rent may grow to the price itself (ski rental).
-            overhead=1.0
-            if self.state.options.background and isinstance(self.pending, Work)
-            else self.state.options.overhead,
+            overhead=1.0 if options.background and isinstance(self.pending, Work) else options.overhead,
             total_runs=session.total_runs if session else None,
             # A gain that is smaller than the look at arrays that others can write is none.
             gain=max(0.0, gain - look_s / default_s) if look_s and default_s else gain,
@@ -157,7 +150,8 @@ class LiveTuner:
             return
         start_s, self._worked_s = self.clock(), 0.0
         try:
-            self._keep_private()
+            if self.session is not None:
+                self.session.keep_private(self.state.options)
             self._go_on((n_vecs, served_by, took_ns * 1e-9), may_work=True)
             self._recheck()
             # What lies between steps counts as well: asking what is compiled, putting candidates in order.
@@ -250,7 +244,7 @@ class LiveTuner:
 
     def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
         """The product just computed as the sample that is wanted; None where it is none."""
-        if not self._has_width(step, n_vecs):
+        if not (self._checked.is_sample(n_vecs) if step.is_check else n_vecs == self.state.n_dense_cols):
             return None
         wanted: object = step.trial if step.trial.schedule is not None else None
         if served_by is not wanted:
@@ -266,18 +260,6 @@ class LiveTuner:
         known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
-
-    def _has_width(self, step: Sample, n_vecs: int) -> bool:
-        """Whether a product of so many columns is a sample: candidates have one width, checks the one in use."""
-        if not step.is_check:
-            return n_vecs == self.state.n_dense_cols
-        if n_vecs != self._checked_width:
-            self._n_others += 1
-            if self._checked_width and self._n_others < MAX_REFUSALS:
-                return False
-            self._checked_width = n_vecs
-        self._n_others = 0
-        return True
 
     def _champion_s(self) -> float:
         """Time of a product by the champion, measured beside default_s; 0 where there is none."""
@@ -295,22 +277,10 @@ class LiveTuner:
         if session is None or champion is None or champion.reads_live:
             self._service = None
             return champion
-        service = self._service
-        if service is None or service is not champion.service or service.in_place is not session.in_place:
-            look_s = expected_look_s(self.operand())
-            service = self._service = champion.service = Service(self.state, session.in_place)
-            service.choice.gain_s = self._gain_s(champion)
-            service.choice.expose(is_exposed=look_s > 0.0, look_s=look_s)
-        else:
-            service.choice.gain_s = self._gain_s(champion)
-        return service.serving(champion)
-
-    def _gain_s(self, champion: KernelTrial) -> float | None:
-        """Seconds that a product by the champion saves against what serves in its place; None while unknown."""
-        session = self.session
-        assert session is not None
-        tuned_s, fallback_s = self._champion_s(), session.in_place_s or self.default_s
-        return fallback_s - tuned_s if tuned_s and fallback_s else None
+        fallback_s, tuned_s = session.in_place_s or self.default_s, self._champion_s()
+        gain_s = fallback_s - tuned_s if tuned_s and fallback_s else None
+        self._service = service = Service.of(champion, session.in_place, self.state, self.operand(), gain_s)
+        return champion if service.choice.serves_packed and champion.ready else session.in_place
 
     def _recheck(self) -> None:
         """Where another kernel serves instead of the champion: whether that is still so, and when to ask again."""
@@ -319,24 +289,14 @@ class LiveTuner:
             if not isinstance(self.pending, Sample):
                 self.state.serving = self._champion()
 
-    def _keep_private(self) -> None:
-        """Inside of ``options(cache=False)``: what is found from now on is not written to disk, nor later."""
-        lab = self.session.lab if self.session is not None else None
-        if lab is not None and not self.state.options.cache:
-            lab.keep_private(self.state.options)
-
     def lend(self, state: DispatchState) -> None:
         """See `dispatch.protocols.Tuning`."""
-        session, champion = self.session, self.session.champion if self.session is not None else None
-        if session is None or champion is None or not session.is_settled or champion.schedule is None:
-            return
-        if not is_allowed(champion.schedule, state.options, found_under=self.state.options):
-            return
+        lent = self.session.lent(state.options, found_under=self.state.options) if self.session is not None else None
         borrower = state.live_tuner if isinstance(state.live_tuner, LiveTuner) else LiveTuner(state)
-        if borrower.session is None or not borrower.session.is_at_work:
+        if lent is not None and (borrower.session is None or not borrower.session.is_at_work):
             borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
             state.live_tuner = borrower
-            borrower.install(session.lent(), session.plan, champion, session.in_place)
+            borrower.install(lent, lent.plan, lent.champion, lent.in_place)
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a piece of work."""

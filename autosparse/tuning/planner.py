@@ -25,7 +25,7 @@ from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING, live_style
-from autosparse.tuner.search.trial import Divider, Step, Trial, Work
+from autosparse.tuner.search.trial import Divider, Step, Work
 from autosparse.tuner.space import families, spaces
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
@@ -131,7 +131,7 @@ def _decision(found: Plan, search: Search) -> Decision:
 
 
 def in_place_of(search: Search) -> KernelTrial | None:
-    """The fastest kernel of the search that reads the user's arrays, bound to them; None: it is no faster than others."""
+    """The search's fastest kernel on the user's arrays, ready to run; None where the champion is one or none won."""
     trial = search.in_place
     if not isinstance(trial, KernelTrial):
         return None

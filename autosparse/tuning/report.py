@@ -13,8 +13,8 @@ from autosparse.tuning import amortization
 from autosparse.tuning.amortization import Tier
 
 if TYPE_CHECKING:
-    from autosparse.tuning.live import LiveTuner
     from autosparse.tuner.features.statistics import PatternFacts
+    from autosparse.tuning.live import LiveTuner
     from autosparse.tuning.trials.part_times import PartTime
 
 

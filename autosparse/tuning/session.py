@@ -10,16 +10,16 @@ from functools import partial
 
 from autosparse import _native
 from autosparse._native import memory
-from autosparse.config import Effort
+from autosparse.config import Effort, Options
 from autosparse.core.plan import Plan
 from autosparse.log import event
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
-from autosparse.tuner.search.outcome import fastest_in_place, plan_of
+from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Steps, Work
-from autosparse.tuning.confirmation import given_up, watch
+from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
 from autosparse.tuning.memory.history import LARGE_ENTRIES
-from autosparse.tuning.memory.plan_lookup import expected_gain, recall, supported
+from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, supported
 from autosparse.tuning.planner import (
     adoption,
     conclude,
@@ -72,8 +72,16 @@ class TuningSession:
         """Seconds of one product by `in_place`, measured beside the default kernel's; 0 where there is none."""
         return (self.plan.in_place_s or 0.0) if self.in_place is not None else 0.0
 
-    def lent(self) -> TuningSession:
-        """A session of the same problem for another state, to be settled with this one's plan."""
+    def keep_private(self, options: Options) -> None:
+        """Under ``cache=False``: what is found from now on is not written to disk, nor later."""
+        if self.lab is not None and not options.cache:
+            self.lab.keep_private(options)
+
+    def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
+        """A session of the same problem under `options`, to be settled with this plan; None: they exclude it."""
+        schedule = self.champion.schedule if self.champion is not None and self.is_settled else None
+        if schedule is None or not is_allowed(schedule, options, found_under=found_under):
+            return None
         return dataclasses.replace(self, search=None, tuning_s=0.0)
 
     def current_plan(self) -> Plan:

@@ -60,7 +60,7 @@ def test_tuned_products_see_every_kind_of_write(name: str) -> None:
     A = asp.csr(plain, copy=True)
     columns = 8 if 8 in WIDTHS[name] else 1
     B = dense(plain, columns)
-    trial = force(A, schedule_of(name, columns), columns=columns)
+    force(A, schedule_of(name, columns), columns=columns)
     held = A.data
 
     def check() -> None:

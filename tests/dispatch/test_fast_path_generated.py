@@ -32,7 +32,7 @@ def test_generated_kernels_are_entered_and_every_write_is_seen(name, columns, fl
     plain = make()
     with asp.options(effort="measure"):
         A = asp.csr(plain, copy=True)
-        trial = force(A, schedule_of(name, columns), columns=columns)
+        force(A, schedule_of(name, columns), columns=columns)
         B = dense(plain, columns)
         B = B[:, 0].copy() if flat else B
         out = np.empty((plain.shape[0], *B.shape[1:]), B.dtype)

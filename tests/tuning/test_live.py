@@ -36,6 +36,9 @@ class FakeSession:
         self.lab = self.search = self.champion = self.in_place = None
         self.plan = planner.default_plan("fake")
 
+    def keep_private(self, options: asp.Options) -> None:
+        """Nothing is remembered."""
+
     def steps(self) -> Iterator[Any]:
         for price_s in self.prices_s:
             yield Work(

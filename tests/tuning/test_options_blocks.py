@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
-from autosparse import cache
 from autosparse._native import runtime_api
 
 import autosparse as asp
+from autosparse import cache
 from autosparse.config import SETTINGS, decisive_options
 from autosparse.dispatch import executor
 from autosparse.dispatch import state as states

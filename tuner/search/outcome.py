@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections import Counter
 from typing import Final
 
@@ -67,16 +66,6 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
         in_place=search.in_place.schedule if search.in_place is not None else None,
         in_place_s=search.measured_s.get(id(search.in_place)),
     )
-
-
-def fastest_in_place(search: Search) -> Trial | None:
-    """The fastest candidate that reads the user's arrays and beat the default kernel; None where the champion does so."""
-    champion, limit_s = search.champion, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
-    if champion.schedule is None or champion.reads_live:
-        return None
-    able = [one for one in search.trials if one.reads_live and one.failed is None]
-    able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
-    return min(able, key=lambda one: search.measured_s[id(one)], default=None)
 
 
 def _effort_made(search: Search) -> Effort:

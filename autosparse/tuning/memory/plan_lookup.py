@@ -66,7 +66,7 @@ def recall(lab: KernelLab) -> Plan | None:
 
 
 def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
-    """Why a plan's schedule is none for `problem`, whatever the record's key says; None when it is. Needs no backend."""
+    """Why a plan's schedule is none for `problem`, whatever the record's key says; None when it is. No backend."""
     if schedule is None:
         return None
     if schedule.operation != problem.operation:

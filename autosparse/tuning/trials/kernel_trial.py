@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from autosparse.tuning.trials.handling import Handling
     from autosparse.tuning.trials.service import Service
 
+
 class Workbench(Protocol):
     """Builds kernels of one problem on one operand, and knows their prices; see `lab.KernelLab`."""
 

@@ -275,7 +275,9 @@ class KernelLab:
         if not isinstance(operand, Operand) or not isinstance(call, MatmulCall):
             return None
         lib, transposed, (B, C) = runtime_api.lib, call.transposed, call.kept
-        state = DispatchState(self.options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags)
+        state = DispatchState(
+            self.options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags
+        )
         state.serving = None if trial.schedule is None else trial
         path = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs, is_guarded=False)
         if path is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.operands.csr import Operand
 from autosparse.tuning.trials.choice import PlanChoice
@@ -11,7 +11,6 @@ from autosparse.tuning.trials.choice import PlanChoice
 if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
-    from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 LOOK_BYTES_PER_S: Final = 2e10
 """Speed at which a look reads arrays, before one was timed."""
@@ -31,19 +30,28 @@ def expected_look_s(operand: AnyOperand | None) -> float:
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """The choice between a kernel on a packed copy, which holds this object, and what serves in its place in one state."""
+    """The choice between a kernel on a packed copy, which holds this object, and what serves in its place."""
 
     state: DispatchState
-    in_place: KernelTrial | None  # None: the default kernel
+    in_place: Any = None  # Any: a trial, as the ones that hold services; None: the default kernel
     choice: PlanChoice = field(default_factory=PlanChoice)
     _n_calls: int = 0  # of the state, at the last event
     _n_touched: int = 0  # products of the operand that found its arrays handed out, by then
     _recheck_s: float = RECHECK_S
 
-    def serving(self, packed: KernelTrial) -> KernelTrial | None:
-        """The kernel that computes the next product; None: the default kernel."""
-        chosen = packed if self.choice.serves_packed else self.in_place
-        return chosen if chosen is None or chosen.ready else None
+    @classmethod
+    def of(
+        cls, packed: Any, in_place: Any, state: DispatchState, operand: AnyOperand | None, gain_s: float | None
+    ) -> Service:
+        """The service of the trial `packed` in `state`, made anew where another kernel may serve in its place."""
+        made: Service | None = packed.service
+        if made is not None and made.state is state and made.in_place is in_place:
+            made.choice.gain_s = gain_s
+            return made
+        made = packed.service = cls(state, in_place, PlanChoice(gain_s), state.n_calls)
+        look_s = expected_look_s(operand)
+        made.choice.expose(is_exposed=look_s > 0.0, look_s=look_s)
+        return made
 
     def looked(self, operand: Operand, *, repack_s: float | None) -> bool:
         """Account for a look before a product; whether the packed kernel computes it.
