@@ -7,7 +7,6 @@ pass, after it was handed out), and did bytes change (`refresh`: nothing, or an 
 
 from __future__ import annotations
 
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,7 +14,8 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
-from autosparse.operands.native_rows import NATIVE, Lease, NativeRows, check_bounds, plain_codes
+from autosparse.operands.array_views import Lease, moved, same_memory
+from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
@@ -29,7 +29,6 @@ DATA: Final = 2
 NOT_FEW_NS: Final = 1_000_000
 """Time in products from which on their problem is thought about (`executor.few`)."""
 
-LOOK_WEIGHT: Final = 0.25  # of the newest look in `Operand.look_ns`
 _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 _NEVER: Final = object()  # clean since: not yet
 _NONE_YET: Final = (None, None, None)
@@ -41,17 +40,19 @@ class Operand:
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
         "_flat", "_handed_out", "_known_rows", "_leased", "_pattern", "_structure_print",
-        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "look_ns",
-        "n_few", "n_looks", "n_major", "n_minor", "n_touched", "rows", "shared", "structure_version", "values_version",
+        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "n_few",
+        "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
+        "copied_bytes", "frozen",
     )  # fmt: skip
 
     rows: NativeRows | None  # None: look again, `validate`
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # ... and its way past Python (`dispatch.fast_path`)
-    n_touched: int  # products that found arrays handed out or replaced
     few_ns: int  # spent in products that nobody has thought about yet, n_few of them
     shared: bool  # a transpose uses this operand too
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
+    copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
+    frozen: bool  # the caller has promised that nobody writes to the arrays
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
     _anchors: mutation_guard.Anchors | None
@@ -71,14 +72,14 @@ class Operand:
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self.n_looks = self.n_touched = self._aliases_before = 0
-        self.look_ns = 0.0  # of a look that read the arrays, lately
+        self.n_few = self._aliases_before = 0
         self.few_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = None
         self._known_rows = self._anchors = self._values_print = self._structure_print = self._pattern = None
         self._touch_values = self._touch_structure = None
         self._clean_values = self._clean_structure = _NEVER
-        self.shared = self._flat = self._checked = False
+        self.shared = self._flat = self._checked = self.frozen = False
+        self.copied_bytes = None
         self.fresh = self._handed_out = True  # the constructor that fills it in may look at what it has put there
         self._arrays = [None, None, None]
         self._leased: Any = _NONE_YET  # Any: of three arrays of ours, from the first one on
@@ -98,6 +99,8 @@ class Operand:
 
     def fetch(self, field: int) -> Any:
         """The user's own array object; from now on it may be written."""
+        if self.frozen:
+            return self._arrays[field]
         if field == DATA:
             self._touch_values = None
         else:
@@ -119,8 +122,11 @@ class Operand:
             self._arrays[field] = value
             return
         old = self.fetch(field)
-        if value is old or _same_memory(value, old):
+        if value is old or same_memory(value, old):
             return
+        if self.frozen:
+            self.frozen, self._touch_values, self._touch_structure = False, None, None
+        self.copied_bytes = self.rows = None
         self._arrays[field] = value
         if self._leased is not _NONE_YET:
             self._leased[field] = None
@@ -135,8 +141,22 @@ class Operand:
         """An operand over the same arrays, for one of two objects that part; the other keeps its dispatch state."""
         twin = Operand()
         twin._arrays = list(self._arrays)
+        twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
         twin.settle(self.n_major, self.n_minor, flat=self._flat)
         return twin
+
+    def freeze(self) -> None:
+        """Take the caller's promise that nobody writes to the arrays: no look, and views of them that are read-only."""
+        self._arrays = [array.view() for array in self._arrays]
+        for array in self._arrays:
+            array.flags.writeable = False
+        self._leased, self._known_rows, self._anchors = _NONE_YET, None, None
+        self.frozen, self.fresh = True, False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else can reach the arrays now."""
+        return mutation_guard.is_alone(self._anchors or self._anchor())
 
     def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
         """Take the shape. Aliases that came with the arrays (of the object we were made from) are none of ours."""
@@ -197,7 +217,7 @@ class Operand:
         self.fresh = False
         array = self._arrays[field]
         leased: AnyArray | None = self._leased[field]
-        if leased is None or _moved(leased, array):
+        if leased is None or moved(leased, array):
             if self._leased is _NONE_YET:
                 self._leased = [None, None, None]
             leased = self._leased[field] = np.asarray(Lease(array))
@@ -242,12 +262,6 @@ class Operand:
             and mutation_guard.reference_total(anchors.arrays) == anchors.expected
         )
 
-    @property
-    def is_exposed(self) -> bool:
-        """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
-        anchors = self._anchors or self._anchor()
-        return not mutation_guard.is_alone(anchors) or mutation_guard.has_weak_references(anchors)
-
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
 
@@ -260,7 +274,11 @@ class Operand:
         """Compare fingerprints. Safe in several threads at once without a lock: whoever sees a difference raises it."""
         if self.rows is None:
             self.validate()
-        start_ns, token = perf_counter_ns(), object()
+        if self.frozen:
+            self._anchors = self._anchors or self._anchor()
+            self._clean_values, self._clean_structure = self._touch_values, self._touch_structure
+            return
+        token = object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
         self._touch_values = self._touch_structure = token
@@ -273,11 +291,6 @@ class Operand:
             self._compare_values()
         if alone:
             self._clean_values = self._clean_structure = token
-        self._count_look(perf_counter_ns() - start_ns)
-
-    def _count_look(self, took_ns: int) -> None:
-        self.look_ns += LOOK_WEIGHT * (took_ns - self.look_ns) if self.n_looks else took_ns
-        self.n_looks += 1
 
     def _compare_structure(self) -> None:
         indptr, indices, _ = self._arrays
@@ -295,16 +308,25 @@ class Operand:
             self._values_print = now
 
     def _anchor(self) -> mutation_guard.Anchors:
-        held, expected = mutation_guard.anchors_of(self._arrays)
-        if expected != mutation_guard.NEVER_ALONE:
-            expected += self._n_leased()
-        self._anchors = mutation_guard.Anchors(held, expected)
-        return self._anchors
+        anchors = mutation_guard.Anchors((), 0) if self.frozen else mutation_guard.anchors_of(self._arrays)
+        if anchors.expected != mutation_guard.NEVER_ALONE:
+            watched = set(map(id, anchors.arrays))
+            n_leased = sum(
+                leased is not None and id(array) in watched
+                for array, leased in zip(self._arrays, self._leased, strict=True)
+            )
+            anchors = anchors._replace(expected=anchors.expected + n_leased)
+        self._anchors = anchors
+        return anchors
 
     def _n_aliases(self) -> int:
         """References to the arrays beyond our own, up to a constant; meant to be called with no array in a local."""
-        own = 0 if self._anchors is None else len(self._anchors.arrays)
-        own += self._n_leased()
+        anchors = self._anchors
+        if anchors is None and mutation_guard.are_nested(self._arrays):
+            anchors = self._anchor()
+        own = self._n_leased()
+        if anchors is not None:
+            own += len(anchors.arrays) - anchors.n_beneath - mutation_guard.n_others_beneath(anchors)
         if python_objects.references is None:
             return mutation_guard.count_references(self._arrays, own=own)
         n: int = python_objects.references(self._arrays)
@@ -333,7 +355,6 @@ class Operand:
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
         self.fresh = False
-        self.n_touched += 1
         codes = self._codes()
         if codes is None:
             self.few_ns = NOT_FEW_NS
@@ -377,23 +398,3 @@ class Operand:
             self._known_rows = None
             return (fixed,)
         return live
-
-
-_OWNDATA: Final = 0x4
-
-
-def _same_memory(new: Any, old: Any) -> bool:
-    """Whether `new` is another array object over exactly the memory of `old` (SciPy's prune() makes such views)."""
-    return (
-        type(new) is np.ndarray
-        and type(old) is np.ndarray
-        and (new.flags.num ^ old.flags.num) | _OWNDATA == _OWNDATA
-        and not _moved(new, old)
-        and new.strides == old.strides
-    )
-
-
-def _moved(one: AnyArray, other: AnyArray) -> bool:
-    """Whether two array objects differ in address, shape or dtype."""
-    address_of = runtime_api.address_of
-    return bool(address_of(one) != address_of(other) or one.shape != other.shape or one.dtype != other.dtype)

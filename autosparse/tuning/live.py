@@ -10,12 +10,12 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from autosparse import forking
 from autosparse.core.plan import Plan
+from autosparse.core.values import dataclass, field
 from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.errors import TUNING_FAILURES
@@ -112,6 +112,10 @@ class LiveTuner:
         return Account(
             n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
+
+    def spent_and_saved_s(self) -> tuple[float, float]:
+        """See `protocols.Tuning`."""
+        return self.tuning_s, max(0.0, self.account().saved_s)
 
     def outlook(self) -> Outlook:
         """What is expected."""
@@ -210,11 +214,12 @@ class LiveTuner:
             return True  # a plan that turned out to be slow saves nothing that could pay for finding out
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
-        terms: dict[str, Any] = {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
-        verdict = amortization.weigh(step.price_s, account=account, outlook=outlook, **terms)
-        if verdict.pays and not out_of_budget:
+        known: dict[str, Any] = {"account": account, "outlook": outlook}
+        known |= {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
+        pays = amortization.weigh(step.price_s, **known).pays
+        if not out_of_budget and (pays or amortization.is_earned(step.price_s, self.state.account, **known)):
             return True
-        look_s = amortization.next_look_s(step.price_s, account=account, outlook=outlook, **terms)
+        look_s = amortization.next_look_s(step.price_s, **known)
         # Doubling at the latest: the history wants to be told, and estimates change.
         look_s = max(account.product_s * 1.02, min(look_s, account.product_s * 2.0 + 1e-3))
         self._look_at(account.product_s * 4.0 if out_of_budget else look_s)
@@ -273,7 +278,7 @@ class LiveTuner:
     def _champion(self) -> KernelTrial | None:
         """The kernel of the plan that serves now: the champion, or where its packed copy does not pay another one."""
         session = self.session
-        champion = session.champion if session is not None else None
+        champion = session.incumbent(is_over=self.pending is None) if session is not None else None
         if session is None or champion is None or champion.reads_live:
             self._service = None
             return champion

@@ -38,6 +38,8 @@ class FakeSession:
 
     def keep_private(self, options: asp.Options) -> None:
         """Nothing is remembered."""
+    def incumbent(self, *, is_over: bool) -> None:
+        return self.champion
 
     def steps(self) -> Iterator[Any]:
         for price_s in self.prices_s:
