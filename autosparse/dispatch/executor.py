@@ -230,11 +230,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         state.next_look_ns = FOREVER_NS
         return
     state.options = get_options()  # equal decisive ones; how much may be spent is what is said now
-    if state.live_tuner is None and state.options.overhead <= 0 and state.options.runs is None:
-        state.next_look_ns = 2 * state.product_ns
-        return
     try:
-        if not state.is_known and _is_enough(state, operand):
+        if state.live_tuner is None and _is_enough(state, operand):
             return
         from autosparse.tuning.setup import live_tuner_of
 

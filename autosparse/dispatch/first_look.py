@@ -18,6 +18,7 @@ from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import PENDING, ProblemAccount, key_of, place_of
 from autosparse.errors import TUNING_FAILURES
+from autosparse.operands.holding import expected_look_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,15 +42,18 @@ _registered: Final[list[bool]] = []
 
 
 def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Look at a problem for the first time; return whether tuning need not be thought of yet."""
-    state.is_known = True
-    account = state.account = _opened(state, operand)
-    if account is not None and account.plan is not None and state.serving is None and state.live_tuner is None:
-        _recall(state, operand, account, account.plan)
+    """Look at a problem before there is tuning; return whether that need not be thought of yet."""
+    if not state.is_known:
+        state.is_known = True
+        account = state.account = _opened(state, operand)
+        if account is not None and account.plan is not None and state.serving is None:
+            _recall(state, operand, account, account.plan)
     look_ns = _tuning_look_ns(state)
     if state.product_ns >= look_ns:
         return False
     state.next_look_ns = look_ns
+    if state.recalled is not None and state.recalled.service is not None:
+        state.recalled.service.steer(state.recalled, operand)
     state.settle()
     return True
 
@@ -90,14 +94,17 @@ def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, pl
     if plan.is_asked and price_s < LONG_RECALL_S:
         return True
     gain = 1.0 - plan.measured_s / plan.default_s if plan.default_s and plan.measured_s else UNKNOWN_GAIN
-    runs = state.options.runs
-    expected_s = runs * state.product_ns * 1e-9 / max(1, state.n_calls) if runs else account.spent.mean_product_s
+    runs, product_s = state.options.runs, state.product_ns * 1e-9 / max(1, state.n_calls)
+    gain -= expected_look_s(operand) / product_s if product_s else 0.0
+    expected_s = runs * product_s if runs else account.spent.mean_product_s
     return gain * max(expected_s, state.product_ns * 1e-9) > price_s
 
 
 def _tuning_look_ns(state: DispatchState) -> float:
     """Return the product time of this process after which the modules of tuning may be imported."""
     options, account = state.options, state.account
+    if options.overhead <= 0:
+        return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
     if account is None or account.is_settled:
         return own_ns

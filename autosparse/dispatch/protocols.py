@@ -88,6 +88,10 @@ class Serving(Protocol):
     looked_ns: int  # of its last product: spent on looks and repacking
 
     @property
+    def service(self) -> Any:  # Any: a `tuning.trials.service.Service`
+        """What says whether its packed copy pays; None: it reads the user's own arrays, or is a candidate."""
+
+    @property
     def lab(self) -> Problems:
         """Who made it."""
 

@@ -7,6 +7,7 @@ pass, after it was handed out), and did bytes change (`refresh`: nothing, or an 
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -16,6 +17,7 @@ from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
 from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.packed_copies import smoothed
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
@@ -40,9 +42,9 @@ class Operand:
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
         "_flat", "_handed_out", "_known_rows", "_leased", "_pattern", "_structure_print",
-        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "n_few",
-        "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
-        "copied_bytes", "frozen",
+        "_touch_structure", "_touch_values", "_values_print", "copied_bytes", "dispatcher", "fast_path", "few_ns",
+        "fresh", "frozen", "look_ns", "n_few", "n_looks", "n_major", "n_minor", "n_touched", "rows", "shared",
+        "smoothed_look_ns", "structure_version", "values_version",
     )  # fmt: skip
 
     rows: NativeRows | None  # None: look again, `validate`
@@ -53,6 +55,10 @@ class Operand:
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
     copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
     frozen: bool  # the caller has promised that nobody writes to the arrays
+    n_looks: int  # times that bytes of the arrays were read to find writes; the next two are zero before the first
+    look_ns: int  # time of the last of these looks
+    n_touched: int  # products that found arrays handed out or replaced
+    smoothed_look_ns: int  # exponential average of their times, see `packed_copies.smoothed`
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
     _anchors: mutation_guard.Anchors | None
@@ -72,7 +78,7 @@ class Operand:
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self._aliases_before = 0
+        self.n_few = self._aliases_before = self.n_touched = self.n_looks = self.look_ns = self.smoothed_look_ns = 0
         self.few_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = None
         self._known_rows = self._anchors = self._values_print = self._structure_print = self._pattern = None
@@ -262,6 +268,13 @@ class Operand:
             and mutation_guard.reference_total(anchors.arrays) == anchors.expected
         )
 
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
+        anchors = self._anchors or self._anchor()
+        is_alone = mutation_guard.is_alone(anchors) and not mutation_guard.has_weak_references(anchors)
+        return not (is_alone or self.frozen)
+
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
 
@@ -278,6 +291,7 @@ class Operand:
             self._anchors = self._anchors or self._anchor()
             self._clean_values, self._clean_structure = self._touch_values, self._touch_structure
             return
+        start_ns = perf_counter_ns()
         token = object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
@@ -291,6 +305,8 @@ class Operand:
             self._compare_values()
         if alone:
             self._clean_values = self._clean_structure = token
+        self.n_looks, self.look_ns = self.n_looks + 1, perf_counter_ns() - start_ns
+        self.smoothed_look_ns = smoothed(self.smoothed_look_ns, self.look_ns)
 
     def _compare_structure(self) -> None:
         indptr, indices, _ = self._arrays
@@ -355,6 +371,7 @@ class Operand:
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
         self.fresh = False
+        self.n_touched += 1
         codes = self._codes()
         if codes is None:
             self.few_ns = NOT_FEW_NS

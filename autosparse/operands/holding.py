@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
+from autosparse.operands.csr import Operand
 from autosparse.operands.ownership import owns_arrays
 from autosparse.operands.unfolding import AnyOperand
+
+
+LOOK_BYTES_PER_S: Final = 2e10
+"""Speed at which a look reads arrays, before one was timed."""
+
+
+def expected_look_s(operand: AnyOperand | None) -> float:
+    """Return the expected seconds per product of looks at arrays that others can write; 0 where nobody else can."""
+    if not isinstance(operand, Operand) or not operand.is_exposed:
+        return 0.0
+    n_bytes = operand.structure_bytes + operand.data.nbytes
+    return operand.smoothed_look_ns * 1e-9 or n_bytes / LOOK_BYTES_PER_S
 
 
 class Holding(NamedTuple):

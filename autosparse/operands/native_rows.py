@@ -19,18 +19,6 @@ NATIVE: Final = frozenset("fdFD")
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
-class Lease:
-    """Memory of one array, lent to views that do not count as aliases of the user's array."""
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, array: AnyArray) -> None:
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], True)  # read-only: our own code never writes a user's array
-        self.__array_interface__ = interface
-        self._owner = array
-
-
 class NativeRows:
     """What a C kernel is told about the operand. `dtype` None: not for our kernels, SciPy computes."""
 

@@ -21,6 +21,7 @@ from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.holding import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
@@ -30,7 +31,7 @@ from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
 from autosparse.tuning.memory.history import Experience
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.service import Service, expected_look_s
+from autosparse.tuning.trials.service import Service
 
 WAIT_S: Final = 0.5
 """How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""

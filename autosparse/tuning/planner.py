@@ -19,6 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
+from autosparse.operands.holding import expected_look_s
 from autosparse.ops import OPS
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.analytic.models import statistics_model
@@ -42,7 +43,6 @@ from autosparse.tuning.memory.plan_lookup import (
 )
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
-from autosparse.tuning.trials.service import expected_look_s
 
 LEAST_ORDERED: Final = 10_000
 """Entries from which rows are worth an order: those of fewer, and what they read, stay in the first cache."""

@@ -7,8 +7,9 @@ matrix; a change of mind needs a margin. Pure arithmetic: no clock, no operand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from autosparse.core.values import dataclass
 
 HORIZON: Final = 16.0
 """Products over which rates of looks and repackings are averaged. Longer: a changed program is noticed later."""

@@ -357,7 +357,7 @@ class KernelTrial:
             return False
         is_stale = self.lab.handling.keeps_values and operand.values_version != packed_copy.values_version
         if isinstance(operand, Operand) and self.service is not None and (is_stale or operand.n_looks != n_looks):
-            repack_s = (packed_copy.refresh_ns * 1e-9 or self._repack_price_s()) if is_stale else None
+            repack_s = (packed_copy.smoothed_refresh_ns * 1e-9 or self._repack_price_s()) if is_stale else None
             if not self.service.looked(operand, repack_s=repack_s):
                 return False
         return not is_stale or self._repack(operand, packed_copy)

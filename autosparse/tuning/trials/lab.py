@@ -94,7 +94,7 @@ class KernelLab:
         """Keep what is found from now on for this process, as `options` say: never on disk."""
         store = cache.open_store(options)
         if store is not self.store:
-            prices, self.store = self.experience.prices, store
+            prices, self.store, self.options = self.experience.prices, store, self.options._replace(cache=False)
             self.experience = experience_of(store, self.problem.target)
             self.experience.prices = prices
 

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from autosparse.core.values import dataclass, field
 from autosparse.operands.csr import Operand
+from autosparse.operands.holding import expected_look_s
 from autosparse.tuning.trials.choice import PlanChoice
 
 if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
     from autosparse.operands.unfolding import AnyOperand
 
-LOOK_BYTES_PER_S: Final = 2e10
-"""Speed at which a look reads arrays, before one was timed."""
 RECHECK_PRODUCTS: Final = 64
 """Products by a fallback after which it is asked again whether the packed copy pays: at least so many, and"""
 RECHECK_S: Final = 2e-3
 """... seconds of products; twice as long each time nothing has changed, up to"""
 LAST_RECHECK_S: Final = 32e-3
-
-
-def expected_look_s(operand: AnyOperand | None) -> float:
-    """Expected seconds per product of looks at arrays that others can write; 0 where nobody else can."""
-    if not isinstance(operand, Operand) or not operand.is_exposed:
-        return 0.0
-    return operand.look_ns * 1e-9 or (operand.structure_bytes + operand.data.nbytes) / LOOK_BYTES_PER_S
 
 
 @dataclass(slots=True, eq=False)
@@ -46,7 +38,7 @@ class Service:
         """The service of the trial `packed` in `state`, made anew where another kernel may serve in its place."""
         made: Service | None = packed.service
         if made is not None and made.state is state and made.in_place is in_place:
-            made.choice.gain_s = gain_s
+            made.choice.gain_s = made.choice.gain_s if gain_s is None else gain_s
             return made
         made = packed.service = cls(state, in_place, PlanChoice(gain_s), state.n_calls)
         look_s = expected_look_s(operand)
@@ -60,12 +52,17 @@ class Service:
         """
         n_products = self._n_new()
         is_kept = self.choice.looked(
-            n_products + 1, look_s=operand.look_ns * 1e-9, is_exposed=operand.is_exposed, repack_s=repack_s
+            n_products + 1, look_s=operand.smoothed_look_ns * 1e-9, is_exposed=operand.is_exposed, repack_s=repack_s
         )
         if not is_kept:
             self.state.next_look_ns = 0.0  # the live tuner lets the other kernel serve
             self._recheck_s, self._n_touched = RECHECK_S, operand.n_touched
         return is_kept
+
+    def steer(self, packed: Any, operand: AnyOperand | None) -> None:
+        """Let the kernel that is chosen serve the state, and see to it that it is asked again where that may change."""
+        self.recheck(operand)
+        self.state.serving = packed if self.choice.serves_packed and packed.ready else self.in_place
 
     def recheck(self, operand: AnyOperand | None) -> None:
         """After products by the fallback: whether the packed kernel serves again, and when to ask next."""
