@@ -15,6 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse import config
 from autosparse.notices import FallbackWarning, warn_once
 
 
@@ -114,6 +115,12 @@ def hold(isa: str | None, wait: str) -> None:
     if wait != _held_wait:
         _held_wait = wait
         lib.asp_pool_wait(WAITS.index(wait))
+
+
+@config.on_change
+def _hold(options: config.Options) -> None:
+    if available:
+        hold(options.isa, options.wait)
 
 
 def _leading(array: NDArray[Any]) -> int:

@@ -225,16 +225,11 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 _NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
 DECISIVE: Final = ("threads", "deterministic", "isa", "storage", "hybrid", "compiler")
-"""Settings that decide which plan may serve a product, besides whether `effort` is off.
-
-The other settings say where plans are remembered and how long a search may take.
-"""
+"""Settings that decide which plan may serve, besides whether `effort` is off; others say where and how to search."""
 
 
 class InForce:
     """Options, and the values of the decisive ones: one tuple object per combination of values."""
-
-    __slots__ = ("decisive", "options")
 
     def __init__(self, options: Options) -> None:
         values = (options.effort is Effort.OFF, *(getattr(options, name) for name in DECISIVE))
@@ -297,6 +292,20 @@ def _notice_unknown_variables() -> None:
         logging.getLogger("autosparse").warning("the environment variable %s is no setting%s", name, hint)
 
 
+_listeners: Final[list[Callable[[Options], None]]] = []
+
+
+def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
+    """Call `listener` with the options in force when a block begins or ends: fast calls compare decisive ones only."""
+    _listeners.append(listener)
+    return listener
+
+
+def _announce() -> None:
+    for listener in _listeners:
+        listener(get_options())
+
+
 def get_options() -> Options:
     """The options in force here: innermost `options(...)`, else `set_options`, else environment, else defaults.
 
@@ -323,6 +332,7 @@ def set_options(**given: "Unpack[OptionValues]") -> None:
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
     _overrides.update(parsed)
     _from_environment = None
+    _announce()
 
 
 def reload_options() -> None:
@@ -342,10 +352,12 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
     """
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
     token = _current.set(InForce(get_options()._replace(**parsed)))
+    _announce()
     try:
         yield get_options()
     finally:
         _current.reset(token)
+        _announce()
 
 
 @contextmanager

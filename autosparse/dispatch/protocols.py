@@ -151,6 +151,7 @@ class Tuning(Protocol):
 
     def lend(self, state: Any) -> None:  # Any: a DispatchState
         """Let the plan serve products of `state` too, where its options allow that plan."""
+
     def spent_and_saved_s(self) -> tuple[float, float]:
         """Seconds that this process spent on tuning the problem, and those that tuned kernels saved."""
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
-from autosparse.operands.array_views import Lease, moved, same_memory
+from autosparse.operands.array_views import Lease, moved, pointer_to, same_memory, structure_sample
 from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
 from autosparse.operands.packed_copies import smoothed
 
@@ -55,10 +55,7 @@ class Operand:
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
     copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
     frozen: bool  # the caller has promised that nobody writes to the arrays
-    n_looks: int  # times that bytes of the arrays were read to find writes; the next two are zero before the first
-    look_ns: int  # time of the last of these looks
-    n_touched: int  # products that found arrays handed out or replaced
-    smoothed_look_ns: int  # exponential average of their times, see `packed_copies.smoothed`
+    n_looks: int  # times that bytes were read to find writes, in `look_ns`, `smoothed_look_ns` of late
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
     _anchors: mutation_guard.Anchors | None
@@ -236,13 +233,8 @@ class Operand:
         return self.nnz * int(self.indices.itemsize)
 
     def structure_sample(self) -> bytes:
-        """Shape and some of the structure: tells most patterns apart in microseconds."""
-        nnz = self.nnz
-        picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
-        starts = np.linspace(0, self.n_major, 17).astype(np.int64)
-        facts = np.array([self.n_major, self.n_minor, nnz], dtype=np.int64).tobytes()
-        facts += self.indptr[starts].astype(np.int64).tobytes()
-        return facts + (self.indices[picks].astype(np.int64).tobytes() if nnz else b"")
+        """See `array_views.structure_sample`."""
+        return structure_sample(self)
 
     def pin(self) -> None:
         """Until `unpin` the arrays are read between products too: nothing to do where the operand owns them."""
@@ -271,9 +263,7 @@ class Operand:
     @property
     def is_exposed(self) -> bool:
         """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
-        anchors = self._anchors or self._anchor()
-        is_alone = mutation_guard.is_alone(anchors) and not mutation_guard.has_weak_references(anchors)
-        return not (is_alone or self.frozen)
+        return not (self.frozen or (self.is_alone and not mutation_guard.has_weak_references(self._anchors)))
 
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
@@ -291,14 +281,12 @@ class Operand:
             self._anchors = self._anchors or self._anchor()
             self._clean_values, self._clean_structure = self._touch_values, self._touch_structure
             return
-        start_ns = perf_counter_ns()
-        token = object()
+        start_ns, token = perf_counter_ns(), object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
         self._touch_values = self._touch_structure = token
-        anchors = self._anchors or self._anchor()
         # Asked before the bytes are read: an alias that is gone by now has done all the writing it will do.
-        alone = mutation_guard.is_alone(anchors) and not mutation_guard.has_weak_references(anchors)
+        alone = not self.is_exposed
         if structure_touched or not alone:
             self._compare_structure()
         if values_touched or structure_touched or not alone:
@@ -371,7 +359,7 @@ class Operand:
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
         self.fresh = False
-        self.n_touched += 1
+        self.n_touched += 1  # products that find arrays handed out or replaced come here
         codes = self._codes()
         if codes is None:
             self.few_ns = NOT_FEW_NS
@@ -407,11 +395,6 @@ class Operand:
 
     def _point(self, field: int) -> Any:
         """Cffi pointer to a pointer to the array's memory."""
-        array = self._arrays[field]
-        fixed = runtime_api.pointer(array)
-        # Where the array object keeps its data pointer: right even after the array was resized in place.
-        live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
-        if live[0] != fixed:
-            self._known_rows = None
-            return (fixed,)
-        return live
+        found, is_live = pointer_to(self._arrays[field])
+        self._known_rows = self._known_rows if is_live else None
+        return found

@@ -8,7 +8,6 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.ownership import owns_arrays
 from autosparse.operands.unfolding import AnyOperand
 
-
 LOOK_BYTES_PER_S: Final = 2e10
 """Speed at which a look reads arrays, before one was timed."""
 

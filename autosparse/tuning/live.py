@@ -269,12 +269,7 @@ class LiveTuner:
 
     def _champion_s(self) -> float:
         """Time of a product by the champion, measured beside default_s; 0 where there is none."""
-        session = self.session
-        if session is None or session.champion is None or not self.default_s:
-            return 0.0
-        if session.search is not None:
-            return session.search.measured_s.get(id(session.search.champion), 0.0)
-        return session.plan.measured_s or 0.0
+        return self.session.champion_s if self.session is not None and self.default_s else 0.0
 
     def _champion(self) -> KernelTrial | None:
         """The kernel of the plan that serves now: the champion, or where its packed copy does not pay another one."""

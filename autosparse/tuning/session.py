@@ -70,6 +70,15 @@ class TuningSession:
         return self.is_settled or self.search is not None or self.champion is not None
 
     @property
+    def champion_s(self) -> float:
+        """Seconds of one product by the champion, measured beside the default kernel's; 0 where that is unknown."""
+        if self.champion is None:
+            return 0.0
+        if self.search is not None:
+            return self.search.measured_s.get(id(self.search.champion), 0.0)
+        return self.plan.measured_s or 0.0
+
+    @property
     def in_place_s(self) -> float:
         """Seconds of one product by `in_place`, measured beside the default kernel's; 0 where there is none."""
         return (self.plan.in_place_s or 0.0) if self.in_place is not None else 0.0

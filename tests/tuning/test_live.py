@@ -38,6 +38,7 @@ class FakeSession:
 
     def keep_private(self, options: asp.Options) -> None:
         """Nothing is remembered."""
+
     def incumbent(self, *, is_over: bool) -> None:
         return self.champion
 
