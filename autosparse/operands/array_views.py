@@ -45,7 +45,7 @@ def moved(one: AnyArray, other: AnyArray) -> bool:
 
 
 def pointer_to(array: AnyArray) -> tuple[Any, bool]:
-    """Cffi pointer to a pointer to the array's memory, and whether that is the object's own, right after resizes too."""
+    """Cffi pointer to a pointer to the array's memory, and whether that is the object's own, right after a resize."""
     fixed = runtime_api.pointer(array)
     live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
     return (live, True) if live[0] == fixed else ((fixed,), False)

@@ -12,12 +12,17 @@ LOOK_BYTES_PER_S: Final = 2e10
 """Speed at which a look reads arrays, before one was timed."""
 
 
+def late_look_s(operand: Operand) -> float:
+    """Return the seconds of a look lately; 0 before the first. The first looks of a process load what they use."""
+    return min(operand.look_ns, operand.smoothed_look_ns) * 1e-9
+
+
 def expected_look_s(operand: AnyOperand | None) -> float:
     """Return the expected seconds per product of looks at arrays that others can write; 0 where nobody else can."""
     if not isinstance(operand, Operand) or not operand.is_exposed:
         return 0.0
     n_bytes = operand.structure_bytes + operand.data.nbytes
-    return operand.smoothed_look_ns * 1e-9 or n_bytes / LOOK_BYTES_PER_S
+    return late_look_s(operand) or n_bytes / LOOK_BYTES_PER_S
 
 
 class Holding(NamedTuple):

@@ -30,7 +30,7 @@ from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.report import Report, verdict_of
+from autosparse.tuning.report import Report, Served, verdict_of
 from autosparse.tuning.setup import lab_of, session_of
 from autosparse.tuning.trials.lab import KernelLab
 from autosparse.tuning.trials.part_times import part_times
@@ -191,6 +191,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         packed_limit_bytes=lab.limit_bytes,
         implementation=_native.implementation_of(plan.schedule, lab.options.compiler).name,
         verdict=verdict_of(live_tuner),
+        served=Served.of(live_tuner.service),
         failures=_failures(live_tuner, lab),
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,

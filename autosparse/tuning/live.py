@@ -72,7 +72,7 @@ class LiveTuner:
     resume_at: int = 0  # ... and ends
     _pause: Pause | None = None  # the pause that resume_at ends
     _settled: Sample | None = None  # the sample whose trial serves
-    _service: Service | None = None  # of the session's champion
+    service: Service | None = None  # of the session's champion
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
@@ -107,7 +107,7 @@ class LiveTuner:
     def account(self) -> Account:
         """What was spent so far."""
         self.state.settle()
-        looked_s, tuned_s = self._service.choice.spent_s if self._service is not None else 0.0, self._champion_s()
+        looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._champion_s()
         served_s = self.state.tuned_ns * 1e-9
         saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
         return Account(
@@ -241,7 +241,7 @@ class LiveTuner:
         if step is not self._pause:
             self._pause, self._paused_at = step, self.state.n_calls
             self.resume_at = self._paused_at + step.n_calls
-        if self._service is not None and not self._service.choice.serves_packed:
+        if self.service is not None and not self.service.choice.serves_packed:
             self.resume_at = self.state.n_calls + step.n_calls  # nothing to compare while the champion does not serve
         if self.state.n_calls >= self.resume_at:
             return skipped
@@ -276,17 +276,17 @@ class LiveTuner:
         session = self.session
         champion = session.incumbent(is_over=self.pending is None) if session is not None else None
         if session is None or champion is None or champion.reads_live:
-            self._service = None
+            self.service = None
             return champion
         fallback_s, tuned_s = session.in_place_s or self.default_s, self._champion_s()
         gain_s = fallback_s - tuned_s if tuned_s and fallback_s else None
-        self._service = service = Service.of(champion, session.in_place, self.state, self.operand(), gain_s)
+        self.service = service = Service.of(champion, session.in_place, self.state, self.operand(), gain_s)
         return champion if service.choice.serves_packed and champion.ready else session.in_place
 
     def _recheck(self) -> None:
         """Where another kernel serves instead of the champion: whether that is still so, and when to ask again."""
-        if self._service is not None and not self._in_background:
-            self._service.recheck(self.operand())
+        if self.service is not None and not self._in_background:
+            self.service.recheck(self.operand())
             if not isinstance(self.pending, Sample):
                 self.state.serving = self._champion()
 

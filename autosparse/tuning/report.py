@@ -16,7 +16,34 @@ if TYPE_CHECKING:
     from autosparse.operands.holding import Holding
     from autosparse.tuner.features.statistics import PatternFacts
     from autosparse.tuning.live import LiveTuner
+    from autosparse.tuning.trials.service import Service
     from autosparse.tuning.trials.part_times import PartTime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Which kernel of a plan with a packed copy serves now, and the costs that decide it."""
+
+    is_packed: bool
+    has_in_place: bool  # a kernel that reads the user's arrays serves otherwise; else the default kernel
+    gain_s: float | None  # of a product by the packed copy, looks left out; None: unknown
+    look_s: float
+    look_rate: float  # looks per product by the packed copy
+    repack_s: float
+    repack_rate: float
+    n_changes: int = 0
+
+    @classmethod
+    def of(cls, service: Service | None) -> Served | None:
+        """As things are now; None where no packed copy could serve."""
+        if service is None:
+            return None
+        choice, has_in_place = service.choice, service.in_place is not None
+        return cls(
+            is_packed=choice.serves_packed, has_in_place=has_in_place, gain_s=choice.gain_s, look_s=choice.look_s,
+            look_rate=choice.look_rate, repack_s=choice.repack_s, repack_rate=choice.repack_rate,
+            n_changes=choice.n_changes,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +68,7 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
     facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
     tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
+    served: Served | None = None  # which kernel of the plan serves; None: there is only one
     holding: Holding | None = None  # whose arrays they are, and what they take
     cores_are_contended: bool = False  # threads of this process waited for cores between products lately
     part_times: tuple[PartTime, ...] = ()  # of the parts of a composite that serves, each run alone for this report

@@ -97,9 +97,10 @@ class KernelTrial:
         """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
         return self.schedule is None or self.lab.handling.reads_live(self.lab.problem, self.schedule.format)
 
-    def _repack_price_s(self) -> float:
-        """Expected seconds of repacking new values."""
-        return self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
+    def _late_repack_s(self, packed_copy: PackedCopy) -> float:
+        """Seconds of repacking new values, lately; before the first time its price."""
+        late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
+        return late_ns * 1e-9 or self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
 
     @property
     def ready(self) -> bool:
@@ -357,7 +358,7 @@ class KernelTrial:
             return False
         is_stale = self.lab.handling.keeps_values and operand.values_version != packed_copy.values_version
         if isinstance(operand, Operand) and self.service is not None and (is_stale or operand.n_looks != n_looks):
-            repack_s = (packed_copy.smoothed_refresh_ns * 1e-9 or self._repack_price_s()) if is_stale else None
+            repack_s = self._late_repack_s(packed_copy) if is_stale else None
             if not self.service.looked(operand, repack_s=repack_s):
                 return False
         return not is_stale or self._repack(operand, packed_copy)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from autosparse.core.values import dataclass, field
 from autosparse.operands.csr import Operand
-from autosparse.operands.holding import expected_look_s
+from autosparse.operands.holding import expected_look_s, late_look_s
 from autosparse.tuning.trials.choice import PlanChoice
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Service:
         """
         n_products = self._n_new()
         is_kept = self.choice.looked(
-            n_products + 1, look_s=operand.smoothed_look_ns * 1e-9, is_exposed=operand.is_exposed, repack_s=repack_s
+            n_products + 1, look_s=late_look_s(operand), is_exposed=operand.is_exposed, repack_s=repack_s
         )
         if not is_kept:
             self.state.next_look_ns = 0.0  # the live tuner lets the other kernel serve
