@@ -134,7 +134,9 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     rows, trial, old = operand.rows, state.serving, state.fast_path
     if make is None or rows is None or rows.dtype is not state.dtype or not _is_live(rows):
         return
-    if old is not None and old.is_for(rows, trial, n_dims, n_vecs):
+    # Where another state's way was open, as before an options block, nothing was written that closed this one.
+    is_apart = old is not None and operand.fast_path is not old.run and old.leads(rows, trial, n_dims, n_vecs)
+    if old is not None and (is_apart or old.is_for(rows, trial, n_dims, n_vecs)):
         operand.fast_path = old.run
         return
     if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):

@@ -19,7 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import CLOSE, Search
-from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial
+from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
@@ -32,6 +32,8 @@ RUNS_A_ROUND: Final = 4
 """Of an entrant of the last race: two ways, each product after one that brings its operands back."""
 WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
+UNSERVED_CALLS: Final = 1024
+"""Products after which it is asked again whether a tuned kernel serves, where the default kernel does."""
 WATCH_SETTLES_S: Final = 1e-4
 """Of products by a kernel before the one that is compared: sleeping threads are woken within half of it."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
@@ -193,23 +195,28 @@ def _singles(search: Search) -> list[Trial]:
     return sorted(able, key=lambda one: times_s[id(one)])
 
 
-def watch(lab: KernelLab, champion: KernelTrial, *, excess_s: float) -> Steps:
-    """Compare `champion` with the default kernel, which takes `excess_s` longer, now and then until it has lost.
+def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
+    Step, float | None, KernelTrial
+]:  # fmt: skip
+    """Compare what `served` gives with the default kernel, which takes `excess_s` longer, until it has lost; who lost.
 
-    A champion that lost by single products is compared once more, by products that follow each other: a short product
-    that comes alone finds threads asleep and is not shared.
+    Where the default kernel serves, there is nothing to compare. A kernel that lost by single products is compared once
+    more, by products that follow each other: a short product that comes alone finds threads asleep and is not shared.
     """
-    entrants, n_calls = (lab(None), champion), WATCH_CALLS
+    default, n_calls = lab(None), WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
+        if (trial := served()) is None:
+            n_calls = max(n_calls, UNSERVED_CALLS)
+            continue
         for settle_s in (0.0, WATCH_SETTLES_S):
-            race = yield from _compared(entrants, excess_s=excess_s, settle_s=settle_s)
+            race = yield from _compared((default, trial), excess_s=excess_s, settle_s=settle_s)
             if not _is_lost(race):
                 break
             if race.ratio(1) > HOPELESS:
-                return
+                return trial
         else:
-            return
+            return trial
         n_calls *= 4
 
 

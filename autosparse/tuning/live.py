@@ -241,8 +241,6 @@ class LiveTuner:
         if step is not self._pause:
             self._pause, self._paused_at = step, self.state.n_calls
             self.resume_at = self._paused_at + step.n_calls
-        if self.service is not None and not self.service.choice.serves_packed:
-            self.resume_at = self.state.n_calls + step.n_calls  # nothing to compare while the champion does not serve
         if self.state.n_calls >= self.resume_at:
             return skipped
         self._wait_calls(self.resume_at - self.state.n_calls)

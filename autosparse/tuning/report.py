@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from autosparse.operands.holding import Holding
     from autosparse.tuner.features.statistics import PatternFacts
     from autosparse.tuning.live import LiveTuner
-    from autosparse.tuning.trials.service import Service
     from autosparse.tuning.trials.part_times import PartTime
+    from autosparse.tuning.trials.service import Service
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

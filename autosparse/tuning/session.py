@@ -208,11 +208,20 @@ class TuningSession:
         lab, champion = self.lab, self.champion
         if lab is None or champion is None:
             return
-        yield from watch(lab, champion, excess_s=(self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0))
+        excess_s = (self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0)
+        while (yield from watch(lab, self._served, excess_s=excess_s)) is not champion:
+            self.in_place = None
+            self.plan = dataclasses.replace(self.plan, in_place=None, in_place_s=None)
         champion.drop()
         self.champion = self.in_place = None
         self.plan = given_up(lab, self.plan)
         event("plan", self.plan.why)
+
+    def _served(self) -> KernelTrial | None:
+        """The tuned kernel that serves now."""
+        champion = self.champion
+        is_packed = champion is None or champion.service is None or champion.service.choice.serves_packed
+        return champion if is_packed else self.in_place
 
 
 def _gain_after_ranking(lab: KernelLab, search: Search) -> float:

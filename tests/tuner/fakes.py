@@ -61,6 +61,7 @@ class FakeTrial:
     crowded: bool = False
     reads_live: bool = True
     looked_ns: int = 0
+    service: None = None
     room: Callable[[FakeTrial], bool] = lambda trial: True
 
     @property

@@ -150,6 +150,22 @@ def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
     assert state.n_tuned <= 0.02 * state.n_calls
 
 
+@pytest.mark.usefixtures("tuned_is_slower")
+def test_a_kernel_in_place_that_is_slower_is_given_up_alone() -> None:
+    m = make()
+    force(asp.csr(m, copy=True), schedule_of("csr", 1))
+    A = asp.csr(m, copy=False)
+    trial = install(A, plan_of(in_place="csr", **SMALL_GAIN))
+    state, x = state_of(A), dense(A, 0)
+    assert state.serving is not None
+    for _ in until(lambda: state.live_tuner.session.in_place is None):
+        A @ x
+    for _ in range(4):
+        A @ x
+    assert state.serving is None
+    assert state.live_tuner.session.champion is trial
+
+
 def test_looks_are_not_counted_as_saved_time() -> None:
     A = asp.csr(make(), copy=True)
     install(A, plan_of(**LARGE_GAIN))
