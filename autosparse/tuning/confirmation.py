@@ -85,17 +85,30 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
         winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
     search.champion = winner or search.default
     search.in_place = _confirmed_in_place(lab, search, limit_s=limit_s, clock=clock)
-    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
+    return planned(search, tune_s=found.tune_s + clock() - start_s)
 
 
-def fastest_in_place(search: Search) -> Trial | None:
+def fastest_in_place(search: Search) -> KernelTrial | None:
     """The fastest candidate on the user's arrays that beat the default kernel; None where the champion is one."""
     champion, limit_s = search.champion, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
-    if champion.schedule is None or champion.reads_live:
+    if champion.schedule is None or _reads_live(champion):
         return None
-    able = [one for one in search.trials if one.reads_live and one.failed is None]
+    able = [one for one in search.trials if isinstance(one, KernelTrial) and one.reads_live and one.failed is None]
     able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
     return min(able, key=lambda one: search.measured_s[id(one)], default=None)
+
+
+def _reads_live(trial: Trial) -> bool:
+    return isinstance(trial, KernelTrial) and trial.reads_live
+
+
+def planned(search: Search, *, tune_s: float) -> Plan:
+    """The plan of a search that is over, with its kernel on the user's arrays."""
+    in_place = search.in_place
+    found = plan_of(search, tune_s=tune_s)
+    if in_place is None:
+        return found
+    return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(id(in_place)))
 
 
 def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]) -> Trial | None:

@@ -81,9 +81,7 @@ def tune(
     asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
     with memory.scratch_recycled():
         decision = planner.plan(lab, runs=runs, **asked)
-    live_tuner = state.live_tuner
-    if not isinstance(live_tuner, LiveTuner):
-        live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
+    live_tuner = state.live_tuner = _driver(state, operand)
     session = session_of(live_tuner, operand)
     session.lab = lab
     live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
@@ -133,10 +131,12 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
     return _driver(state_for(operand, rows, columns, transposed)).current_plan()
 
 
-def _driver(state: DispatchState) -> LiveTuner:
+def _driver(state: DispatchState, operand: AnyOperand | None = None) -> LiveTuner:
     """The state's live tuner, or one that has not begun: looking changes nothing."""
     known = state.live_tuner
-    return known if isinstance(known, LiveTuner) else LiveTuner(state)
+    if isinstance(known, LiveTuner):
+        return known
+    return LiveTuner(state) if operand is None else LiveTuner(state, operand=weakref.ref(operand))
 
 
 def report(

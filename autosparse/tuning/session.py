@@ -17,7 +17,7 @@ from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Steps, Work
-from autosparse.tuning.confirmation import fastest_in_place, given_up, watch
+from autosparse.tuning.confirmation import fastest_in_place, given_up, planned, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
@@ -190,7 +190,7 @@ class TuningSession:
         assert self.search is not None
         self.search.in_place = fastest_in_place(self.search)
         self.in_place = in_place_of(self.search)
-        self.plan, self.is_settled = plan_of(self.search, tune_s=self.tuning_s), True
+        self.plan, self.is_settled = planned(self.search, tune_s=self.tuning_s), True
         conclude(self.lab, self.plan)
         notes.note(self.lab, self.plan)
 

@@ -63,8 +63,6 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
         packed_bytes=best.packed_bytes,
         candidates=candidates_of(search),
         predicted_ratio=best.predicted_ratio,
-        in_place=search.in_place.schedule if search.in_place is not None else None,
-        in_place_s=search.measured_s.get(id(search.in_place)),
     )
 
 

@@ -71,10 +71,6 @@ class Trial(Protocol):
         """Whether it can run now."""
 
     @property
-    def reads_live(self) -> bool:
-        """Whether it reads the user's own arrays: nothing is packed, nothing can go stale."""
-
-    @property
     def packed_bytes(self) -> int:
         """Memory of its packed operand (a bound, known before packing); 0 when it reads the user's arrays."""
 
