@@ -277,22 +277,23 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
         first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         build_all=None if live else lab.build,
-        always=(*_in_place(lab), *(() if live else _always(lab))),
+        always=(*_in_place(lab, live=live), *(() if live else _always(lab))),
     )
 
 
-def _in_place(lab: KernelLab) -> list[SuperSchedule]:
-    """Schedules over the user's own arrays: they need no look at values and no repacking, and race in every search.
+def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
+    """Schedules over the user's own arrays, which need no look at values and no repacking: they race before others.
 
-    Those that need a compiler race where others can write the arrays: there a packed copy may not pay.
+    Those that need a compiler race where others can write the arrays: there a packed copy may not pay. In a live search
+    none of these, since what comes after a step waits until products have paid for it, and the others there alone.
     """
     problem = lab.problem
     if problem.transposed or problem.storage or not is_read_in_place(lab):
         return []
     found = [one for one in spaces.candidates(problem, lab.supports) if one.format.is_csr]
     is_exposed = expected_look_s(lab.operand()) > 0.0
-    ready = [one for one in found if lab.loaded(one) is not None]
-    others = [one for one in found if one not in ready] if is_exposed else []
+    ready = [one for one in found if lab.loaded(one) is not None] if is_exposed or not live else []
+    others = [one for one in found if one not in ready] if is_exposed and not live else []
     return [*ready[:MOST_IN_PLACE], *others[: MOST_IN_PLACE - len(ready)]]
 
 

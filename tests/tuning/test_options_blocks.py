@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import cache
 from autosparse.config import SETTINGS, decisive_options
-from autosparse.dispatch import executor
+from autosparse.dispatch import executor, fast_path
 from autosparse.dispatch import state as states
 from autosparse.operands import csr
 from autosparse.tuning import live
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 INDECISIVE: dict[str, Any] = {
     "cache": False, "cache_max_bytes": 1 << 20, "budget_s": 1.0, "overhead": 0.5, "background": True,
-    "output_pool_bytes": 1 << 20, "runs": 10,
+    "output_pool_bytes": 1 << 20, "runs": 10, "wait": "passive", "share": True,
 }  # fmt: skip
 
 
@@ -67,15 +68,50 @@ def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> No
                 A @ x
                 A @ x
         assert not found
-        fast_path = A._cell.fast_path
+        enter = A._cell.fast_path
         with asp.options(threads=1):
             for _ in range(20):
                 A @ x
         A @ x
         assert len(found) == 2
-    if fast_path is not None:  # it is open while nothing decisive changes
+    if enter is not None:  # it is open while nothing decisive changes
         with asp.options(effort="off", budget_s=3.0):
-            assert fast_path(x, np.empty(300, np.float32), decisive_options(), False)
+            assert enter(x, np.empty(300, np.float32), decisive_options(), False)
+
+
+def test_blocks_that_follow_each_other_make_no_way_past_python_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    original = fast_path.FastPath.__init__
+
+    def counted(self: Any, *args: Any, **named: Any) -> None:
+        made.append(1)
+        original(self, *args, **named)
+
+    monkeypatch.setattr(fast_path.FastPath, "__init__", counted)
+    monkeypatch.setattr(states, "FIRST_FAST_PATH", 2)
+    A = asp.csr(make(), copy=True)
+    force(A, schedule_of("csr", 1))
+    x = dense(A, 0)
+    wanted = A.to_scipy() @ x
+    for _ in range(60):
+        for _ in range(6):
+            A @ x
+        with asp.options(threads=1, effort="off"):
+            for _ in range(6):
+                close(A @ x, wanted)
+    assert len(made) <= 20
+
+
+def test_a_block_sets_what_the_runtime_has_one_of_and_puts_it_back() -> None:
+    A = asp.csr(make(), copy=True)
+    A @ dense(A, 0)
+    before = runtime_api._held_isa, runtime_api._held_wait
+    with asp.options(isa="baseline", wait="passive"):
+        assert (runtime_api._held_isa, runtime_api._held_wait) == ("baseline", "passive")
+        with asp.options(wait="active"):
+            assert (runtime_api._held_isa, runtime_api._held_wait) == ("baseline", "active")
+        assert runtime_api._held_wait == "passive"
+    assert (runtime_api._held_isa, runtime_api._held_wait) == before
 
 
 def test_a_plan_for_two_threads_does_not_serve_where_one_is_allowed() -> None:
@@ -100,7 +136,6 @@ def test_a_plan_does_not_serve_where_options_exclude_it(options: dict[str, Any])
 
 @pytest.mark.parametrize("options", [{"storage": "bfloat16"}, {"hybrid": False}, {"hybrid": True}])
 def test_a_plan_serves_wherever_options_allow_it(options: dict[str, Any]) -> None:
-    A = asp.csr(make(), copy=True)
     for inside, outside in ((options, {}), ({}, options)):
         A = asp.csr(make(), copy=True)
         with asp.options(**inside):
@@ -114,7 +149,7 @@ def test_a_plan_serves_wherever_options_allow_it(options: dict[str, Any]) -> Non
 def test_rounded_values_serve_only_where_they_were_asked_for() -> None:
     A = asp.csr(make(), copy=True)
     schedule = schedule_of("blocks", 8)
-    rounded = sps_format(schedule, "bfloat16")
+    rounded = with_values(schedule, "bfloat16")
     with asp.options(storage="bfloat16"):
         trial = force(A, rounded, columns=8)
         assert state_of(A, 8).serving is trial
@@ -124,10 +159,8 @@ def test_rounded_values_serve_only_where_they_were_asked_for() -> None:
             close(A @ dense(A, 8), A.to_scipy() @ dense(A, 8))
 
 
-def sps_format(schedule: Any, values: str) -> Any:
+def with_values(schedule: Any, values: str) -> Any:
     """The schedule with values rounded to `values`."""
-    import dataclasses
-
     return dataclasses.replace(schedule, format=dataclasses.replace(schedule.format, values=values))
 
 
