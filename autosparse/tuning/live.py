@@ -290,9 +290,10 @@ class LiveTuner:
 
     def lend(self, state: DispatchState) -> None:
         """See `dispatch.protocols.Tuning`."""
-        lent = self.session.lent(state.options, found_under=self.state.options) if self.session is not None else None
         borrower = state.live_tuner if isinstance(state.live_tuner, LiveTuner) else LiveTuner(state)
-        if lent is not None and (borrower.session is None or not borrower.session.is_at_work):
+        if self.session is None or (borrower.session is not None and borrower.session.is_at_work):
+            return
+        if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
             borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
             state.live_tuner = borrower
             borrower.install(lent, lent.plan, lent.champion, lent.in_place)

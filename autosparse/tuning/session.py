@@ -93,7 +93,19 @@ class TuningSession:
         schedule = self.champion.schedule if self.champion is not None and self.is_settled else None
         if schedule is None or not is_allowed(schedule, options, found_under=found_under):
             return None
-        return dataclasses.replace(self, search=None, tuning_s=0.0)
+        champion, in_place = (self._twin(one) for one in (self.champion, self.in_place))
+        if champion is None:
+            return None
+        return dataclasses.replace(self, search=None, tuning_s=0.0, champion=champion, in_place=in_place)
+
+    def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
+        """A trial of the same schedule, ready on the same packed copy; None where that has gone."""
+        if trial is None or self.lab is None or not trial.ready:
+            return None
+        twin = self.lab(trial.schedule)
+        twin.build()
+        twin.pack()
+        return twin if twin.ready else None
 
     def incumbent(self, *, is_over: bool) -> KernelTrial | None:
         """Return the kernel that serves while nothing else is tried; None: the default kernel."""

@@ -14,11 +14,13 @@ from autosparse._native import runtime_api
 import autosparse as asp
 from autosparse import cache
 from autosparse.config import SETTINGS, decisive_options
+from autosparse.core.plan import Plan
 from autosparse.dispatch import executor, fast_path
 from autosparse.dispatch import state as states
 from autosparse.operands import csr
 from autosparse.tuning import live
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
+from tests.tuning.test_service import install
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -142,8 +144,30 @@ def test_a_plan_serves_wherever_options_allow_it(options: dict[str, Any]) -> Non
             A @ dense(A, 0)
             trial = force(A, schedule_of("csr", 1))
         with asp.options(**outside):
-            assert state_of(A).serving is trial
+            assert state_of(A).serving.schedule == trial.schedule
             close(A @ dense(A, 0), A.to_scipy() @ dense(A, 0))
+
+
+def test_a_plan_that_was_lent_is_weighed_for_each_state_alone() -> None:
+    m = make()
+    A = asp.csr(m, copy=False)
+    small = Plan(schedule=schedule_of("blocks", 1), why="", effort="measure", default_s=2e-6, measured_s=1e-6)
+    install(A, small)
+    assert state_of(A).serving is None
+    for _ in range(3):
+        with asp.options(hybrid=False):
+            A @ dense(A, 0)
+            inside = state_of(A)
+            assert inside.live_tuner.session.champion is not None
+            assert inside.serving is None
+        A @ dense(A, 0)
+        assert state_of(A).serving is None
+    own, lent = (one.live_tuner.session.champion for one in (state_of(A), inside))
+    assert own is not lent
+    assert own.packed_copy is lent.packed_copy
+    assert own.packed_copy.n_owners == 2
+    assert own.service.state is state_of(A)
+    assert lent.service.state is inside
 
 
 def test_rounded_values_serve_only_where_they_were_asked_for() -> None:
