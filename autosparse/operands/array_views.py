@@ -56,6 +56,7 @@ def structure_sample(operand: Any) -> bytes:  # Any: an Operand, which imports t
     nnz = operand.nnz
     picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
     starts = np.linspace(0, operand.n_major, 17).astype(np.int64)
-    facts = np.array([operand.n_major, operand.n_minor, nnz], dtype=np.int64).tobytes()
+    facts: bytes = np.array([operand.n_major, operand.n_minor, nnz], dtype=np.int64).tobytes()
     facts += operand.indptr[starts].astype(np.int64).tobytes()
-    return facts + (operand.indices[picks].astype(np.int64).tobytes() if nnz else b"")
+    columns: bytes = operand.indices[picks].astype(np.int64).tobytes() if nnz else b""
+    return facts + columns

@@ -93,8 +93,7 @@ class Operand:
         made = cls()
         made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
-        made._checked = is_valid
-        made.fresh = not is_valid
+        made._checked, made.fresh = is_valid, not is_valid
         made._handed_out = False
         return made
 
@@ -263,7 +262,8 @@ class Operand:
     @property
     def is_exposed(self) -> bool:
         """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
-        return not (self.frozen or (self.is_alone and not mutation_guard.has_weak_references(self._anchors)))
+        anchors = self._anchors or self._anchor()
+        return not (self.frozen or (self.is_alone and not mutation_guard.has_weak_references(anchors)))
 
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
