@@ -9,6 +9,7 @@ here may be called). The hot path calls `lib.asp_csr_mm` directly. For a pointer
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -93,6 +94,11 @@ def max_threads() -> int:
 def gathers() -> bool:
     """Whether gather instructions are faster on this CPU than a load for each element (measured once per process)."""
     return not available or bool(lib.asp_gathers())
+
+
+def path() -> str:
+    """The file of the C runtime, which must be `available`."""
+    return str(sys.modules["autosparse._native._runtime"].__file__)
 
 
 _held_isa: str | None = None

@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 
 from autosparse.arrays import tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.interop import neighbours
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
 from autosparse.operands.native_rows import check_structure
 
@@ -98,6 +99,7 @@ def csc(
 
 
 def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool) -> Any:  # Any: checked by SciPy
+    neighbours.greet()
     if shape is None and dtype is None and not copy and (kept := _OVER.get((fmt, type(obj)))) is not None:
         A: Any = kept._over(obj)
         if A is not None:

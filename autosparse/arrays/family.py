@@ -17,11 +17,14 @@ from numpy.typing import NDArray
 from autosparse._native import memory
 from autosparse.arrays import adoption, conversion, fields
 from autosparse.arrays.fields import NAMES, watched
-from autosparse.arrays.plain import attributes, set_state
+from autosparse.arrays.plain import LiveAttributes, ModuleName, arrays_of, attributes, constructed, set_state
 from autosparse.arrays.products import Products
+from autosparse.arrays.reflected import Reflected
 from autosparse.dispatch import executor
+from autosparse.interop import neighbours
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.unsettled import UnsettledOperand
 from autosparse.ops import names
 
 if TYPE_CHECKING:
@@ -54,7 +57,7 @@ class _Family:
         return coo_array if isinstance(self, sps.sparray) else coo_matrix
 
 
-class AutoSparseMatrix(_Family, Products):
+class AutoSparseMatrix(_Family, Reflected, Products):
     """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -74,6 +77,7 @@ class AutoSparseMatrix(_Family, Products):
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
         if not hasattr(self, "_cell"):
+            neighbours.greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
                 return
             self._cell = Operand()
@@ -181,7 +185,7 @@ class AutoSparseMatrix(_Family, Products):
         >>> type(A.base) is sps.csr_array, np.shares_memory(A.base.data, A.data)
         (True, True)
         """
-        return self._plain_class((self.data, self.indices, self.indptr), shape=self._shape)
+        return constructed(self._plain_class, (self.data, self.indices, self.indptr), self._shape)
 
     def to_scipy(self) -> Any:
         """`base` as a method.
@@ -263,7 +267,7 @@ class AutoSparseMatrix(_Family, Products):
         """The operand, shared with no other object: a transpose must not follow when this one is given new arrays."""
         cell: Operand | None = getattr(self, "_cell", None)
         if cell is None:
-            self._cell = Operand()
+            self._cell = UnsettledOperand(self)
         elif cell.shared:
             del cell
             if not mutation_guard.is_held_once(self):
@@ -288,7 +292,7 @@ class AutoSparseMatrix(_Family, Products):
 
     def __getstate__(self) -> dict[str, Any]:
         """What SciPy pickles: plans and packed copies stay behind."""
-        return {**attributes(self), **{name: getattr(self, name) for name in NAMES}}
+        return {**attributes(self), **arrays_of(self)}
 
     def __copy__(self) -> Any:
         """Another matrix over the same arrays, as `copy.copy` makes it of SciPy's."""
@@ -306,11 +310,8 @@ class AutoSparseMatrix(_Family, Products):
         self._restore(dict(state))
 
 
-# Code that looks into SciPy's objects (its own set_shape, its tests) finds the arrays where SciPy keeps them. Each
-# final class needs the property in its own body, where Python would otherwise put the plain one.
-_SCIPY_DICT = property(
-    AutoSparseMatrix.__getstate__, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included; a copy."
-)
+# Each final class needs it in its own body, where Python would otherwise put one that shows no arrays.
+_SCIPY_DICT = property(LiveAttributes, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included.")
 
 
 class _MatrixSemantics(AutoSparseMatrix):
@@ -392,9 +393,8 @@ class coo_matrix(_Coordinates, sps.coo_matrix):  # type: ignore[misc]  # noqa: D
 
 
 fields.hasten(AutoSparseMatrix, lambda: object.__new__(csr_array))
-
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
 for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
-    _class.__module__ = "autosparse"  # where users and pickles find it, wherever this file moves
+    _class.__module__ = ModuleName("autosparse")  # where users and pickles find it, wherever this file moves
