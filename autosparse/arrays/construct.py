@@ -13,8 +13,8 @@ from numpy.typing import DTypeLike
 
 from autosparse.arrays import tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
-from autosparse.interop import neighbours
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
+from autosparse.interop import neighbours
 from autosparse.operands.native_rows import check_structure
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {

@@ -28,6 +28,7 @@ LAYERS = (
 
 SIDEWAYS = {
     ("autosparse._native.c.build", "cache"),  # kernels are kept by the cache
+    ("autosparse._native.kernels.dumping", "cache"),  # sources on disk are trusted by the cache's rules
     ("autosparse.tuner.features.counts", "_native"),  # the runtime counts in patterns
     ("autosparse.tuner.features.statistics", "_native"),
     ("autosparse.tuner.learned.embeddings", "_native"),  # and computes what models predict

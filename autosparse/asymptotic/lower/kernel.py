@@ -15,6 +15,7 @@ import numpy as np
 from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
+from autosparse._native.kernels import dumping
 from autosparse._native.memory import empty_output
 from autosparse.asymptotic.lower.emit import emit
 from autosparse.asymptotic.lower.levels import levels, pointers, transposed
@@ -79,7 +80,7 @@ def load(source: str) -> Any:
     key = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
     library = _loaded.get(key)
     if library is None:
-        dump(key, source)
+        dumping.write({f"{key}.c": source}, key)
         folder = open_store().artefact(key, _fill(source, compiler, isa))
         try:
             library = ctypes.CDLL(str(folder / "kernel.so"))
@@ -90,17 +91,6 @@ def load(source: str) -> Any:
         with _mutex:
             library = _loaded.setdefault(key, library)
     return library
-
-
-def dump(key: str, source: str) -> None:
-    """Write the source into the setting `dump_dir`, if there is one."""
-    folder = config.get_options().dump_dir
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{key}.c").write_text(source, encoding="utf-8")
-        except OSError as err:
-            raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=key) from err
 
 
 def _fill(source: str, compiler: Compiler, isa: str) -> Callable[[Path], None]:
