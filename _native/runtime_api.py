@@ -101,6 +101,12 @@ def path() -> str:
     return str(sys.modules["autosparse._native._runtime"].__file__)
 
 
+def best_isa() -> str:
+    """The highest instruction set of this processor that the runtime, which must be `available`, has kernels for."""
+    level: int = lib.asp_best_isa()
+    return next(name for name, one in ISA_LEVELS.items() if one == level)
+
+
 _held_isa: str | None = None
 
 

@@ -129,6 +129,7 @@ class Compilations:
     """Running compilers, so that an interrupt can end them all. Used by one build, or by several in threads."""
 
     limit_s: float = COMPILE_LIMIT_S  # for each; never more than COMPILE_LIMIT_S
+    failed: dict[str, BuildError] = field(default_factory=dict)  # by the keys of kernels: not once more in this build
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _mutex: threading.Lock = field(default_factory=forking.lock)
     _cancelled: bool = False

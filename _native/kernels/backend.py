@@ -18,6 +18,7 @@ from autosparse._native.kernels.identity import code_digest
 from autosparse._native.kernels.kernel import Kernel
 
 from autosparse import config
+from autosparse.errors import BuildError
 
 SOURCE_NAME: Final = "kernel.c"
 OBJECT_NAME: Final = "kernel.so"
@@ -81,9 +82,17 @@ class CBackend:
         def into(folder: Path) -> None:
             from autosparse._native.c.emit import emit
 
+            key = spec.key()
+            if (before := compilations.failed.get(key)) is not None:
+                raise BuildError(str(before), key=key, log=before.log)
             source = folder / SOURCE_NAME
             source.write_text(_edited_source(spec) or emit(spec), encoding="utf-8")
-            compilations.compile(Compiler.find(compiler), spec.isa, source, folder / OBJECT_NAME)
+            try:
+                compilations.compile(Compiler.find(compiler), spec.isa, source, folder / OBJECT_NAME)
+            except BuildError as err:
+                if not err.is_cancelled:
+                    compilations.failed[key] = err
+                raise
 
         return into
 

@@ -73,7 +73,9 @@ def _machine() -> Iterator[Finding]:
     caches = ", ".join(show.size(n) for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes))
     yield Finding("system", platform.platform())
     yield Finding("processor", f"{target.cpu} ({target.machine})")
-    yield Finding("instruction set", target.isa)
+    held = target.held_to(get_options().isa).isa
+    is_held = held != target.isa
+    yield Finding("instruction set", f"{held} (AUTOSPARSE_ISA; the processor has {target.isa})" if is_held else held)
     yield Finding("cores for us", str(target.n_cores))
     yield Finding("caches L1, L2, L3", caches)
 

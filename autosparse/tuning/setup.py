@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Callable
 
@@ -127,8 +126,4 @@ def _storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> st
 
 def target_of(options: Options) -> Target:
     """This machine, held to the instruction set that options allow."""
-    host = Target.host()
-    order = ("baseline", "avx2", "avx512")
-    if options.isa is None or order.index(options.isa) >= order.index(host.isa):
-        return host
-    return dataclasses.replace(host, isa=options.isa)
+    return Target.host().held_to(options.isa)

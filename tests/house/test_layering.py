@@ -39,6 +39,7 @@ SIDEWAYS = {
 
 UPWARDS = {
     ("autosparse.core.pattern", "_native"),  # a pattern's hash is computed by the runtime, on first use
+    ("autosparse.core.target", "_native"),  # the instruction set is the one that the runtime found
     ("autosparse.ops.sddmm", "_native"),  # rows of operations name what computes them
     ("autosparse.ops.sddmm", "operands"),
     ("autosparse.dispatch.executor", "tuning"),  # imported when products have paid for it, or when a user asks

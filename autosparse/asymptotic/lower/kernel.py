@@ -74,8 +74,9 @@ def execute(
 
 def load(source: str) -> Any:
     """The library of the compiled `source`, from this process, the cache of kernels or the compiler; BuildError."""
-    compiler = Compiler.find(config.get_options().compiler)
-    isa = Target.host().isa
+    options = config.get_options()
+    compiler = Compiler.find(options.compiler)
+    isa = Target.host().held_to(options.isa).isa
     facts = [EINSUM.name, source, compiler.identity, " ".join((*FLAGS, *ISA_FLAGS[isa]))]
     key = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
     library = _loaded.get(key)
