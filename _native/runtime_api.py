@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -23,10 +24,19 @@ def _load() -> tuple[Any, Any, str]:
     try:
         extension = importlib.import_module("autosparse._native._runtime")
     except ModuleNotFoundError:
-        return None, None, "the C runtime was not built, because no C compiler worked when autosparse was installed"
+        return None, None, f"the C runtime was not built when autosparse was installed: {_why_not_built()}"
     except ImportError as err:
         return None, None, f"the C runtime cannot be loaded: {err}"
     return extension.lib, extension.ffi, ""
+
+
+def _why_not_built() -> str:
+    """What setup.py noted when its compiler or linker failed."""
+    try:
+        reason = Path(__file__).with_name("_runtime_fault.txt").read_text(encoding="utf-8").strip()
+    except OSError:
+        reason = ""
+    return reason or "no reason was noted; `pip install -v` shows what the compiler says"
 
 
 lib: Any  # cffi objects carry no types

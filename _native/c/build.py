@@ -6,6 +6,7 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -59,7 +60,7 @@ class Compiler:
         if zig is not None:
             return zig
         raise BuildError(
-            f"no C compiler was found (looked for {', '.join(map(repr, names))}).\n"
+            f"no C compiler was found (looked for {', '.join(map(repr, names))}){_of_words(wanted)}.\n"
             "  Cure: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
             "Until then the default kernels are used."
         )
@@ -79,8 +80,19 @@ def _ziglang() -> Compiler | None:
 
 @functools.lru_cache(maxsize=16)
 def _words(name: str) -> tuple[str, ...]:
-    """A command's words."""
-    return tuple(shlex.split(name))
+    """A command's words, as a shell would take them; none where a quote is not closed."""
+    try:
+        return tuple(shlex.split(name))
+    except ValueError:
+        return ()
+
+
+def _of_words(wanted: str | None) -> str:
+    """What a setting with a space in it was taken for; "" for others."""
+    words = _words(wanted) if wanted else ()
+    if len(words) > 1:
+        return f": AUTOSPARSE_CC is a command, and its program {words[0]!r} is not there; quote a path with spaces"
+    return "" if words or not wanted else ": a quote in AUTOSPARSE_CC is not closed"
 
 
 def _program(name: str) -> tuple[Path, os.stat_result] | None:
@@ -145,8 +157,7 @@ class Compilations:
         finally:
             self._end(process)
         if process.returncode:
-            first = next((line for line in log.splitlines() if "error" in line), log.strip().split("\n")[0])
-            what = "was cancelled" if self._cancelled else f"failed: {first}"
+            what = "was cancelled" if self._cancelled else f"failed: {_first_error(log)}"
             message = f"compiling a kernel with {compiler.command[0]} {what}"
             raise BuildError(message, log=log, is_cancelled=self._cancelled)
 
@@ -189,6 +200,19 @@ class Compilations:
             process.stderr.close()
         with self._mutex:
             self._running.discard(process)
+
+
+def _first_error(log: str) -> str:
+    """The line of a compiler's output that says what is wrong.
+
+    A linker says it in lines of its own; the compiler's line after them only says that the linker failed.
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line]
+    linking = [line for line in lines if re.match(r"\S*\b(ld|lld|gold|mold)(\.\w+)?(\.exe)?: ", line)]
+    if errors and "ld returned" not in errors[0] and "linker command failed" not in errors[0]:
+        return errors[0]
+    return next(iter([*linking, *errors, *lines]), "it says nothing")
 
 
 _all: Final[weakref.WeakSet[Compilations]] = weakref.WeakSet()

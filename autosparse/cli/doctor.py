@@ -102,10 +102,11 @@ def _compiler() -> Iterator[Finding]:
         return
     try:
         compiler = Compiler.find(wanted)
-    except BuildError:
+    except BuildError as err:
+        reason = str(err).split("\n", 1)[0].rstrip(".")
         yield Finding(
             "compiler",
-            f"no {(wanted or 'cc')!r}, and no numba: the default kernels serve, none are generated",
+            f"{reason}, and no numba: the default kernels serve, none are generated",
             cure="apt-get install gcc libc6-dev, or pip install numba or ziglang, or set AUTOSPARSE_CC to a C compiler",
         )
         return

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from autosparse import forking
-from autosparse.core.plan import Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.errors import TUNING_FAILURES
@@ -324,7 +324,7 @@ class LiveTuner:
             return "tuning is done"
         if step is None:
             waits = self.state.next_look_ns * 1e-9 - self.state.product_ns * 1e-9
-            return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else "effort is off"
+            return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else EFFORT_IS_OFF
         if isinstance(step, Pause):
             n_left = max(0, self._resume_at - self.state.n_calls)
             return f"compare with the default kernel again after {n_left} products"

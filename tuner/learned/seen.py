@@ -38,13 +38,13 @@ class Seen:
         """
         widths = {columns_bucket(n) for n in self.columns}
         is_new = {
-            problem.dtype: problem.dtype not in self.dtypes,
-            problem.target.isa: problem.target.isa not in self.isas,
-            f"{problem.n_dense_cols} columns": columns_bucket(problem.n_dense_cols) not in widths,
-            f"{problem.threads} threads": problem.threads not in self.threads,
+            f"for {problem.dtype}": problem.dtype not in self.dtypes,
+            f"for {_counted(problem.n_dense_cols, 'column')}": columns_bucket(problem.n_dense_cols) not in widths,
+            f"with {problem.target.isa}": problem.target.isa not in self.isas,
+            f"on {_counted(problem.threads, 'thread')}": problem.threads not in self.threads,
         }
         new = [what for what, is_so in is_new.items() if is_so]
-        return f"the model was not trained on {', '.join(new)}" if new else None
+        return f"the model was not trained {' '.join(new)}" if new else None
 
     def __or__(self, other: Seen) -> Seen:
         """What either has seen."""
@@ -91,6 +91,10 @@ class Seen:
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls()
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 STATISTICS: Final = Seen(
