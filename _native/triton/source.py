@@ -8,8 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from autosparse._native.kernels.backend import ArtefactStore
 from autosparse._native.kernels import dumping
+from autosparse._native.kernels.backend import ArtefactStore
 from autosparse._native.kernels.identity import code_digest
 from autosparse._native.triton.emit import emit
 from autosparse._native.triton.spec import DeviceSpec

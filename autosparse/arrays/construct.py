@@ -48,7 +48,7 @@ _CURES: Final[Mapping[str, str]] = {
 }
 _ANY_INPUT: Final = (
     "pass a SciPy sparse array or matrix, a two-dimensional array, (data, indices, indptr), a torch sparse tensor or a "
-    "path to a .mtx, .mtx.gz or .npz file"
+    "path to a .mtx, .mtx.gz, .mtx.bz2, .tar.gz or .npz file, or an open one"
 )
 
 
@@ -74,7 +74,8 @@ def csr(
 
     `obj`: SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense
     array or list, ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
-    ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz).
+    ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz,
+    .mtx.bz2, .tar.gz, .npz), or an open file of these.
     Memory is shared where SciPy shares it: writes by the owner of the arrays are seen by the next product.
     Unlike SciPy, indices given as arrays are checked to be within the shape.
     Raises InputError (ValueError), InputTypeError (TypeError), StructureError, InputFileError (ValueError) or OSError.
@@ -108,6 +109,10 @@ def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool) -> Any:  
         from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
 
         obj = files.read(Path(obj))
+    elif hasattr(obj, "read") and not hasattr(obj, "shape"):
+        from autosparse.arrays import files
+
+        obj = files.read_open(obj)
     elif fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
         from autosparse.cuda import matrix  # torch and our GPU kernels, for who has such a tensor
 

@@ -21,7 +21,20 @@ LAYERS = (
     {"dispatch"},
     {"tuning"},
     {"calibration", "accelerators"},
-    {"arrays", "asymptotic", "cuda", "dask", "explain", "interop", "ours", "torch", "linalg", "csgraph", "cli"}
+    {
+        "arrays",
+        "asymptotic",
+        "cuda",
+        "dask",
+        "explain",
+        "interop",
+        "ours",
+        "reading",
+        "torch",
+        "linalg",
+        "csgraph",
+        "cli",
+    }
     | {"__main__", "__init__", "_names"},
 )
 """A module may import its own layer and those above it in this table. A new module needs a place here."""

@@ -195,7 +195,9 @@ def test_a_path_with_a_space_that_is_not_quoted_is_named(tmp_path: Path) -> None
     folder = tmp_path / "my compilers"
     folder.mkdir()
     path = script(folder, "exit 0")
-    with pytest.raises(BuildError, match=r"(?s)'.*my compilers/cc-test'.*'.*my' is not there; quote a path with spaces"):
+    with pytest.raises(
+        BuildError, match=r"(?s)'.*my compilers/cc-test'.*'.*my' is not there; quote a path with spaces"
+    ):
         Compiler.find(path)
     assert Compiler.find(f"'{path}'").command == (path,)
     with pytest.raises(BuildError, match="a quote in AUTOSPARSE_CC is not closed"):
