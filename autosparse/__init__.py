@@ -37,7 +37,7 @@ _HOMES = {
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError",),
     "autosparse.interop.installing": ("install", "uninstall"),
-    "autosparse.notices": ("CacheWarning", "FallbackWarning"),
+    "autosparse.notices": ("CacheWarning", "FallbackWarning", "SnapshotWarning"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _SUBMODULES = ("csgraph", "dask", "linalg", "ours", "torch")

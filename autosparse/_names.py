@@ -27,3 +27,4 @@ from autosparse.interop.installing import install as install
 from autosparse.interop.installing import uninstall as uninstall
 from autosparse.notices import CacheWarning as CacheWarning
 from autosparse.notices import FallbackWarning as FallbackWarning
+from autosparse.notices import SnapshotWarning as SnapshotWarning

@@ -99,7 +99,10 @@ class Header(NamedTuple):
 def _source_of(path: Path) -> tuple[Source, int]:
     """(what to read, its bytes). Text always ends with a line: SciPy's reader looks for the end behind its buffer."""
     if not path.name.lower().endswith(".mtx"):
-        return _whole_lines(texts.normal(texts.expanded(path.read_bytes(), stem=path.name.split(".")[0])))
+        content = path.read_bytes()
+        if not texts.is_compressed(content):
+            raise ValueError("it is not compressed, as its name says")
+        return _whole_lines(texts.normal(texts.expanded(content, stem=path.name.split(".")[0])))
     n_bytes, last = 0, b""
     with path.open("rb") as stream:
         while block := stream.read(BLOCK_BYTES):
@@ -205,8 +208,10 @@ def _read_tensor(path: Path) -> Any:
 
 
 READERS: Final[Mapping[str, Callable[[Path], Any]]] = {
-    **dict.fromkeys((".mtx", ".mtx.gz", ".mtx.bz2", ".tar.gz", ".tgz", ".tar.bz2"), _read_matrix_market),
+    ".mtx": _read_matrix_market,
+    ".mtx.gz": _read_matrix_market,
     ".npz": _read_npz,
+    **dict.fromkeys((".mtx.bz2", ".tar.gz", ".tgz", ".tar.bz2"), _read_matrix_market),
     **dict.fromkeys((".tns", ".tns.gz", ".tns.bz2"), _read_tensor),
 }
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse.core.composite import Part, Schedule, parts_of
+from autosparse.core.values import dataclass
 
 EFFORT_IS_OFF: Final = "effort is off"
 """Reason of a plan where the options allow no tuning."""

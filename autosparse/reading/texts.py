@@ -39,6 +39,11 @@ DECOMPRESS: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {b"\x1f\x8b": gzip
 """First bytes of a compressed file -> what decompresses it."""
 
 
+def is_compressed(content: bytes) -> bool:
+    """Whether a file with this content is compressed in a known way."""
+    return content.startswith(tuple(DECOMPRESS))
+
+
 def expanded(content: bytes, stem: str = "") -> bytes:
     """`content` without compression; the matrix of the name `stem` where it is an archive of files."""
     for magic, decompress in DECOMPRESS.items():

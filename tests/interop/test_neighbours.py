@@ -133,3 +133,41 @@ def test_a_library_that_is_being_imported_is_left_alone(monkeypatch: pytest.Monk
     monkeypatch.setattr(neighbours, "_modules", modules)
     neighbours.greet()
     assert "no_such_library" in neighbours.PENDING
+
+
+@pytest.mark.parametrize("kind", ["COO", "GCXS", "DOK"])
+def test_matrices_of_pydata_sparse_are_taken(kind: str) -> None:
+    sparse = pytest.importorskip("sparse")
+    P = getattr(sparse, kind)(sparse.COO.from_scipy_sparse(PLAIN))
+    X, Y = np.ones((60, 3)), np.ones((3, 20))
+    for take in (asp.csr, asp.csc):
+        assert abs(take(P) - PLAIN).nnz == 0
+    np.testing.assert_allclose(asp.sddmm(P, X, Y).toarray(), 3 * PLAIN.toarray())
+    np.testing.assert_allclose(asp.matmul(asp.csr(P), np.ones(20)), PLAIN @ np.ones(20))
+    np.testing.assert_allclose(asp.einsum("ij,j->i", P, np.ones(20)), PLAIN @ np.ones(20))
+
+
+def test_tensors_of_pydata_sparse_are_operands_of_einsum() -> None:
+    sparse = pytest.importorskip("sparse")
+    T = sparse.random((4, 5, 6), density=0.3, random_state=0)
+    found = asp.einsum("ijk,k->ij", T, np.ones(6))
+    np.testing.assert_allclose(found.toarray(), T.todense().sum(axis=2))
+
+
+def test_values_of_pydata_sparse_are_copied_as_those_of_others() -> None:
+    sparse = pytest.importorskip("sparse")
+    P = sparse.COO.from_scipy_sparse(PLAIN.copy())
+    A = asp.csr(P)
+    P.data[:] = 0
+    assert abs(A - PLAIN).nnz == 0
+    with pytest.raises(ValueError, match="fill value"):
+        asp.csr(sparse.COO.from_numpy(np.eye(3), fill_value=1.0))
+
+
+def test_sparse_data_frames_are_taken() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame.sparse.from_spmatrix(PLAIN)
+    assert abs(asp.csr(frame) - PLAIN).nnz == 0
+    np.testing.assert_allclose(asp.csc(pandas.DataFrame(PLAIN.toarray())).toarray(), PLAIN.toarray())
+    np.testing.assert_allclose(asp.sddmm(frame, np.ones((60, 3)), np.ones((3, 20))).toarray(), 3 * PLAIN.toarray())
+    np.testing.assert_allclose(asp.einsum("ij,j->i", frame, np.ones(20)), PLAIN @ np.ones(20))

@@ -179,7 +179,7 @@ def test_a_kernel_that_does_not_compile_is_compiled_once_for_all_schedules_of_a_
     [
         ("a.c: In function 'f':\na.c:1:2: error: unknown type\n1 error", "a.c:1:2: error: unknown type"),
         ("/usr/bin/ld: cannot find -lm\ncollect2: error: ld returned 1 exit status", "/usr/bin/ld: cannot find -lm"),
-        ("ld.lld: error: unable to find library\nclang: error: linker command failed", "ld.lld: error: unable to find library"),
+        ("ld.lld: error: no -lm\nclang: error: linker command failed", "ld.lld: error: no -lm"),
         ("collect2: error: ld returned 1 exit status", "collect2: error: ld returned 1 exit status"),
         ("no such luck\n", "no such luck"),
         ("", "it says nothing"),
