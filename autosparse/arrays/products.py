@@ -86,8 +86,10 @@ class Products:
         return executor.matmul(self._cell, B, transposed=self._transposed)
 
     def _matmul_sparse(self, other: Any) -> Any:
-        from autosparse.arrays import sparse_product  # most programs never multiply two
-
+        try:
+            from autosparse.arrays import sparse_product  # most programs never multiply two
+        except (ImportError, OSError):  # no descriptor is left, or the process has another root: SciPy needs no import
+            return super()._matmul_sparse(other)  # type: ignore[misc]
         product = sparse_product.multiply(self, other)
         return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
 

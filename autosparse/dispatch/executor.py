@@ -263,7 +263,12 @@ def tune(operand: AnyOperand, **hints: Any) -> Plan:
     """Find now what should run, and let the next products use it; the hints are those of `tuning.explicit.tune`."""
     from autosparse.tuning import explicit
 
-    return explicit.tune(operand, **hints)
+    try:
+        return explicit.tune(operand, **hints)
+    except RuntimeError as err:
+        if "start new thread" not in str(err):
+            raise
+        raise MemoryError("tuning: there is no memory for the stack of another thread") from err
 
 
 def current_plan(operand: Operand, **problem: Any) -> Plan:
