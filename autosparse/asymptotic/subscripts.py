@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse.errors import EinsumError, InputTypeError
-from autosparse.interop import foreign
+from autosparse.interop.einsum_operands import operands as known_operands
 
 LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
 """Of the numbers in index lists: in the order in which an output that is not given lists them."""
@@ -45,14 +45,14 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
             "or at least one operand and its corresponding subscripts list"
         )
     if isinstance(arguments[0], str):
-        return arguments[0], foreign.operands(arguments[1:])
+        return arguments[0], known_operands(arguments[1:])
     if isinstance(arguments[0], bytes):  # NumPy takes them
-        return arguments[0].decode(), foreign.operands(arguments[1:])
+        return arguments[0].decode(), known_operands(arguments[1:])
     operands, sublists = arguments[0:-1:2], arguments[1::2]
     text = ",".join(map(_letters, sublists))
     if len(arguments) % 2:
         text += f"->{_letters(arguments[-1])}"
-    return text, foreign.operands(operands)
+    return text, known_operands(operands)
 
 
 def _letters(sublist: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +18,6 @@ def from_file(obj: Any) -> Any:
     from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
 
     return files.read(Path(obj)) if isinstance(obj, str | os.PathLike) else files.read_open(obj)
-
-
-def operands(given: Sequence[Any]) -> tuple[Any, ...]:
-    """Operands of an einsum, with those of other libraries as SciPy's or as tensors of ours."""
-    if "sparse" not in sys.modules and "pandas" not in sys.modules:
-        return tuple(given)
-    return tuple(map(_as_operand, given))
-
-
-def _as_operand(obj: Any) -> Any:
-    sparse = sys.modules.get("sparse")
-    if sparse is None or not isinstance(obj, getattr(sparse, "SparseArray", ())) or obj.ndim == 2:
-        return as_scipys(obj)
-    from autosparse.arrays.sparse_tensor import tensor  # most einsums have none
-
-    return tensor(obj if type(obj).__name__ == "COO" else obj.asformat("coo"), copy=False)
 
 
 def as_scipys(obj: Any) -> Any:

@@ -40,9 +40,9 @@ class Seen:
         widths = {columns_bucket(n) for n in self.columns}
         is_new = {
             f"for {problem.dtype}": problem.dtype not in self.dtypes,
-            f"for {_counted(problem.n_dense_cols, 'column')}": columns_bucket(problem.n_dense_cols) not in widths,
+            f"for {problem.n_dense_cols} columns": columns_bucket(problem.n_dense_cols) not in widths,
             f"with {problem.target.isa}": problem.target.isa not in self.isas,
-            f"on {_counted(problem.threads, 'thread')}": problem.threads not in self.threads,
+            f"on {problem.threads} threads": problem.threads not in self.threads,
         }
         new = [what for what, is_so in is_new.items() if is_so]
         return f"the model was not trained {' '.join(new)}" if new else None
@@ -92,10 +92,6 @@ class Seen:
             )
         except (KeyError, TypeError, ValueError, AttributeError):
             return cls()
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 STATISTICS: Final = Seen(

@@ -77,7 +77,9 @@ def _effort_made(search: Search) -> Effort:
 
 
 def _why(search: Search, best: Candidate, n_raced: int) -> str:
-    unfinished = ("" if search.finished else " (search not finished)") + (_unusable(search) if n_raced else "")
+    unfinished = "" if search.finished else " (search not finished)"
+    if n_raced and (failed := [trial.failed for trial in search.trials if trial.failed]):
+        unfinished += f"; {len(failed)} more could not be used: {failed[0].rstrip('.')}"
     if best.schedule is None:
         if n_raced:
             return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
@@ -87,15 +89,6 @@ def _why(search: Search, best: Candidate, n_raced: int) -> str:
     if best.measured_s is None or not search.default_s:
         return f"the model expects it to be the fastest{unfinished}"
     return f"fastest of {n_raced} measured, {search.default_s / best.measured_s:.2f}x the default kernel{unfinished}"
-
-
-def _unusable(search: Search) -> str:
-    """How many candidates could not be compiled or packed, and the reason of most of them; "" where there are none."""
-    failures = Counter(trial.failed for trial in search.trials if trial.failed)
-    if not failures:
-        return ""
-    (reason, _), *_ = failures.most_common(1)
-    return f"; {failures.total()} more could not be used: {(reason or '').rstrip('.')}"
 
 
 def _why_none_raced(search: Search) -> str:
