@@ -131,7 +131,8 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or what else `csr` takes
 
 
 def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool) -> Any:  # Any: of SciPy
-    copy = ownership.wanted(copy)
+    if copy is not False:
+        copy = ownership.wanted(copy)
     A: Any = None
     if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
         A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)

@@ -42,11 +42,14 @@ def copies_of(arrays: Sequence[AnyArray], *, everything: bool) -> tuple[list[Any
     None in place of the bytes: an array that is not copied may change (a read-only map whose file is written).
     Raises RoomError, before anything is allocated, where the copies do not fit into memory.
     """
-    own, copied_bytes = list(arrays), 0
-    if not everything and not all(array.flags.writeable for array in arrays):
-        own = [array for array in arrays if array.flags.writeable or not is_fixed(array)]
-    for array in own:
-        copied_bytes += array.nbytes
+    n_bytes, is_plain = 0, True
+    for array in arrays:
+        n_bytes += array.nbytes
+        is_plain = is_plain and array.flags.writeable
+    if n_bytes < memory.ALL_THREADS_FROM_BYTES and (is_plain or everything):
+        return [array.copy() for array in arrays], n_bytes  # most matrices are small, and made in microseconds
+    own = [array for array in arrays if everything or array.flags.writeable or not is_fixed(array)]
+    copied_bytes = sum(array.nbytes for array in own)
     if copied_bytes >= room.CHECKED_FROM_BYTES:
         room.require(copied_bytes)
     try:
