@@ -180,6 +180,15 @@ class StructureError(AutosparseError, ValueError):
         )
 
     @classmethod
+    def index_dtypes(cls, indptr: object, indices: object) -> StructureError:
+        """Index arrays that hold no integers."""
+        return cls(
+            "unsupported data types in input\n"
+            f"  indptr has dtype {indptr}, indices has dtype {indices}; both must hold integers.\n"
+            "  Hint: A.indptr = A.indptr.astype(np.int32), and A.indices likewise."
+        )
+
+    @classmethod
     def unsound(cls, fault: str, *, shape: Sequence[int], n_stored: int) -> StructureError:
         """Compressed rows that a kernel must not follow; `fault` is what a look at them found."""
         return cls(

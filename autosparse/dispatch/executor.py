@@ -230,6 +230,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         state.next_look_ns = FOREVER_NS
         return
     try:
+        if not state.is_known and _is_enough(state, operand):
+            return
         from autosparse.tuning.setup import live_tuner_of
 
         live_tuner = live_tuner_of(state, operand)
@@ -241,6 +243,13 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         raise  # as the next product would
     except TUNING_FAILURES as err:
         state.give_up(err)
+
+
+def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
+    """Look up what earlier processes know of the problem; return whether tuning need not be thought of yet."""
+    from autosparse.dispatch import first_look
+
+    return first_look.is_enough(state, operand)
 
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:

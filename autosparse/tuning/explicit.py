@@ -27,10 +27,11 @@ from autosparse.tuner.features.statistics import pattern_facts
 from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.memory import misses, plan_lookup
+from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.memory.history import packing_s
+from autosparse.tuning.problems import target_of
 from autosparse.tuning.report import Report
-from autosparse.tuning.setup import lab_of, session_of, target_of
+from autosparse.tuning.setup import lab_of, session_of
 from autosparse.tuning.trials.lab import KernelLab
 from autosparse.tuning.trials.part_times import part_times
 from autosparse.tuning.unserved import unserved_plan
@@ -84,6 +85,7 @@ def tune(
     session = session_of(live_tuner, operand)
     session.lab = lab
     live_tuner.install(session, decision.plan, decision.trial)
+    notes.note(lab, decision.plan, is_asked=True)
     return decision.plan
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
+from autosparse.core.values import dataclass, field
 from autosparse.tuning.amortization import Tier
 
 if TYPE_CHECKING:
