@@ -256,6 +256,32 @@ def test_copied_exactly_once(name: str) -> None:
     assert bytes_of(m) <= n_bytes < 1.4 * bytes_of(m), f"{n_bytes / bytes_of(m):.2f} copies"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_another_dtype_leaves_as_it_is_is_copied(kind: str) -> None:
+    m = plain(kind)
+    for source in (m, arrays_of(m)):
+        A = getattr(autosparse, m.format)(source, shape=m.shape, dtype=np.float32)
+        assert A.owns_arrays
+        assert not any(np.may_share_memory(mine, his) for mine in arrays_of(A) for his in arrays_of(m))
+    for make in (lambda: ours(m, copy=True), lambda: ours(ours(m), copy=True), lambda: ours(ours(m), dtype="f4")):
+        assert not any(np.may_share_memory(mine, his) for mine in arrays_of(make()) for his in arrays_of(m))
+
+
+def arrays_of(m: Any) -> tuple[Any, Any, Any]:
+    return m.data, m.indices, m.indptr
+
+
+def test_an_unknown_class_may_keep_what_it_converts_to() -> None:
+    class Cached(sps.coo_array):
+        kept = plain()
+
+        def tocsr(self, copy: bool = False) -> Any:
+            return self.kept
+
+    A = autosparse.csr(Cached(plain()))
+    assert not np.may_share_memory(A.data, Cached.kept.data)
+
+
 def test_large_arrays_are_copied_right() -> None:
     rng = np.random.default_rng(0)
     for dtype in ("f4", "f8", "c16", "i2", "?"):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import memory
 
 import autosparse
 from autosparse.errors import RoomError
@@ -241,6 +242,7 @@ def test_to_freeze_one_of_ours_leaves_it_as_it_is() -> None:
 def test_a_copy_that_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     m = large()
     n_bytes = bytes_of(m)
+    monkeypatch.setattr(memory, "ALL_THREADS_FROM_BYTES", n_bytes // 2)  # smaller ones are copied without asking
     monkeypatch.setattr(room, "CHECKED_FROM_BYTES", n_bytes // 2)
     monkeypatch.setattr(room, "available_bytes", lambda: n_bytes - 1)
     message = f"(?s){n_bytes:,} bytes, and {n_bytes - 1:,} bytes are available.*Cure: copy=False"
