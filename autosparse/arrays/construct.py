@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike
 
 from autosparse.arrays import adoption, tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
@@ -131,8 +132,8 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or what else `csr` takes
 
 
 def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool) -> Any:  # Any: of SciPy
-    if copy is not False:
-        copy = ownership.wanted(copy)
+    if copy is not False and (copy is not None or get_options().share):
+        copy = bool(copy)
     A: Any = None
     if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
         A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)

@@ -139,11 +139,11 @@ class AutoSparseMatrix(_Family, Copies, Products):
             if not adoption.can_be_cut(indices, data, nnz):
                 return False
             indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
-        arrays, copied_bytes = [indptr, indices, data], None
-        if copy is not False:
-            arrays, copied_bytes = ownership.copies_of(arrays, everything=copy is True)
-        self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
-        if copied_bytes is not None:
+        if copy is False:
+            self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
+        else:
+            arrays, copied_bytes = ownership.copies_of_rows(indptr, indices, data, everything=copy is True)
+            self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
             cell.copied_bytes, cell.fresh = copied_bytes, False
         set_state(self, shape)
         return True

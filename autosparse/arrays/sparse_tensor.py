@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from autosparse.arrays import tensors
 from autosparse.arrays.construct import check_out, describe
+from autosparse.config import get_options
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands import ownership
@@ -156,7 +157,8 @@ def tensor(
     >>> T.shape
     (2, 3, 2)
     """
-    copy = ownership.wanted(copy)
+    if copy is None and get_options().share:
+        copy = False
     if isinstance(coords, AutoSparseTensor):
         if not copy and shape is None:
             return coords._same()
@@ -181,8 +183,8 @@ def tensor(
     fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
     fixed.flags.writeable = False
     made = Entries(extents, fixed, entries)
-    if copy is not False:
-        made.own(ownership.Given((values,)), everything=copy is True)
+    if copy is None or copy:
+        made.own(ownership.Given((values,)), everything=bool(copy))
     return AutoSparseTensor(made)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import memory
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -287,7 +288,7 @@ def test_large_arrays_are_copied_right() -> None:
     for dtype in ("f4", "f8", "c16", "i2", "?"):
         arrays = [rng.integers(0, 2, n).astype(dtype) for n in (1_000_003, 7, 3_000_001)]
         arrays[1] = np.repeat(arrays[1], 2)[::2]
-        assert sum(array.nbytes for array in arrays) > 1 << 20
+        assert sum(array.nbytes for array in arrays) > memory.ALL_THREADS_FROM_BYTES
         copies, n_bytes = ownership.copies_of(arrays, everything=False)
         assert n_bytes == sum(array.nbytes for array in arrays)
         for array, made in zip(arrays, copies, strict=True):
