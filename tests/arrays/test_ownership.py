@@ -17,10 +17,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse
-from autosparse.dispatch import executor
+from autosparse.dispatch import executor, object_layout
 from autosparse.operands import ownership
+from autosparse.tuning.trials import kernel_trial
 from tests.arrays.holders import KINDS, N, bytes_of, counts_known, large, ours, over_bytes, plain
 from tests.arrays.packed import PackedCopies
+from tests.tuning.forcing import force, schedule_of
 
 # -- writes to m, and writes through A
 
@@ -99,6 +101,32 @@ def test_writes_to_m_are_not_seen_by_default_kernels_and_tuned_products(kind: st
     WRITES[name](m)
     np.testing.assert_allclose(A @ x, expected)
     np.testing.assert_array_equal(m.shape, A.shape)
+
+
+@pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
+@pytest.mark.parametrize("protocol", [None, 4, 5])
+def test_products_from_a_packed_copy_go_past_python_while_m_is_alive(
+    protocol: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through_python = []
+    run = kernel_trial.KernelTrial.run
+    monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: through_python.append(1) or run(*args))
+    m, x = plain(n=200).astype(np.float32), np.ones(200, np.float32)
+    A = autosparse.csr(m)
+    if protocol is not None:
+        A = pickle.loads(pickle.dumps(A, protocol))
+    with autosparse.options(effort="off"):
+        trial = force(A, schedule_of("slices", 1))
+        timed = trial.lab.runner(trial)
+        through_python.clear()
+        timed()
+        assert not through_python
+        expected = A @ x
+        m.data[:] = 0
+        np.testing.assert_array_equal(A @ x, expected)
+        A.data[:] = 0
+        np.testing.assert_array_equal(A @ x, np.zeros(200, np.float32))
+        assert through_python
 
 
 # -- a caller's matrix is a caller's matrix, by whatever name he holds it
