@@ -10,12 +10,15 @@ is frozen.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["dataclass", "field"]
 
+FIRST_INSTANCES: Final = 8
+"""Number of instances of a class that are made without compiling its `__init__`, which takes as long as 50 of them."""
 _UNSET: Final = object()
 """Default of arguments whose field has a factory."""
 
@@ -34,6 +37,50 @@ class _WrittenLate:
         method.__module__ = self._cls.__module__
         setattr(self._cls, self._name, method)
         return method.__get__(instance, owner)
+
+
+class _InitLate(_WrittenLate):
+    """`__init__`: the first instances are made without compiling it, since most classes have no more than a few."""
+
+    __slots__ = ("_facts", "_n_left", "_positional")
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(cls, "__init__", _write_init)
+        self._n_left = FIRST_INSTANCES
+        self._facts: list[tuple[str, bool, Any, Any]] | None = None
+        self._positional: tuple[str, ...] = ()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: a function or a bound method
+        self._n_left -= 1
+        if instance is None or self._n_left < 0:
+            return super().__get__(instance, owner)
+        return functools.partial(self._make, instance)
+
+    def _make(self, instance: Any, *args: Any, **kwargs: Any) -> None:
+        facts = self._facts
+        if facts is None:
+            fields = dataclasses.fields(self._cls)
+            self._positional = tuple(one.name for one in fields if one.init and not one.kw_only)
+            facts = self._facts = [(one.name, one.init, one.default, one.default_factory) for one in fields]
+        given = kwargs | dict(zip(self._positional, args, strict=False))
+        n_given = len(given)
+        values = [(name, _value(name, *rest, given)) for name, *rest in facts]
+        if n_given != len(kwargs) + len(args) or given or any(value is _UNSET for _, value in values):
+            super().__get__(instance, self._cls)(*args, **kwargs)  # says what is wrong, or sets what it may
+            return
+        for name, value in values:
+            object.__setattr__(instance, name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+
+
+def _value(name: str, is_argument: bool, default: Any, make: Any, given: dict[str, Any]) -> Any:
+    """Return the value of a field, taken out of what is `given`, or _UNSET."""
+    if is_argument and name in given:
+        return given.pop(name)
+    if make is not dataclasses.MISSING:
+        return make()
+    return _UNSET if default is dataclasses.MISSING else default
 
 
 def _compiled(name: str, source: str, names: dict[str, Any]) -> Callable[..., Any]:
@@ -135,8 +182,7 @@ def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -
     own = set(cls.__dict__)
     made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)  # fields alone
     made = _with_slots(made) if slots else made
-    late: dict[str, Callable[[type], Callable[..., Any]]] = {"__init__": _write_init}
-    late |= {} if "__repr__" in own else {"__repr__": _write_repr}
+    late: dict[str, Callable[[type], Callable[..., Any]]] = {} if "__repr__" in own else {"__repr__": _write_repr}
     if eq:
         late |= {} if "__eq__" in own else {"__eq__": _write_eq}
         if "__hash__" not in own or (cls.__dict__.get("__hash__") is None and "__eq__" in own):
@@ -146,6 +192,7 @@ def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -
                 made.__hash__ = None  # type: ignore[assignment]  # equal by value and changeable: not hashable
     for name, write in late.items():
         setattr(made, name, _WrittenLate(made, name, write))
+    setattr(made, "__init__", _InitLate(made))  # noqa: B010  # mypy takes an assignment for a method
     if frozen:
         made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete  # type: ignore[method-assign,assignment]
         if slots and not {"__getstate__", "__setstate__"} & own:
