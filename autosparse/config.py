@@ -191,7 +191,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "(default: a full search looks where the model expects a gain)."),
         Setting("overhead", "AUTOSPARSE_OVERHEAD", _real(0.0, 1.0), "a ratio in [0, 1]",
                 "Most time that unasked tuning may take, relative to the time already spent in products."),
-        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans and kernels on disk."),
+        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans, kernels and accounts on disk."),
         Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
         Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",
                 "Size limit of the cache; the entries unused for longest go first."),
