@@ -60,6 +60,7 @@ class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond 
     storage: str | None = None
     hybrid: bool | None = None
     overhead: float = 0.04
+    share: bool = False
     cache: bool = True
     cache_dir: Path | None = None
     cache_max_bytes: int = 1 << 30
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
         storage: Literal["bfloat16", "float16"] | None
         hybrid: bool | None
         overhead: float
+        share: bool
         cache: bool
         cache_dir: str | os.PathLike[str] | None
         cache_max_bytes: int
@@ -191,6 +193,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "(default: a full search looks where the model expects a gain)."),
         Setting("overhead", "AUTOSPARSE_OVERHEAD", _real(0.0, 1.0), "a ratio in [0, 1]",
                 "Most time that unasked tuning may take, relative to the time already spent in products."),
+        Setting("share", "AUTOSPARSE_SHARE", _flag, "true or false",
+                "Let csr, csc and tensor share the caller's arrays where `copy` is not given, as up to version 0.2 "
+                "(default: the matrix owns a copy)."),
         Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans, kernels and accounts on disk."),
         Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
         Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",

@@ -69,12 +69,12 @@ class SampledCall:
         return self.ldx >= self.n_vecs <= self.ldy and self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `protocols.Call`; every sum has one order whatever the threads, so that no flag matters."""
+        """See `protocols.Call`; sums have one order for any number of threads, with or without flags."""
         rows, cast = self.rows, runtime_api.ffi.cast
         status: int = runtime_api.lib.asp_sddmm_scaled(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
             cast("void *", self.X), self.ldx, cast("void *", self.Y), self.ldy, self.n_vecs, rows.data[0],
-            cast("void *", self.result), n_threads,
+            cast("void *", self.result), n_threads, flags,
         )  # fmt: skip
         return status
 

@@ -10,6 +10,7 @@ from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
+from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
@@ -319,6 +320,7 @@ SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     _pattern,
     _plan,
     _price,
+    memory_section,
     _tiers,
     _neighbours,
     _storage,
