@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Tuning
     from autosparse.operands.unfolding import AnyOperand
 
-RUN_SHARE: Final = 0.08
+RUN_SHARE: Final = 0.1
 """Fraction of the lifetime of earlier processes that one process may spend on tuning that these have earned."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""

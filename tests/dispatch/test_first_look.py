@@ -192,10 +192,10 @@ def opened(A: Any, **spent: Any) -> DispatchState:
     ("spent", "is_paid"),
     [
         ({}, False),
-        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 12 ms of 30 are earned
-        ({"n_processes": 3, "product_s": 0.9, "life_s": 3.0}, True),
-        ({"n_processes": 3, "product_s": 0.9, "tuning_s": 0.02, "life_s": 3.0}, False),  # spent already
-        ({"n_processes": 3, "product_s": 0.9, "tuning_s": 0.02, "saved_s": 0.1, "life_s": 3.0}, True),
+        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 12 ms of 60 are earned
+        ({"n_processes": 6, "product_s": 1.8, "life_s": 6.0}, True),
+        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.02, "life_s": 6.0}, False),  # spent already
+        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.02, "saved_s": 0.1, "life_s": 6.0}, True),
         ({"n_processes": 30, "product_s": 9.0, "life_s": 9.0}, False),  # each lives too shortly
     ],
 )

@@ -83,8 +83,8 @@ def test_without_an_account_a_short_script_is_never_tuned():
         (None, 0.01, False),
         (Spent(n_calls=1500, n_processes=1, product_s=0.3, life_s=0.7), 0.01, True),
         (Spent(n_calls=1500, n_processes=1, product_s=0.3, life_s=0.7), 0.02, False),  # 4 % of 0.35 s
-        (Spent(n_calls=9000, n_processes=6, product_s=1.8, life_s=4.2), 0.05, True),
-        (Spent(n_calls=9000, n_processes=6, product_s=1.8, life_s=4.2), 0.06, False),  # 8 % of 0.7 s
+        (Spent(n_calls=9000, n_processes=6, product_s=1.8, life_s=4.2), 0.065, True),
+        (Spent(n_calls=9000, n_processes=6, product_s=1.8, life_s=4.2), 0.072, False),  # 10 % of 0.7 s
         (Spent(n_calls=9000, n_processes=6, product_s=1.8, tuning_s=0.06, life_s=4.2), 0.05, False),
         (Spent(n_calls=9000, n_processes=6, product_s=1.8, tuning_s=0.06, saved_s=0.1, life_s=4.2), 0.05, True),
     ],
