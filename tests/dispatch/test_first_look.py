@@ -43,7 +43,9 @@ def matrix(seed: int = 0) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path: Path) -> Iterator[Path]:
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache for each test; products pay for no tuning, however long they take."""
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     forget_warnings()
     with asp.options(cache_dir=tmp_path, extra_memory=50.0):
         yield tmp_path
