@@ -8,14 +8,16 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sps
-from autosparse.cache import trust
+from autosparse.cache import late, trust
 from autosparse.cache.accounts import ledger
 from autosparse.cache.accounts.rows import ACCOUNTS, NOTHING_FASTER, PlanNote, Spent
+from autosparse.cache.store import Store
 
 import autosparse as asp
 from autosparse import cache
@@ -27,7 +29,7 @@ from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.notices import FallbackWarning, forget_warnings
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import notes, plan_lookup, recall
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import lab_of, live_tuner_of
 from autosparse.tuning.trials import comparison
 from tests.tuning.forcing import state_of
 
@@ -176,6 +178,24 @@ def test_a_plan_that_nothing_is_faster_serves_nothing_and_begins_no_tuning(own_c
     assert found.serving is None
     assert found.account is not None
     assert found.account.is_settled
+
+
+def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cache, monkeypatch):
+    """At exit no thread writes what was put off."""
+    A = asp.csr(matrix(), copy=True)
+    found = state_of(A)
+    tuner = live_tuner_of(found, A._cell)
+    assert tuner.session is not None
+    lab = tuner.session.lab = lab_of(A._cell, found)
+    plan = Plan(schedule=BLOCKS, why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
+    monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
+    monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
+    trial = lab(BLOCKS)
+    tuner.session.search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})  # type: ignore[assignment]
+    tuner.session.keep_unfinished()
+    assert Store(own_cache).load("plan", plan_lookup.key_of(lab).stable_hash()) is not None
+    assert account_of(own_cache, A).plan.measured_s == 1e-4
+    tuner.session.search = None
 
 
 # -- accounts --------------------------------------------------------------------------------------------------------
