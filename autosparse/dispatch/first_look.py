@@ -45,16 +45,18 @@ _registered: Final[list[bool]] = []
 
 def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
     """Look at a problem for the first time; return whether tuning need not be thought of yet."""
-    state.is_known = True
-    account = state.account = _opened(state, operand)
-    if account is not None and account.plan is not None and state.serving is None and state.live_tuner is None:
-        _recall(state, operand, account, account.plan)
+    due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # of other threads, too
+    try:
+        account = state.account = _opened(state, operand)
+        if account is not None and account.plan is not None and state.serving is None and state.live_tuner is None:
+            _recall(state, operand, account, account.plan)
+    except BaseException:  # Ctrl-C: the next product looks again
+        state.next_look_ns, state.is_known = due_ns, False
+        raise
     look_ns = _tuning_look_ns(state)
-    if state.product_ns >= look_ns:
-        return False
     state.next_look_ns = look_ns
     state.settle()
-    return True
+    return state.product_ns < look_ns
 
 
 def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:

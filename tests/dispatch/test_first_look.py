@@ -96,6 +96,26 @@ def test_a_remembered_plan_serves_after_the_first_look():
     np.testing.assert_allclose(A @ x, 2.0 * (m @ x))
 
 
+def test_an_interrupted_look_is_made_again(monkeypatch):
+    m, x = matrix(), np.ones(N)
+    remembered(asp.csr(m, copy=True))
+    A = asp.csr(m, copy=True)
+    found = state_of(A)
+    found.next_look_ns = 0
+
+    def interrupted(*_: Any) -> None:
+        assert found.next_look_ns > found.product_ns, "products of other threads do not look meanwhile"
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recall, "serve", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            A @ x
+    assert found.serving is None
+    np.testing.assert_allclose(A @ x, m @ x)
+    assert found.serving is not None
+
+
 def test_tuning_that_comes_later_takes_the_kernel_over(monkeypatch):
     monkeypatch.setattr(LiveTuner, "_affordable", lambda *_: True)
     m, x = matrix(), np.ones(N)
