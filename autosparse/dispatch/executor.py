@@ -33,6 +33,8 @@ AnyArray = NDArray[Any]  # one of the native dtypes
 
 MOST_ROWS: Final = 1 << 14
 """Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
+LARGE_COPY: Final = 1 << 12
+"""Entries of a dense operand from which threads that turn it to rows save more than calling them costs."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
@@ -220,7 +222,12 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
     steps_evenly = B.flags.aligned and B.size > 0 and B.strides[0] % itemsize == 0
     if steps_evenly and (B.ndim == 1 or B.shape[1] == 1 or (B.strides[1] == itemsize and B.strides[0] > 0)):
         return B, B.strides[0] // itemsize, _void(B)
-    B = np.array(B, order="C", ndmin=1)
+    if B.ndim == 2 and B.size >= LARGE_COPY:
+        from autosparse.operands.dense import by_rows
+
+        B = by_rows(B, threads=get_options().threads or 0)
+    else:
+        B = np.array(B, order="C", ndmin=1)
     return B, 1 if B.ndim == 1 else B.shape[1], _from_buffer(B)
 
 
