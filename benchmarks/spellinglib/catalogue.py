@@ -207,6 +207,7 @@ def matrix(spelling: Spelling, entries: int) -> Any:
         scale = max(SIZES) / entries
         shape = (max(1, round(spelling.shape[0] / scale)), spelling.shape[1])
     rng = np.random.default_rng(entries)
-    places = rng.integers(0, shape[0], entries), rng.integers(0, shape[1], entries)
-    made = scipy.sparse.coo_array((rng.integers(1, 9, entries).astype(spelling.dtype), places), shape=shape)
+    places = tuple(rng.integers(0, extent, entries, dtype=np.int32) for extent in shape)
+    values = rng.integers(1, 9, entries).astype(spelling.dtype)
+    made = scipy.sparse.coo_array((values, places), shape=shape)
     return scipy.sparse.csr_matrix(made) if spelling.is_matrix else scipy.sparse.csr_array(made)
