@@ -348,6 +348,19 @@ class PackError(AutosparseError, MemoryError):
         return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Cure: wider index bits or another format.")
 
 
+class RoomError(AutosparseError, MemoryError):
+    """A copy of the caller's arrays that would not fit: refused before any memory is taken."""
+
+    @classmethod
+    def copy(cls, *, needed_bytes: int, available_bytes: int | None) -> RoomError:
+        """The arrays that a matrix would own need more than there is (None: NumPy could not allocate them)."""
+        there_is = "more than there is" if available_bytes is None else f"and {available_bytes:,} bytes are available"
+        return cls(
+            f"the matrix would own a copy of its arrays, which takes {needed_bytes:,} bytes, {there_is}.\n"
+            f"  Cure: copy=False shares the arrays of the caller, or free memory first."
+        )
+
+
 class CacheError(AutosparseError, OSError):
     """The cache cannot be used for what was explicitly asked (export, import, clear, a folder for a kernel)."""
 

@@ -50,7 +50,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
            [0., 6.]])
     """
     if not isinstance(A, AutoSparseMatrix):
-        A = construct.csc(A) if sps.issparse(A) and A.format == "csc" else construct.csr(A)
+        A = construct.wrapped(A)
     X, Y = _dense("X", X), _dense("Y", Y)
     _check_shapes(A.shape, X, Y)
     cell = A._cell

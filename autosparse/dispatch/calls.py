@@ -5,16 +5,15 @@ Each knows how the default kernel and how a bound generated kernel computes it; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosparse._native import runtime_api
-from autosparse.operands.csf import csf_mttkrp
-from autosparse.operands.native_rows import NativeRows
-from autosparse.operands.unfolding import Unfolding
+from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound
+    from autosparse.operands.native_rows import NativeRows
+    from autosparse.operands.unfolding import Unfolding
 
 
 @dataclass(slots=True)
@@ -107,6 +106,8 @@ class TensorCall:
 
     def by_default(self, n_threads: int, flags: int) -> int:
         """See `protocols.Call`."""
+        from autosparse.operands.csf import csf_mttkrp
+
         result, places = (self.result, self.ldm, self.n_vecs), self.unfolding.places
         factors, lds = [self.factors[at] for at in places], [self.lds[at] for at in places]
         return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, result, threads=n_threads, flags=flags)
