@@ -55,7 +55,7 @@ class _Family:
         return coo_array if isinstance(self, sps.sparray) else coo_matrix
 
 
-class AutoSparseMatrix(_Family, Copies, Products):
+class AutoSparseMatrix(_Family, Copies, Products, conversion.DenseResults):
     """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).

@@ -7,7 +7,7 @@ import operator
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -46,11 +46,20 @@ def _unary(name: str, run: Callable[[Any], Any], format: str = "csr") -> Operati
     return Operation(name=name, prepare=lambda s: lambda: run(s.A), format=format)
 
 
-def _product(name: str, run: Callable[[Any, Any], Any], *, columns: int = 0, dtype: str = "") -> Operation:
-    """`run` of A and a dense operand: a vector, or `columns` columns."""
+def _product(
+    name: str,
+    run: Callable[[Any, Any], Any],
+    *,
+    columns: int = 0,
+    dtype: str = "",
+    repeated: int = 1,
+    order: Literal["C", "F"] = "C",
+) -> Operation:
+    """`run` of A and a dense operand: a vector with each number `repeated` times, or `columns` columns."""
 
     def prepare(s: Setting) -> Run:
-        x = np.ones((s.n, columns) if columns else s.n, dtype or s.dtype)
+        rows = s.n * repeated
+        x = np.ones((rows, columns) if columns else rows, dtype or s.dtype, order)
         return lambda: run(s.A, x)
 
     return Operation(name=name, prepare=prepare, has_state=False)
@@ -204,6 +213,13 @@ OPERATIONS: Final = (
     _product("A @ x of bool", lambda A, x: A @ x, dtype="bool"),
     _product("A @ x of complex128", lambda A, x: A @ x, dtype="complex128"),
     _product("A @ B of bool, 4 columns", lambda A, x: A @ x, columns=4, dtype="bool"),
+    _product("A @ a strided x", lambda A, x: A @ x[::2], repeated=2),
+    _product("A @ a window of B, 4 of 8 columns", lambda A, x: A @ x[:, :4], columns=8),
+    _product("A @ B in Fortran order, 4 columns", lambda A, x: A @ x, columns=4, order="F"),
+    _product("A @ B of float64, 32 columns", lambda A, x: A @ x, columns=32, dtype="float64"),
+    _product("A[::2] @ x", lambda A, x: A[::2] @ x),
+    _product("A.tocsc() @ x", lambda A, x: A.tocsc() @ x),
+    _unary("A != 0", lambda A: operator.ne(A, 0)),
     _made("A @ A", _fresh_pair(lambda A, other: A @ other)),
     _made("A.T @ A", _fresh_pair(lambda A, other: A.T @ other)),
     _made("A of bool @ x", _with(lambda s: (s.A.astype(bool), np.ones(s.n, s.dtype)), operator.matmul)),
