@@ -19,10 +19,12 @@ import torch
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.contraction import compute
 from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, without_room
+from autosparse.asymptotic.kinds import check_coordinates, sound
+from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
+from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import EINSUM
 from autosparse.torch.autograd.derivatives import Last, is_followed
 
@@ -62,12 +64,13 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
     """Places of a sparse operand, None for a dense one, and the tensor that autograd follows."""
     if not isinstance(operand, torch.Tensor):
         if hasattr(operand, "tocoo"):
-            coo = without_room(operand).tocoo()
+            coo = sound(operand).tocoo()
             coo.sum_duplicates()
             coords = np.stack([np.asarray(row, dtype=np.int64) for row in coo.coords])
             return Places(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
         if hasattr(operand, "coords"):
-            return Places(np.asarray(operand.coords, np.int64), tuple(operand.shape)), torch.from_numpy(operand.values)
+            coords = np.asarray(operand.coords, np.int64)
+            return Places(coords, tuple(operand.shape)), torch.from_numpy(np.ascontiguousarray(operand.values))
         return None, torch.as_tensor(operand, device="cpu")
     if operand.dtype not in OF_NUMPY:
         known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
@@ -76,8 +79,33 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
         )
     if operand.layout == torch.strided:
         return None, operand
+    _check(operand.detach())
     coo = operand.to_sparse_coo().coalesce()
     return Places(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
+
+
+def _check(operand: torch.Tensor) -> None:
+    """StructureError unless every stored coordinate lies within the shape: torch's conversions follow them unread."""
+    shape = tuple(operand.shape)
+    if operand.layout == torch.sparse_coo:
+        indices, values = operand._indices(), operand._values()
+        stored = np.empty(values.shape[0]) if values.dim() else values.numpy()
+        check_coordinates(tuple(indices.numpy()), stored, shape[: operand.sparse_dim()])
+        return
+    is_by_rows = operand.layout in (torch.sparse_csr, torch.sparse_bsr)
+    starts, minor = (
+        (operand.crow_indices(), operand.col_indices()) if is_by_rows else (operand.ccol_indices(), operand.row_indices())
+    )
+    values = operand.values()
+    if starts.dim() != 1 or len(shape) != 2:
+        raise InputTypeError.refused(
+            "einsum: a compressed torch tensor must be one matrix", given=f"shape {shape}", cure="to_sparse_coo()"
+        )
+    is_of_blocks = operand.layout in (torch.sparse_bsr, torch.sparse_bsc)
+    r, c = tuple(values.shape[1:3]) if is_of_blocks else (1, 1)
+    n_rows, n_cols = shape[0] // r, shape[1] // c
+    extents = (n_rows, n_cols) if is_by_rows else (n_cols, n_rows)
+    check_bounds(starts.numpy(), minor.numpy(), np.empty(values.shape[0], bool), extents, checked=False)
 
 
 def _diagonal(
