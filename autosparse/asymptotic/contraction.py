@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,11 +42,6 @@ def compute(
     return broadcast(result, subscripts) if isinstance(result, Sparse) else result
 
 
-def strict(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> Sparse:
-    """The result by joins, in which what is not stored never multiplies."""
-    return broadcast(joins.contract(prepare(operands, subscripts, dtype), subscripts), subscripts)
-
-
 def _as_booleans(result: Result) -> Result:
     if not isinstance(result, Sparse):
         return np.asarray(result) != 0
@@ -81,7 +75,7 @@ def generated(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool
 
     if not is_short(prepared, subscripts.output):
         prepared = shortened(prepared, subscripts, execute)
-        subscripts = replace(subscripts, inputs=tuple(operand.indices for operand in prepared))
+        subscripts = subscripts._replace(inputs=tuple(operand.indices for operand in prepared))
     reached = {index for operand in prepared for index in operand.indices}
     is_generated = is_computable(prepared) and is_short(prepared, subscripts.output)
     if is_generated and reached >= set(subscripts.output):

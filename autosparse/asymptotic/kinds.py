@@ -3,7 +3,7 @@
 The module is small on purpose: expressions that a product computes need nothing else at the first call.
 """
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
 
 import sys
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     is_sparse: bool
 
     @classmethod
-    def of(cls, obj: Any) -> Kind:
+    def of(cls, obj: Any) -> "Kind":
         """Kind of a sparse object or an array."""
         return cls(type(obj), tuple(obj.shape), obj.dtype, is_tensor(obj), is_sparse(obj))
 

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse.asymptotic.candidates import listed, name_of
@@ -100,7 +98,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
     start = time.perf_counter()
     result = _served(key, found, named, subscripts.extents)
     found.count(time.perf_counter() - start)
-    return result if _is_strict(result, found.program.plan, operands) else joins.contract(operands, subscripts)
+    return result
 
 
 def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> tuple[str, Remembered]:
@@ -123,19 +121,6 @@ def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outpu
             while len(_choices) > MOST:
                 _choices.popitem(last=False)
     return key, found
-
-
-def _is_strict(result: Sparse | AnyArray, plan: Plan, operands: Sequence[Operand]) -> bool:
-    """Return whether no NaN can come of an infinite value times what is not stored.
-
-    A workspace to which nothing was added reads as zero, and multiplies.
-    """
-    values = result.values if isinstance(result, Sparse) else result
-    if values.dtype.kind not in "fc" or not plan.spaces or not np.isnan(np.add.reduce(values, axis=None)):
-        return True
-    if not np.isnan(values).any():  # infinite values of both signs
-        return True
-    return all(np.isfinite(one.values if isinstance(one, Sparse) else one.array).all() for one in operands)
 
 
 def _served(

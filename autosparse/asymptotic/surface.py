@@ -1,6 +1,6 @@
 """`einsum` and `einsum_path`: NumPy's, for operands of which some are sparse."""
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
 
 import functools
 from collections.abc import Sequence
@@ -103,7 +103,7 @@ class Request:
         self.settled = settled(text, format, tuple(map(Kind.of, self.operands)))
 
     @classmethod
-    def of(cls, arguments: Sequence[Any], format: str | None) -> Request:
+    def of(cls, arguments: Sequence[Any], format: str | None) -> "Request":
         """The arguments as `einsum` takes them."""
         return cls(*interleaved(arguments), format)
 
@@ -172,7 +172,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     return "\n".join([*begins, *lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
 
 
-def loops(plan: Plan) -> list[str]:
+def loops(plan: "Plan") -> list[str]:
     """The loops of a plan, as C without declarations and helpers."""
     from autosparse.asymptotic.lower.emit import emit
 

@@ -16,7 +16,7 @@ from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.memory import empty_output
-from autosparse.asymptotic.lower.emit import emit
+from autosparse.asymptotic.lower.emit import SUMS, emit
 from autosparse.asymptotic.lower.levels import FEW_ROWS, levels, pointers, transposed
 from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.lower.plan import Plan
@@ -230,11 +230,13 @@ class Run:
     def _run_dense(self, addresses: list[int], outs: Any) -> AnyArray:
         plan = self._program.plan
         is_shared = self._n_parts == 1 or getattr(plan.program, "indices")[0] in plan.output.indices  # noqa: B009
-        results = np.zeros((1 if is_shared else self._n_parts, *self._shape), self._program.value)
+        value = self._program.value
+        sums = np.dtype(SUMS.get(value.name, value.name))
+        results = np.zeros((1 if is_shared else self._n_parts, *self._shape), sums)
         self._call(addresses, outs, results, 0 if is_shared else results[0].size)
         for other in results[1:]:
             results[0] += other
-        whole: AnyArray = results[0]
+        whole: AnyArray = results[0].astype(value, copy=False)
         return whole
 
     def _collected(self, outs: Any) -> Sparse:

@@ -31,17 +31,18 @@ def with_values(A: Any, values: AnyArray) -> Any:
 
 
 def product(A: Any, B: Any) -> Any:
-    """Entries of both, multiplied, by rows."""
-    left = by_rows(A)
+    """Entries of both, multiplied, by rows; SciPy's order where those of an operand are not sorted."""
     if A is B:
+        left = by_rows(A)
         values = arrays_of(left)[2]
         return with_values(left, values * values)
-    made = _plain(left).multiply(_plain(by_rows(B)))
+    made = _plain(A).multiply(_plain(B))
     return csr_array._of_rows(tuple(A.shape), (made.indptr, made.indices, made.data))
 
 
 def _plain(A: Any) -> Any:
-    """The arrays of `A` in SciPy's own class."""
+    """The arrays of `A` by rows in SciPy's own class, which has no flag yet: SciPy looks at the entries."""
+    A = A if A.format == "csr" else A.tocsr()
     indptr, indices, data = arrays_of(A)
     return sps.csr_array((data, indices, indptr), shape=A.shape)
 

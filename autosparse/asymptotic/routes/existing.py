@@ -4,7 +4,7 @@ A row says what computes it. Some rows only begin there: a generated kernel does
 that it is compiled once calls have paid for it (`routes.paid`).
 """
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse.arrays import construct, sparse_product
+from autosparse.arrays import construct
 from autosparse.arrays.family import csr_array, csr_matrix
 from autosparse.asymptotic.kinds import Kind, arrays_of
 from autosparse.asymptotic.routes import elementwise as by_entry
@@ -42,6 +42,8 @@ def ours(A: Any) -> Any:
 def product(A: Any, B: Any) -> Any:
     """``A @ B``, B sparse or dense."""
     if type(A) in BY_ROWS and type(B) in BY_ROWS:
+        from autosparse.arrays import sparse_product  # and what it imports: products with dense operands need none
+
         made = sparse_product.multiply_rows(BY_ROWS[type(A)], A, B)
         if made is not None:
             return made
@@ -107,20 +109,21 @@ def n_products(A: Any, B: Any) -> float:
 class Route(NamedTuple):
     """What computes an expression instead of a generated kernel.
 
-    Sums that are zero are no entries of a sparse product, and places without an entry are zeros of a dense one: neither
-    is what an infinite factor must meet (`joins` says what must). `drops_zeros` and `fills_zeros` mark such routes.
+    Sums that are zero are no entries of a sparse product, places without an entry are zeros of a dense one, and SciPy's
+    elementwise product multiplies by them: an infinite factor would meet other zeros than it must (`joins` says which).
+    `for_finite` and `fills_zeros` mark such routes.
     """
 
     run: Callable[..., Any]  # of the operands in the order of the row
     says: str
     begins: bool = False  # a kernel that is compiled later may be faster
     fills_zeros: bool = False  # a dense intermediate is multiplied: a result with NaN is computed anew
-    drops_zeros: bool = False  # a sparse intermediate is multiplied: for finite values only
+    for_finite: bool = False  # sums that are zero are dropped, or SciPy multiplies by what is not stored
     pairs: tuple[int, int] | None = None  # positions of sparse operands whose whole product is made
 
     def fits(self, operands: Sequence[Any]) -> bool:
         """Return whether the route computes these operands: finite ones, and no large product for a few of its places."""
-        if self.drops_zeros and not all(map(is_finite, operands)):
+        if self.for_finite and not all(map(is_finite, operands)):
             return False
         if self.pairs is None:
             return True
@@ -134,7 +137,8 @@ OF_COLUMNS: Final = Route(product_of_columns, "The library's product, A.T @ B")
 SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, Y)")
 CHAIN: Final = "the library's products, from right to left"
 DOTS: Final = "elementwise product by SciPy, then sums"
-TRIANGLES: Final[Any] = {"begins": True, "drops_zeros": True, "pairs": (0, 1)}
+AT_ENTRIES: Final = "NumPy, at the entries of A"
+TRIANGLES: Final[Any] = {"begins": True, "for_finite": True, "pairs": (0, 1)}
 ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc->ac", "ss"): PRODUCT,
     ("ab,cb->ac", "ss"): OF_ROWS,
@@ -148,7 +152,7 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,ca->cb", "sd"): Route(lambda A, X: (ours(A).T @ X.T).T, "The library's product, X @ A"),
     ("ab,cb->ca", "sd"): Route(lambda A, X: product(A, X.T).T, "The library's product, X @ A.T"),
     ("ab,bc,cd->ad", "sss"): Route(
-        chain, "two of the library's products, A @ B @ C in the cheaper order", drops_zeros=True
+        chain, "two of the library's products, A @ B @ C in the cheaper order", for_finite=True
     ),
     ("ab,bc,cd->ad", "ssd"): Route(lambda A, B, X: product(A, product(B, X)), CHAIN, fills_zeros=True),
     ("ab,bc,c->a", "ssd"): Route(lambda A, B, x: product(A, product(B, x)), CHAIN, fills_zeros=True),
@@ -160,25 +164,25 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,a,b->", "sdd"): Route(
         lambda A, x, y: np.dot(x, product(A, y)), "The library's product, x @ (A @ y)", fills_zeros=True
     ),
-    ("ab,ab->ab", "ss"): Route(by_entry.product, "elementwise product by SciPy, A.multiply(B)"),
+    ("ab,ab->ab", "ss"): Route(by_entry.product, "elementwise product by SciPy, A.multiply(B)", begins=True, for_finite=True),
     ("ab,ab,ab->ab", "sss"): Route(
-        lambda A, B, C: by_entry.product(by_entry.product(A, B), C), "elementwise products by SciPy", begins=True
+        lambda A, B, C: by_entry.product(by_entry.product(A, B), C), "elementwise products by SciPy", begins=True, for_finite=True
     ),
-    ("ab,ab->a", "ss"): Route(by_entry.row_dots, DOTS, begins=True),
-    ("ab,ab->b", "ss"): Route(by_entry.column_dots, DOTS, begins=True),
-    ("ab,ab->", "ss"): Route(by_entry.inner, DOTS, begins=True),
-    ("ab,ba->", "ss"): Route(lambda A, B: by_entry.inner(A, _turned(B)), DOTS, begins=True),
-    ("ab,ab->ab", "sd"): Route(by_entry.at_entries, "NumPy, at the entries of A"),
-    ("ab,ab->a", "sd"): Route(lambda A, X: by_entry.row_sums(by_entry.at_entries(A, X)), "NumPy, at the entries of A"),
-    ("ab,ab->", "sd"): Route(lambda A, X: by_entry.total(by_entry.at_entries(A, X)), "NumPy, at the entries of A"),
-    ("ab,a->ab", "sd"): Route(by_entry.rows_scaled, "rows scaled by NumPy"),
-    ("ab,b->ab", "sd"): Route(by_entry.columns_scaled, "columns scaled by NumPy"),
+    ("ab,ab->a", "ss"): Route(by_entry.row_dots, DOTS, begins=True, for_finite=True),
+    ("ab,ab->b", "ss"): Route(by_entry.column_dots, DOTS, begins=True, for_finite=True),
+    ("ab,ab->", "ss"): Route(by_entry.inner, DOTS, begins=True, for_finite=True),
+    ("ab,ba->", "ss"): Route(lambda A, B: by_entry.inner(A, _turned(B)), DOTS, begins=True, for_finite=True),
+    ("ab,ab->ab", "sd"): Route(by_entry.at_entries, AT_ENTRIES, begins=True),
+    ("ab,ab->a", "sd"): Route(lambda A, X: by_entry.row_sums(by_entry.at_entries(A, X)), AT_ENTRIES, begins=True),
+    ("ab,ab->", "sd"): Route(lambda A, X: by_entry.total(by_entry.at_entries(A, X)), AT_ENTRIES, begins=True),
+    ("ab,a->ab", "sd"): Route(by_entry.rows_scaled, "rows scaled by NumPy", begins=True),
+    ("ab,b->ab", "sd"): Route(by_entry.columns_scaled, "columns scaled by NumPy", begins=True),
     ("ab,a,b->ab", "sdd"): Route(
-        lambda A, x, y: by_entry.columns_scaled(by_entry.rows_scaled(A, x), y), "rows and columns scaled by NumPy"
+        lambda A, x, y: by_entry.columns_scaled(by_entry.rows_scaled(A, x), y), "rows and columns scaled by NumPy", begins=True
     ),
-    ("ab,ac,cb->ab", "sss"): Route(masked, "(B @ C).multiply(A)", begins=True, drops_zeros=True, pairs=(1, 2)),
+    ("ab,ac,cb->ab", "sss"): Route(masked, "(B @ C).multiply(A)", begins=True, for_finite=True, pairs=(1, 2)),
     ("ab,ac,bc->ab", "sss"): Route(
-        lambda A, B, C: masked(A, B, _turned(C)), "(B @ C.T).multiply(A)", begins=True, drops_zeros=True, pairs=(1, 2)
+        lambda A, B, C: masked(A, B, _turned(C)), "(B @ C.T).multiply(A)", begins=True, for_finite=True, pairs=(1, 2)
     ),
     ("ab,bc,ca->", "sss"): Route(
         lambda A, B, C: by_entry.inner(_turned(C), product(A, B)), "(A @ B).multiply(C.T).sum()", **TRIANGLES
@@ -205,8 +209,12 @@ class Direct(NamedTuple):
     dtype: np.dtype[Any]
 
     def arguments(self, operands: Sequence[Any]) -> list[Any]:
-        """The operands in the order of the row, their values of one type."""
-        return [_typed(operands[n], self.dtype) for n in self.order]
+        """The operands in the order of the row, matrices compressed, all values of one type; one that repeats once."""
+        made: dict[int, Any] = {}
+        for one in operands:
+            if id(one) not in made:
+                made[id(one)] = _typed(one, self.dtype)
+        return [made[id(operands[n])] for n in self.order]
 
 
 def direct(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) -> Direct | None:
@@ -215,7 +223,7 @@ def direct(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) 
         return None
     if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds) or len(kinds) > 3:
         return None
-    if max(subscripts.extents.values(), default=0) > MOST_PLACES and subscripts.output:
+    if max(subscripts.extents.values(), default=0) > MOST_PLACES:
         return None
     for order in itertools.permutations(range(len(kinds))):
         chosen = [kinds[n] for n in order]
@@ -235,9 +243,9 @@ def _takes(route: Route, kinds: Sequence[Kind], dtype: np.dtype[Any]) -> bool:
 
 
 def _typed(operand: Any, dtype: np.dtype[Any]) -> Any:
-    if operand.dtype == dtype:
-        return operand
-    return operand.astype(dtype)
+    if sps.issparse(operand) and operand.format not in ("csr", "csc"):
+        operand = operand.tocsr()
+    return operand if operand.dtype == dtype else operand.astype(dtype)
 
 
 def _is_broadcast(kinds: Sequence[Kind], subscripts: Subscripts) -> bool:

@@ -7,20 +7,19 @@ The first calls of an expression are served by products and entrywise operations
 from __future__ import annotations
 
 import contextvars
+import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from autosparse import config, forking
 from autosparse.errors import BuildError
-from autosparse.log import event
 
 T = TypeVar("T")
 
-COMPILE_S: Final = 0.5
-"""Seconds that calls must have taken before a kernel is compiled for them: a choice and a compiler take about half."""
+COMPILE_S: Final = 1.0
+"""Seconds that calls must have taken before a kernel is compiled for them: a choice and a compiler take about a third."""
 SURE_RUNS: Final = 1000
 """Runs promised by the option `runs` from which on a kernel is compiled at the first call."""
 MOST_PAIRS: Final = 1 << 20
@@ -30,18 +29,18 @@ TRIALS: Final = 3
 MOST_ACCOUNTS: Final = 256
 
 
-@dataclass(eq=False)
 class Account:
     """Calls of one expression: how many, the seconds that they took in all, and the least."""
 
-    n_calls: int = 0
-    served_s: float = 0.0
-    least_s: float = float("inf")
-    is_compiling: bool = False
-    is_ready: bool = False  # a kernel was compiled
-    failure: BuildError | None = None
-    n_trials: int = 0
-    trial_s: float = float("inf")  # the least that the kernel took
+    def __init__(self) -> None:
+        self.n_calls = 0
+        self.served_s = 0.0
+        self.least_s = float("inf")
+        self.compiling_in = 0  # the process in whose background a kernel is being compiled
+        self.is_ready = False  # a kernel was compiled
+        self.failure: BuildError | None = None
+        self.n_trials = 0
+        self.trial_s = float("inf")  # the least that the kernel took
 
     @property
     def is_paid(self) -> bool:
@@ -81,12 +80,12 @@ class Account:
 
     def compile_aside(self, compile_kernel: Callable[[], Any]) -> None:
         """Compile in the background thread of tuning; calls go on without the kernel."""
-        if self.is_compiling or self.is_ready or self.failure is not None:
+        if self.compiling_in == os.getpid() or self.is_ready or self.failure is not None:
             return
-        self.is_compiling = True
+        self.compiling_in = os.getpid()
         context = contextvars.copy_context()
         if not submit(lambda: context.run(self._compile, compile_kernel)):
-            self.is_compiling = False
+            self.compiling_in = 0
 
     def _compile(self, compile_kernel: Callable[[], Any]) -> None:
         try:
@@ -95,9 +94,11 @@ class Account:
         except BuildError as err:
             self.failure = err
         except (MemoryError, OSError) as err:  # calls go on as they did
+            from autosparse.log import event
+
             event("fallback", f"einsum: no kernel was compiled: {err}")
         finally:
-            self.is_compiling = False
+            self.compiling_in = 0
 
 
 def submit(job: Callable[[], None]) -> bool:

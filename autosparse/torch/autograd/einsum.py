@@ -10,7 +10,7 @@ one only where it has entries, which is that einsum with one more factor, the pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -54,7 +54,7 @@ def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
     An index that an operand repeats takes its diagonal first, by functions that torch differentiates.
     """
     found = [_diagonal(letters, *_split(one)) for letters, one in zip(subscripts.inputs, operands, strict=True)]
-    subscripts = replace(subscripts, inputs=tuple(letters for letters, _, _ in found))
+    subscripts = subscripts._replace(inputs=tuple(letters for letters, _, _ in found))
     pairs = [(places, held) for _, places, held in found]
     result: torch.Tensor = Einsum.apply(subscripts, tuple(places for places, _ in pairs), *(held for _, held in pairs))
     return result
