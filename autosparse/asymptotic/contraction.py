@@ -14,6 +14,7 @@ from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.routes import joins, paid
 from autosparse.asymptotic.routes.patterns import key_of
 from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.config import get_options
 from autosparse.errors import BuildError
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.ops import EINSUM
@@ -27,7 +28,7 @@ def compute(
     operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool, by_kernel: bool = False
 ) -> Result:
     """The result by entries, or as an ndarray; `by_kernel`: no call is to begin without one."""
-    if dtype == bool:
+    if dtype.kind == "b":
         return _as_booleans(compute(operands, subscripts, WIDER, is_dense=is_dense, by_kernel=by_kernel))
     prepared = prepare(operands, subscripts, dtype)
     serve = generated if by_kernel else execute
@@ -53,14 +54,14 @@ def _as_booleans(result: Result) -> Result:
 
 def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
     """The contraction of prepared operands: first calls by joins, as long as they are short, later ones by a kernel."""
-    if paid.is_sure() or len(prepared) < 2:
+    if paid.is_sure() or get_options().deterministic or len(prepared) < 2:
         return generated(prepared, subscripts, is_dense=is_dense)
     account = paid.account_of(key_of(prepared, subscripts, is_dense_output=is_dense))
     if account.prefers_kernel:
         return account.tried(lambda: generated(prepared, subscripts, is_dense=is_dense))
     try:
         result = account.timed(lambda: joins.contract(prepared, subscripts, most_pairs=paid.MOST_PAIRS))
-    except joins.TooManyPairs:
+    except joins.TooManyPairsError:
         return generated(prepared, subscripts, is_dense=is_dense)
     if account.is_paid:
         copies = [_copied(one) for one in prepared]
@@ -105,7 +106,7 @@ def compile_arguments(operands: Sequence[Any], subscripts: Subscripts, dtype: np
     """`compile_for` operands that are not prepared yet."""
     from autosparse.asymptotic.routes.triangles import triangles
 
-    prepared = prepare(operands, subscripts, WIDER if dtype == bool else dtype)
+    prepared = prepare(operands, subscripts, WIDER if dtype.kind == "b" else dtype)
     halved = triangles(prepared, subscripts)
     if halved is not None:
         compile_for(halved.operands, halved.subscripts, is_dense=True)
@@ -116,9 +117,7 @@ def compile_arguments(operands: Sequence[Any], subscripts: Subscripts, dtype: np
 def copies_of(operands: Sequence[Any]) -> list[Any]:
     """Copies of sparse arguments, whose owners may write to them meanwhile; one object that comes twice stays one."""
     made: dict[int, Any] = {}
-    return [
-        made.setdefault(id(one), one.copy()) if is_sparse(one) and sps.issparse(one) else one for one in operands
-    ]
+    return [made.setdefault(id(one), one.copy()) if is_sparse(one) and sps.issparse(one) else one for one in operands]
 
 
 def _copied(operand: Operand) -> Operand:

@@ -97,7 +97,9 @@ def _sound_rows(obj: Any) -> Any:
     indptr, indices, data = arrays_of(obj)
     if indptr.dtype.kind not in "iu" or indices.dtype.kind not in "iu":
         raise InputTypeError.refused(
-            "einsum: index arrays must hold integers", given=f"{indptr.dtype} and {indices.dtype}", cure="int32 or int64"
+            "einsum: index arrays must hold integers",
+            given=f"{indptr.dtype} and {indices.dtype}",
+            cure="int32 or int64",
         )
     check_bounds(indptr, indices, data, rows_shape(obj), checked=False)
     if indptr.dtype == indices.dtype and indptr.dtype.name in INDEX_TYPES and indices.dtype.isnative:

@@ -13,9 +13,10 @@ from autosparse.asymptotic.kinds import AnyArray, arrays_of, canonical, entries,
 from autosparse.asymptotic.lower.ordered_entries import OrderedEntries, added, keys
 from autosparse.asymptotic.subscripts import Subscripts
 
-
+FEW_ROWS: Final = 1 << 20
+"""Rows or columns for which arrays with a place each are always made."""
 MOST_EMPTY_ROWS: Final = 8
-"""Rows per entry up to which columns are turned into rows, which takes an array as long as there are rows."""
+"""Rows or columns per entry up to which larger ones are, too: memory is to go by entries."""
 
 
 class Sparse:
@@ -128,11 +129,11 @@ def _is_broadcast(index: str, letters: str, shape: Sequence[int], subscripts: Su
 
 
 def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: np.dtype[Any]) -> Sparse:
-    if len(set(letters)) == 2 == len(letters) and set(letters) <= set(others) and 1 not in obj.shape:
-        if _has_rows(obj):
-            *rows, values = _plain_rows(obj)
-            values = values.astype(dtype, copy=False)
-            return Sparse(letters, None, values, obj.shape, sorted_by=letters, rows=(rows[0], rows[1]))
+    is_plain = len(set(letters)) == 2 == len(letters) and set(letters) <= set(others) and 1 not in obj.shape
+    if is_plain and _has_rows(obj):
+        *rows, values = _plain_rows(obj)
+        values = values.astype(dtype, copy=False)
+        return Sparse(letters, None, values, obj.shape, sorted_by=letters, rows=(rows[0], rows[1]))
     if is_tensor(obj) and _is_whole(obj.shape, letters, others, subscripts):
         return Sparse.of_tensor(letters, OrderedEntries.of(obj._entries), obj.shape, dtype)
     coords, values = entries(obj)
@@ -168,7 +169,7 @@ def _is_whole(shape: Sequence[int], letters: str, others: str, subscripts: Subsc
 def _has_rows(obj: Any) -> bool:
     """Return whether `obj` is compressed by rows, or by columns with room for an array as long as its rows."""
     fmt = getattr(obj, "format", None)
-    return fmt == "csr" or (fmt == "csc" and obj.shape[0] <= MOST_EMPTY_ROWS * obj.nnz + 1024)
+    return fmt == "csr" or (fmt == "csc" and obj.shape[0] <= MOST_EMPTY_ROWS * obj.nnz + FEW_ROWS)
 
 
 def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:

@@ -33,7 +33,7 @@ CALLS_BEFORE_TIMING: Final = 8
 """Calls with one pattern, or `runs` that are promised, from which on the model's best few programs may be timed."""
 RACE_S: Final = 0.8
 """About what that takes, mostly the compiler's: calls must have taken, or promise to take, as long."""
-MOST_TASKS: Final = 1e18
+MOST_TASKS: Final = 1e15
 """Most turns of loops that a record is believed to speak of."""
 NUMBA_S: Final = 4.0
 """About what numba takes for a kernel."""
@@ -87,7 +87,8 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
     """The einsum of `operands` by the program that is remembered for them, or chosen now. BuildError."""
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     key, found = ready(operands, subscripts, is_dense_output=is_dense_output)
-    may_time = config.get_options().effort.rank >= Effort.MEASURE.rank
+    options = config.get_options()
+    may_time = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic
     if may_time and not found.is_timed and found.pays(RACE_S):
         found.is_timed = True
         choice = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))

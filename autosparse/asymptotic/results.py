@@ -11,7 +11,8 @@ import scipy.sparse as sps
 
 from autosparse.arrays import construct
 from autosparse.arrays.family import csr_array
-from autosparse.asymptotic.kinds import AnyArray, entries as entries_of, is_sparse
+from autosparse.asymptotic.kinds import AnyArray, is_sparse
+from autosparse.asymptotic.kinds import entries as entries_of
 from autosparse.errors import EinsumError
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ import numpy as np
 from autosparse.asymptotic.routes import paid
 from autosparse.asymptotic.routes.existing import Direct
 from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.config import get_options
 
 
 def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool) -> Any:
@@ -17,7 +18,7 @@ def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is
     route, arguments = direct.route, direct.arguments(operands)
     if not takes(direct, arguments):
         return None
-    if not route.begins:
+    if not route.begins or get_options().deterministic:
         result = route.run(*arguments)
     else:
         result = _paid(direct, arguments, operands, subscripts, is_dense=is_dense)
@@ -45,9 +46,7 @@ def _paid(
         from autosparse.asymptotic import contraction
 
         copies, dtype = contraction.copies_of(operands), direct.dtype
-        account.compile_aside(
-            lambda: contraction.compile_arguments(copies, subscripts, dtype, is_dense=is_dense)
-        )
+        account.compile_aside(lambda: contraction.compile_arguments(copies, subscripts, dtype, is_dense=is_dense))
     return result
 
 

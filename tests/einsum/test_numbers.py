@@ -1,4 +1,4 @@
-"""Numbers of einsum: zeros times infinite values, and how far sums may be from the exact ones (docs/howto/einsum.md)."""
+"""Numbers of einsum: zeros times infinite values, and bounds on errors of sums (docs/howto/einsum.md)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ def test_infinite_values_multiply_what_is_stored_in_every_route(call, text, seed
         operands = []
         for n, (one, is_sparse) in enumerate(zip(letters, (True, *mask), strict=True)):
             values = odd_values(10 * seed + n, (6,) * len(one), 0.5, len(letters))
-            operands.append(stored(values) if is_sparse and len(one) == 2 else np.nan_to_num(values, nan=len(letters) % 2, posinf=np.inf))
+            operands.append(
+                stored(values)
+                if is_sparse and len(one) == 2
+                else np.nan_to_num(values, nan=len(letters) % 2, posinf=np.inf)
+            )
         subscripts = read(text, [one.shape for one in operands])
         prepared = prepare(operands, subscripts, np.dtype(np.float64))
         wanted = dense(joins.contract(prepared, subscripts))
@@ -93,7 +97,9 @@ def test_kernels_add_single_precision_in_double(dtype):
     """Each product rounds, and the result once more; the sum itself adds next to nothing."""
     n = 1_000_000
     values = np.full(n, 0.1, dtype)
-    T = asp.tensor(np.stack([np.zeros(n, np.int64), np.arange(n) // 1000, np.arange(n) % 1000]), values, (1, 1000, 1000))
+    T = asp.tensor(
+        np.stack([np.zeros(n, np.int64), np.arange(n) // 1000, np.arange(n) % 1000]), values, (1, 1000, 1000)
+    )
     ones = np.ones((1000, 1000), dtype)
     (got,) = as_dense(asp.einsum("ijk,jk->i", T, ones))
     wanted = complex(values[0]) * n

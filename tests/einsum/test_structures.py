@@ -9,7 +9,18 @@ import scipy.sparse as sps
 import autosparse as asp
 from autosparse.errors import AutosparseError, StructureError
 
-EXPRESSIONS = ("ij,ij->ij", "ij,ij->i", "ij,ij->", "ij,ji->", "ij,jk->ik", "ij,kj->ik", "ij,jk,ki->", "ij->i", "ij->j", "ij->ji")
+EXPRESSIONS = (
+    "ij,ij->ij",
+    "ij,ij->i",
+    "ij,ij->",
+    "ij,ji->",
+    "ij,jk->ik",
+    "ij,kj->ik",
+    "ij,jk,ki->",
+    "ij->i",
+    "ij->j",
+    "ij->ji",
+)
 
 
 @pytest.fixture(params=[False, True], ids=["first call", "kernel"])
@@ -21,7 +32,10 @@ def call(request):
 
 
 def as_dense(result):
-    return np.asarray(result.toarray() if sps.issparse(result) else result)
+    for name in ("toarray", "todense"):
+        if hasattr(result, name):
+            return np.asarray(getattr(result, name)())
+    return np.asarray(result)
 
 
 def matrix(seed, shape=(30, 30)):

@@ -25,7 +25,9 @@ NASTY = (-1, -(2**31), 2**31 - 1, 7, 900_000_000, 4)
 
 def expression(rng: random.Random) -> str:
     """One to four operands of one to three indices, any output; some take a diagonal."""
-    inputs = ["".join(rng.choices("ijkl", k=rng.choice((1, 2, 2, 2, 3)))) for _ in range(rng.choice((1, 2, 2, 3, 3, 4)))]
+    inputs = [
+        "".join(rng.choices("ijkl", k=rng.choice((1, 2, 2, 2, 3)))) for _ in range(rng.choice((1, 2, 2, 3, 3, 4)))
+    ]
     used = sorted(set("".join(inputs)))
     return ",".join(inputs) + "->" + "".join(rng.sample(used, rng.randint(0, min(3, len(used)))))
 
@@ -68,7 +70,7 @@ def check(seed: int) -> bool:
     text, sizes = expression(rng), {index: rng.choice((1, 2, 4, 5)) for index in "ijkl"}
     pairs = [operand(letters, sizes, rng) for letters in text.split("->")[0].split(",")]
     given = [sparse for _, sparse in pairs]
-    is_spoiled = rng.random() < 0.5 and any([spoiled(one, rng) for one in given])
+    is_spoiled = rng.random() < 0.5 and sum(spoiled(one, rng) for one in given) > 0
     options = {"runs": 1000} if rng.random() < 0.04 else {}
     wanted = np.einsum(text, *[dense for dense, _ in pairs])
     try:

@@ -24,7 +24,8 @@ from autosparse.asymptotic import remembered
 CALLS = ("ij,ij->ij", "ij,jk,k->ik", "ij,ik,kj->ij", "ij,jk,ik->", "ij,j->ij")
 PIECES = (
     "∀i", "∀j", "∀ij", "∀kij", "(", ")", "R[i,j]", "R[i]", "T0[i:l,j:s]", "T0[i:s,j:s]", "T0[j:l,i:s]", "T1[i:l,j:s]",
-    "T1[j:l,k:s]", "T2[k]", "T9[i]", "w", "w[j]", "w[k]", "w[k:l]", " where ", " += ", " * ", " + ", "0", "\0", "x" * 999,
+    "T1[j:l,k:s]", "T2[k]", "T9[i]", "w", "w[j]", "w[k]", "w[k:l]", " where ", " += ", " * ", " + ", "0", "\0",
+    "x" * 999,
 )  # fmt: skip
 NASTY: tuple[Any, ...] = (
     None, True, 0, -1, 1.5, 2**63, 10**400, float("nan"), float("inf"), "", "R += T0", [], {}, ["T0"], ["T9", "w"], [1],
@@ -36,7 +37,7 @@ def operands_of(text: str) -> list[Any]:
     """The same matrices and vectors each time."""
     values = np.random.default_rng(7)
     made: list[Any] = []
-    for letters in text.split("->")[0].split(","):
+    for letters in text.split("->", maxsplit=1)[0].split(","):
         dense = values.random((30,) * len(letters)) * (values.random((30,) * len(letters)) < 0.2)
         made.append(sps.csr_array(dense) if len(letters) == 2 else dense)
     return made
@@ -72,7 +73,9 @@ def known_records(folder: Path) -> dict[str, dict[str, Any]]:
             forget()
             asp.einsum(text, *operands_of(text))
             asp.wisdom_export(folder / "wisdom.json")
-        (entry,) = (one for one in json.loads((folder / "wisdom.json").read_text())["entries"] if one["kind"] == "einsum")
+        (entry,) = (
+            one for one in json.loads((folder / "wisdom.json").read_text())["entries"] if one["kind"] == "einsum"
+        )
         found[text] = entry
     return found
 

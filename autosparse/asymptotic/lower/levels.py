@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sps
 
 from autosparse._native import runtime_api
 from autosparse.asymptotic.lower.ordered_entries import Levels, keys
-from autosparse.asymptotic.operands import MOST_EMPTY_ROWS, AnyArray, Sparse
+from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, AnyArray, Sparse
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
 Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
-
-FEW_ROWS: Final = 1 << 20
-"""Rows or columns that always have a pointer each; more must not be mostly empty."""
 
 
 def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: bool = False) -> Levels:

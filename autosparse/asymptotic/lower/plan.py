@@ -88,8 +88,12 @@ class Plan:
 
     def fits(self, extents: Mapping[str, int]) -> bool:
         """Whether entries of every workspace can be numbered, tensors are read in one order, loops are not too long."""
-        return self.reads_in_one_order and not self.are_large & self.unled and all(
-            math.prod(extents[index] for index in access.indices) < MOST_KEYS for access in self.spaces.values()
+        return (
+            self.reads_in_one_order
+            and not self.are_large & self.unled
+            and all(
+                math.prod(extents[index] for index in access.indices) < MOST_KEYS for access in self.spaces.values()
+            )
         )
 
     @cached_property

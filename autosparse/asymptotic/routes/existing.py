@@ -122,7 +122,7 @@ class Route(NamedTuple):
     pairs: tuple[int, int] | None = None  # positions of sparse operands whose whole product is made
 
     def fits(self, operands: Sequence[Any]) -> bool:
-        """Return whether the route computes these operands: finite ones, and no large product for a few of its places."""
+        """Return whether the route computes these operands: finite, without a large product for a few places."""
         if self.for_finite and not all(map(is_finite, operands)):
             return False
         if self.pairs is None:
@@ -138,6 +138,7 @@ SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, 
 CHAIN: Final = "the library's products, from right to left"
 DOTS: Final = "elementwise product by SciPy, then sums"
 AT_ENTRIES: Final = "NumPy, at the entries of A"
+DOTTED: Final[Any] = {"begins": True, "for_finite": True}
 TRIANGLES: Final[Any] = {"begins": True, "for_finite": True, "pairs": (0, 1)}
 ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc->ac", "ss"): PRODUCT,
@@ -164,21 +165,23 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,a,b->", "sdd"): Route(
         lambda A, x, y: np.dot(x, product(A, y)), "The library's product, x @ (A @ y)", fills_zeros=True
     ),
-    ("ab,ab->ab", "ss"): Route(by_entry.product, "elementwise product by SciPy, A.multiply(B)", begins=True, for_finite=True),
+    ("ab,ab->ab", "ss"): Route(by_entry.product, "elementwise product by SciPy, A.multiply(B)", **DOTTED),
     ("ab,ab,ab->ab", "sss"): Route(
-        lambda A, B, C: by_entry.product(by_entry.product(A, B), C), "elementwise products by SciPy", begins=True, for_finite=True
+        lambda A, B, C: by_entry.product(by_entry.product(A, B), C), "elementwise products by SciPy", **DOTTED
     ),
-    ("ab,ab->a", "ss"): Route(by_entry.row_dots, DOTS, begins=True, for_finite=True),
-    ("ab,ab->b", "ss"): Route(by_entry.column_dots, DOTS, begins=True, for_finite=True),
-    ("ab,ab->", "ss"): Route(by_entry.inner, DOTS, begins=True, for_finite=True),
-    ("ab,ba->", "ss"): Route(lambda A, B: by_entry.inner(A, _turned(B)), DOTS, begins=True, for_finite=True),
+    ("ab,ab->a", "ss"): Route(by_entry.row_dots, DOTS, **DOTTED),
+    ("ab,ab->b", "ss"): Route(by_entry.column_dots, DOTS, **DOTTED),
+    ("ab,ab->", "ss"): Route(by_entry.inner, DOTS, **DOTTED),
+    ("ab,ba->", "ss"): Route(lambda A, B: by_entry.inner(A, _turned(B)), DOTS, **DOTTED),
     ("ab,ab->ab", "sd"): Route(by_entry.at_entries, AT_ENTRIES, begins=True),
     ("ab,ab->a", "sd"): Route(lambda A, X: by_entry.row_sums(by_entry.at_entries(A, X)), AT_ENTRIES, begins=True),
     ("ab,ab->", "sd"): Route(lambda A, X: by_entry.total(by_entry.at_entries(A, X)), AT_ENTRIES, begins=True),
     ("ab,a->ab", "sd"): Route(by_entry.rows_scaled, "rows scaled by NumPy", begins=True),
     ("ab,b->ab", "sd"): Route(by_entry.columns_scaled, "columns scaled by NumPy", begins=True),
     ("ab,a,b->ab", "sdd"): Route(
-        lambda A, x, y: by_entry.columns_scaled(by_entry.rows_scaled(A, x), y), "rows and columns scaled by NumPy", begins=True
+        lambda A, x, y: by_entry.columns_scaled(by_entry.rows_scaled(A, x), y),
+        "rows and columns scaled by NumPy",
+        begins=True,
     ),
     ("ab,ac,cb->ab", "sss"): Route(masked, "(B @ C).multiply(A)", begins=True, for_finite=True, pairs=(1, 2)),
     ("ab,ac,bc->ab", "sss"): Route(

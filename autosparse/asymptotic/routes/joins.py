@@ -19,14 +19,14 @@ BLOCK: Final = 1 << 20
 """Pairs of entries that are multiplied at a time: a join needs memory for as many, and for its result."""
 
 
-class TooManyPairs(Exception):
+class TooManyPairsError(Exception):
     """A join has more pairs of entries than the caller allows; nothing was multiplied."""
 
 
 def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs: float = np.inf) -> Sparse:
     """The entries of the einsum of `operands`, indices in the order of the output.
 
-    TooManyPairs where all joins together would multiply more than `most_pairs` pairs of entries.
+    TooManyPairsError where all joins together would multiply more than `most_pairs` pairs of entries.
     """
     left = list(operands)
     is_last_dense = all(isinstance(operand, Dense) for operand in left)
@@ -44,7 +44,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs:
         found = Join(result, as_sparse(other), needed)
         most_pairs -= found.n_pairs
         if most_pairs < 0:
-            raise TooManyPairs
+            raise TooManyPairsError
         result = found.result()
     return summed(result, subscripts)
 

@@ -19,7 +19,7 @@ from autosparse.errors import BuildError
 T = TypeVar("T")
 
 COMPILE_S: Final = 1.0
-"""Seconds that calls must have taken before a kernel is compiled for them: a choice and a compiler take about a third."""
+"""Seconds that calls must have taken before a kernel is compiled for them: choice and compiler take about a third."""
 SURE_RUNS: Final = 1000
 """Runs promised by the option `runs` from which on a kernel is compiled at the first call."""
 MOST_PAIRS: Final = 1 << 20

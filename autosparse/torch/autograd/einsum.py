@@ -18,8 +18,8 @@ import torch
 
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.lower.ordered_entries import keys
 from autosparse.asymptotic.kinds import check_coordinates, sound
+from autosparse.asymptotic.lower.ordered_entries import keys
 from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
@@ -94,7 +94,9 @@ def _check(operand: torch.Tensor) -> None:
         return
     is_by_rows = operand.layout in (torch.sparse_csr, torch.sparse_bsr)
     starts, minor = (
-        (operand.crow_indices(), operand.col_indices()) if is_by_rows else (operand.ccol_indices(), operand.row_indices())
+        (operand.crow_indices(), operand.col_indices())
+        if is_by_rows
+        else (operand.ccol_indices(), operand.row_indices())
     )
     values = operand.values()
     if starts.dim() != 1 or len(shape) != 2:
