@@ -194,7 +194,7 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
         from autosparse.arrays.sparse_tensor import tensor  # takes longer to import than most first calls
 
         coords, values = entries(array)
-        return tensor(coords, values.astype(dtype), array.shape)
+        return tensor(coords, values.astype(dtype), array.shape, copy=False)
     return array.astype(dtype, copy=False)
 
 

@@ -24,7 +24,7 @@ def _csr(entries: Any) -> Any:
         return entries
     if entries.sorted_by is None or entries.sorted_by != entries.indices:
         check_room(entries.shape[0])
-        return construct.csr(_coo(entries).tocsr())
+        return construct.csr(_coo(entries).tocsr(), copy=False)
     if entries.rows is not None:
         return _of_rows(*entries.rows, entries)
     check_room(entries.shape[0])
@@ -42,7 +42,7 @@ def _of_rows(indptr: AnyArray, indices: AnyArray, entries: Sparse) -> Any:
 
 def _csc(entries: Sparse) -> Any:
     check_room(entries.shape[1])
-    return construct.csc(_coo(entries).tocsc())
+    return construct.csc(_coo(entries).tocsc(), copy=False)
 
 
 def check_room(n_rows: int) -> None:
@@ -65,7 +65,7 @@ def _coo(entries: Sparse) -> Any:
 def _tensor(entries: Sparse) -> Any:
     from autosparse.arrays.sparse_tensor import tensor  # takes longer to import than most first calls
 
-    return tensor(entries.coords, entries.values, entries.shape)
+    return tensor(entries.coords, entries.values, entries.shape, copy=False)
 
 
 def _levels(entries: Sparse) -> Any:

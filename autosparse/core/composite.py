@@ -13,10 +13,10 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 
 MOST_PARTS: Final = 4
@@ -71,27 +71,27 @@ class Numbers:
         return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in self.runs)
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class RowList:
     """The rows with these numbers, ascending."""
 
-    numbers: Numbers
+    numbers: Any  # Numbers, once it is made; any ascending integers are taken
 
-    def __init__(self, numbers: Iterable[int]) -> None:
-        object.__setattr__(self, "numbers", _checked(self, numbers))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", _checked(self, self.numbers))
 
     def __str__(self) -> str:
         return f"row_list({self.numbers})"
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True)
 class ColumnList:
     """Entries in the columns with these numbers, ascending."""
 
-    numbers: Numbers
+    numbers: Any  # Numbers, once it is made; any ascending integers are taken
 
-    def __init__(self, numbers: Iterable[int]) -> None:
-        object.__setattr__(self, "numbers", _checked(self, numbers))
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numbers", _checked(self, self.numbers))
 
     def __str__(self) -> str:
         return f"columns({self.numbers})"

@@ -17,6 +17,8 @@ try:
 except ImportError as error:
     raise MissingExtraError.needed("torch", extra="torch", purpose="autosparse.torch") from error
 
+from autosparse.torch.dispatcher.switch import disable as disable
+from autosparse.torch.dispatcher.switch import enable as enable
 from autosparse.torch.dispatcher.switch import install as install
 from autosparse.torch.dispatcher.switch import installed as installed
 from autosparse.torch.dispatcher.switch import override as override

@@ -7,32 +7,26 @@ brought to rows of adjacent columns first (a copy only where they are not). Valu
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import torch
 
-from autosparse._native import memory, runtime_api
+from autosparse._native import runtime_api
 from autosparse.config import get_options
-from autosparse.torch import thresholds
+from autosparse.torch import results, thresholds
 from autosparse.torch.structure import CPU, VALUE_CODES, Placed, Transposed, ffi, lib, pointer
 
 cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects carry no types
 
-_NUMPY: Final = {
-    torch.float32: "f4", torch.float64: "f8", torch.complex64: "c8", torch.complex128: "c16", torch.int32: "i4",
-    torch.int64: "i8",
-}  # fmt: skip
-
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
     """Memory for a result: a fresh page costs as much as the product that fills it."""
-    if math.prod(shape) * dtype.itemsize < thresholds.POOLED_BYTES:
-        # a tuple and a named dtype cost half a microsecond
-        if dtype is torch.get_default_dtype():
-            return torch.empty(*shape, device=CPU)
-        return torch.empty(shape, dtype=dtype, device=CPU)
-    return torch.from_numpy(memory.empty_output(shape, np.dtype(_NUMPY[dtype])))
+    if math.prod(shape) * dtype.itemsize >= thresholds.POOLED_BYTES:
+        return results.empty(shape, dtype)
+    # a tuple and a named dtype cost half a microsecond
+    if dtype is torch.get_default_dtype():
+        return torch.empty(*shape, device=CPU)
+    return torch.empty(shape, dtype=dtype, device=CPU)
 
 
 def threads() -> int:
@@ -122,7 +116,7 @@ def sddmm(
     status = lib.asp_sddmm(
         VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
         structure.nnz, pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
-        ffi.NULL if base is None else pointer(base), pointer(out), threads(),
+        ffi.NULL if base is None else pointer(base), pointer(out), threads(), 0,
     )  # fmt: skip
     runtime_api.raise_for(status)
     return out

@@ -33,7 +33,7 @@ NUMPY_DTYPES: Final[dict[torch.dtype, np.dtype[Any]]] = {
     torch.complex128: np.dtype(np.complex128),
 }
 _INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.int32), np.dtype(np.int64))
-Arrays: TypeAlias = tuple[torch.Tensor, torch.Tensor]  # crow, col
+Arrays: TypeAlias = tuple[torch.Tensor, ...]  # crow and col, or the sparse tensor that holds them
 Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
 
 

@@ -31,13 +31,25 @@ def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = 
         structure.check()
     if structure.nnz * (B.shape[1] if B.dim() == 2 else 1) < thresholds.DIRECT_PRODUCT or native.flags():
         return native.mm(structure, values, B, transposed=transposed)
+    return of_structure(structure, values, B, owner=home.arrays, transposed=transposed)
+
+
+def of_structure(
+    structure: Structure,
+    values: torch.Tensor,
+    B: torch.Tensor,
+    *,
+    owner: tuple[torch.Tensor, ...],
+    transposed: bool = False,
+) -> torch.Tensor:
+    """A B or Aᵀ B by the executor, B by rows; `owner` keeps the index arrays' memory."""
     if transposed:
         return _transposed_mm(structure, values, B)
     operand = operand_of(structure, B.dtype)
     if not operand.busy.acquire(blocking=False):  # another thread multiplies with this structure
         return native.mm(structure, values, B)
     try:
-        operand.point_at(values, home.arrays)
+        operand.point_at(values, owner)
         return run(operand, B, native.empty((structure.n_rows, *B.shape[1:]), B.dtype))
     finally:
         operand.busy.release()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any, Final
 
 import torch
@@ -20,7 +21,7 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import get_options
 from autosparse.errors import InputError, InputTypeError, ShapeError, StructureError
-from autosparse.torch import thresholds
+from autosparse.torch import results, thresholds
 
 ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
@@ -87,6 +88,7 @@ class Structure(Placed):
         self.is_sound = False  # whether a kernel may follow the indices: looked at once, by `check`
         self.n_changes = 0  # of the arrays, found by `changed`
         self.rent_s = 0.0  # spent in products with the transpose while it is not built
+        results.keep_out(crow, col)
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
         self._versions = (version(crow), version(col))
         self._turned: Transposed | None = None
@@ -302,6 +304,18 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int
     return made
 
 
+def checked(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> Structure:
+    """The structure at these arrays, whose indices a kernel may follow. Raises StructureError."""
+    structure = structure_of(crow, col, n_rows, n_cols)
+    if not structure.is_sound:
+        structure.check()
+    return structure
+
+
+forgotten_too: Final[list[Callable[[], None]]] = []
+"""What else `forget_structures` calls."""
+
+
 def forget_structures() -> None:
     """Forget every structure: after index arrays were written in a way that torch does not count (NumPy, ``.data``).
 
@@ -315,3 +329,5 @@ def forget_structures() -> None:
     """
     with _lock:
         _structures.clear()
+    for forget in forgotten_too:
+        forget()

@@ -31,8 +31,16 @@ ROW_BY_ROW_PRODUCT: Final = 1 << 13
 """Multiplications below which a dense operand is not copied into a better order."""
 COPIED_ENTRIES: Final = 1 << 12
 """Entries below which one thread copies or scales a result sooner than several would."""
-POOLED_BYTES: Final = 8 << 20
-"""Results from here on take recycled pages (their storage cannot be resized); smaller ones malloc recycles itself."""
+UNPREPARED_PRODUCTS: Final = 2
+"""Products of one structure, from `DIRECT_PRODUCT` multiplications on, that the default kernel computes before the
+executor prepares anything: a matrix that is made anew for each product never pays for preparations.
+"""
+ENTRIES_CHECKED: Final = 1 << 11
+"""Entries below which the builtin checks the indices at each product, in less than a microsecond."""
+REMEMBERED_PRODUCTS: Final = 4
+"""Products after which the builtin remembers that a larger structure was checked, which takes 3 µs."""
+POOLED_BYTES: Final = 1 << 17
+"""Results from here on take memory that earlier results gave back; below, malloc does that itself."""
 TRANSPOSE_NS_PER_ENTRY: Final = 12.0
 """Time of building a transpose, before one was measured."""
 TRANSPOSE_GAIN: Final = 0.4

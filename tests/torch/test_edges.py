@@ -242,38 +242,6 @@ def test_fake_tensors_stay_fake():
     assert fake.shape == (5, 3)
 
 
-def test_another_library_of_kernels_before_and_over_ours():
-    """Whoever registered last serves; what he leaves is there again when he goes."""
-    asp.uninstall()
-    A, B = compressed(dense(4, 4)), numbers(4, 4)
-    bits = A.to(torch.int32), B.int()
-    want = A.to_dense() @ B
-
-    def theirs(keys, a, b):
-        return torch.full((4, 4), 7.0)
-
-    def register():
-        library = torch.library.Library("aten", "IMPL")
-        library.impl("mm", theirs, "SparseCsrCPU", with_keyset=True)
-        return library
-
-    library = register()
-    asp.install()
-    assert_close(A @ B, want)
-    assert_close(bits[0] @ bits[1], theirs(None, *bits))  # not ours: handed on to the one below
-    asp.uninstall()
-    assert_close(A @ B, theirs(None, A, B))
-    library._destroy()
-    asp.install()
-    assert_close(A @ B, want)
-    with pytest.raises(RuntimeError, match="not implemented"):
-        bits[0] @ bits[1]
-    library = register()
-    assert_close(A @ B, theirs(None, A, B))
-    library._destroy()
-    assert_close(A @ B, want)
-
-
 @pytest.mark.parametrize("failure", [MemoryError, RuntimeError, OSError])
 def test_tuning_that_fails_leaves_the_product(failure, monkeypatch):
     from autosparse import notices

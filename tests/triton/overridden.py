@@ -15,7 +15,7 @@ from autosparse._native.triton.launch import Launch
 
 import autosparse as asp
 from autosparse.cuda import aten, choice, products
-from autosparse.torch.dispatcher import switch
+from autosparse.torch.dispatcher import registration
 from tests.triton.places import everywhere
 from tests.triton.surfaces import matrix_of
 
@@ -25,7 +25,7 @@ KERNELS = ("spmv", "matmul", "sddmm")
 @contextmanager
 def overridden(**how: Any) -> Iterator[list[str]]:
     """The override, with the model's favourite kernel in place of the fastest; names of launches as they come."""
-    kept = switch.TABLES.copy(), switch.PREFIXES.copy(), switch.SPARSE_GRADIENTS.copy()
+    kept = registration.TABLES.copy(), registration.PREFIXES.copy(), registration.SPARSE_GRADIENTS.copy()
     originals = {name: getattr(Launch, name) for name in KERNELS}
     plan, few, launched = choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR), []
 
@@ -42,10 +42,11 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         made.schedule = choice.candidates(structure, made.kind, target, deterministic=True)[0][1]
         made.launch = choice.launch_of(structure, made.kind, made.schedule)
 
+    asp.torch.uninstall()  # the kernels that other tests have registered
     if torch.get_default_device().type == "cpu":  # else the tables of a GPU are registered for one
-        _replace(switch.TABLES, {"SparseCsrCPU": switch.ON_GPU})
-        _replace(switch.SPARSE_GRADIENTS, {"AutogradCPU": switch.GRADIENTS_ON_GPU})
-        _replace(switch.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
+        _replace(registration.TABLES, {"SparseCsrCPU": registration.ON_GPU})
+        _replace(registration.SPARSE_GRADIENTS, {"AutogradCPU": registration.GRADIENTS_ON_GPU})
+        _replace(registration.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
     choice.plan, aten.FEW, aten.FEW_OF_A_VECTOR = favourite, 0, 0
     for name in KERNELS:
         setattr(Launch, name, counting(name))
@@ -53,10 +54,11 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         with asp.torch.override(**how), everywhere(runs=10**9):
             yield launched
     finally:
+        asp.torch.uninstall()
         choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR) = plan, few
         for name in KERNELS:
             setattr(Launch, name, originals[name])
-        for table, before in zip((switch.TABLES, switch.PREFIXES, switch.SPARSE_GRADIENTS), kept, strict=True):
+        for table, before in zip((registration.TABLES, registration.PREFIXES, registration.SPARSE_GRADIENTS), kept, strict=True):
             _replace(table, before)
         asp.torch.forget_structures()
 

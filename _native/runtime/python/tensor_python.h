@@ -13,6 +13,7 @@ typedef struct tensor_entries {
     int64_t n, k, nnz, index_step, pair_step;
     int by_columns;
     int32_t dtype, index_dtype;
+    char *impls[2]; /* TensorImpls of starts and indices */
 } tensor_entries;
 
 /* The at::Tensor of an object; NULL of an object that is not a tensor, or of a class of somebody's. */
@@ -72,6 +73,7 @@ static int tensor_compressed(const asp_tensors *about, char *members, int64_t n_
         (indices.dtype != about->int32 && indices.dtype != about->int64) || starts.sizes[0] != n_major + 1)
         return 0;
     A->starts = starts.data;
+    for (int at = 0; at < 2; ++at) memcpy(&A->impls[at], members + at * sizeof(void *), sizeof(char *));
     A->indices = indices.data;
     A->index_dtype = indices.dtype;
     A->nnz = indices.sizes[0];
@@ -116,14 +118,83 @@ static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries 
         for (int64_t j = 0; j < m; ++j) ((T *)C)[i * m + j] += value * from[j];              \
     }
 
+/* What identifies the arrays of A as long as somebody watches their storages. */
+static asp_sound tensor_identity(const asp_tensors *about, const tensor_entries *A)
+{
+    asp_sound one = {.n_major = A->by_columns ? A->k : A->n, .n_minor = A->by_columns ? A->n : A->k, .nnz = A->nnz,
+                     .data = {A->starts, A->indices}};
+    for (int at = 0; at < 2; ++at) {
+        const char *counter;
+        memcpy(&one.storages[at], A->impls[at] + about->storage_at, sizeof(void *));
+        memcpy(&counter, A->impls[at] + about->version_at, sizeof counter);
+        if (counter) memcpy(&one.versions[at], counter + about->version_in, sizeof(uint32_t)); /* none in inference mode */
+    }
+    return one;
+}
+
+static int tensor_is_same(const asp_sound *one, const asp_sound *other)
+{
+    return one->n_major == other->n_major && one->n_minor == other->n_minor && one->nnz == other->nnz &&
+           !memcmp(one->storages, other->storages, sizeof one->storages) &&
+           !memcmp(one->data, other->data, sizeof one->data) &&
+           !memcmp(one->versions, other->versions, sizeof one->versions);
+}
+
+static asp_sound *tensor_slot(asp_tensors *about, const asp_sound *one)
+{
+    const uintptr_t key = (uintptr_t)one->data[1] ^ (uintptr_t)one->data[0] >> 3;
+    return about->sound + (((key >> 4) * 0x9E3779B97F4A7C15u) >> 58);
+}
+
+static int tensor_check(const asp_tensors *about, const tensor_entries *A)
+{
+    const int is_wide = A->index_dtype == about->int64;
+    const int64_t n_major = A->by_columns ? A->k : A->n, n_minor = A->by_columns ? A->n : A->k;
+    const int64_t end = is_wide ? ((const int64_t *)A->starts)[n_major] : ((const int32_t *)A->starts)[n_major];
+    return end == A->nnz && !asp_csr_check(is_wide, n_major, n_minor, A->starts, A->indices, A->nnz, 1);
+}
+
+/* Whether kernels may follow the indices of A, the sparse tensor `object`; *known: where it is remembered. Until it was
+ * seen a few times it is checked again: a matrix that is made for each product is not worth remembering. */
+static int tensor_is_sound(asp_tensors *about, PyObject *object, const tensor_entries *A, asp_sound **known)
+{
+    *known = NULL;
+    if (!A->starts) return 1; /* each index is looked at when it is used */
+    if (A->nnz < about->checked) return tensor_check(about, A);
+    const asp_sound now = tensor_identity(about, A);
+    asp_sound *slot = tensor_slot(about, &now);
+    const int is_same = tensor_is_same(slot, &now);
+    if (is_same && slot->watched) {
+        slot->n_products++;
+        *known = slot;
+        return 1;
+    }
+    if (!tensor_check(about, A)) return 0;
+    PyObject *before = slot->watched;
+    if (!is_same) {
+        *slot = now;
+        Py_XDECREF(before);
+    } else if (++slot->n_seen >= about->remembered) {
+        PyObject *watched = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->watch, object, NULL);
+        if (!watched) PyErr_Clear(); /* it is checked again */
+        before = slot->watched;
+        *slot = now;
+        slot->watched = watched;
+        Py_XDECREF(before);
+    }
+    return 1;
+}
+
 /* C = A B for rows of B ldb apart and C without gaps; 0: there was an index without a place. */
-static int tensor_product(const asp_tensors *about, const tensor_entries *A, const char *B, int64_t ldb, int64_t m, char *C)
+static int tensor_product(const asp_tensors *about, const tensor_entries *A, const char *B, int64_t ldb, int64_t m, char *C,
+                          int64_t how)
 {
     const int is_double = A->dtype == about->float64;
     if (A->starts)
         return !asp_csr_mm_at(A->by_columns, is_double, A->index_dtype == about->int64, A->by_columns ? A->k : A->n,
                               A->by_columns ? A->n : A->k, (uintptr_t)A->starts, (uintptr_t)A->indices,
-                              (uintptr_t)A->values, (uintptr_t)B, ldb, (uintptr_t)C, m, 1, 0);
+                              (uintptr_t)A->values, (uintptr_t)B, ldb, (uintptr_t)C, m, (int)(how % 1024),
+                              (int)(how / 1024));
     const int64_t *indices = (const int64_t *)A->indices;
     memset(C, 0, (size_t)(A->n * m) * (is_double ? sizeof(double) : sizeof(float)));
     if (is_double) {
@@ -162,7 +233,9 @@ typedef struct tensor_task {
     tensor_entries A;
     tensor_dense B, base, out;
     int64_t m, steps[2];
-    int has_base, has_out;
+    int has_base, has_out, is_few;
+    int64_t how; /* threads + 1024 * flags */
+    void *known; /* `watched` of a structure that the caller multiplies, borrowed */
     double alpha, beta;
 } tensor_task;
 
@@ -187,9 +260,10 @@ static int tensor_understand(const asp_tensors *about, PyObject *const *args, te
         B->sizes[0] != A->k)
         return 0;
     const int64_t m = task->m = B->sizes[1];
-    if (A->n < 1 || A->k < 1 || m < 1 || A->nnz >= about->most || m >= about->most || A->n >= about->most ||
-        A->nnz * m >= about->most || A->n * m >= about->most)
-        return 0;
+    if (A->n < 1 || A->k < 1 || m < 1) return 0;
+    task->is_few = A->nnz < about->most && m < about->most && A->n < about->most && A->nnz * m < about->most &&
+                   A->n * m < about->most;
+    if (!task->is_few && !(A->starts && (m == 1 ? B->strides[0] > 0 : B->strides[1] == 1 && B->strides[0] >= m))) return 0;
     task->has_base = args[2] != Py_None;
     task->has_out = args[5] != Py_None;
     if (!tensor_number(args[3], &task->beta) || !tensor_number(args[4], &task->alpha)) return 0;
@@ -202,6 +276,30 @@ static int tensor_understand(const asp_tensors *about, PyObject *const *args, te
            (tensor_look(about, tensor_of(about, args[5]), 2, &task->out) && out->dtype == A->dtype &&
             out->n_dims == B->n_dims && out->sizes[0] == A->n && out->sizes[1] == m &&
             (out->n_dims == 1 ? out->strides[0] > 0 : out->strides[1] == 1 && out->strides[0] >= m));
+}
+
+/* 0 unless A may be followed, and the product is few or one that nothing is prepared for. */
+static int tensor_is_for_here(asp_tensors *about, PyObject *object, tensor_task *task)
+{
+    const tensor_entries *A = &task->A;
+    const int64_t m = task->m, most = INT64_MAX >> 8;
+    const int is_plain = !task->has_base && task->alpha == 1;
+    asp_sound *known;
+    task->how = 1;
+    task->known = NULL;
+    if (!task->is_few && (A->nnz > most / m || A->n > most / m)) return 0;
+    if (!task->is_few && !is_plain && A->n * m >= about->direct / 4) return 0; /* for several threads */
+    if (!tensor_is_sound(about, object, A, &known)) return 0;
+    if (task->is_few) return 1;
+    PyObject *how = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->how, NULL);
+    task->how = how ? PyLong_AsLongLong(how) : -1;
+    Py_XDECREF(how);
+    if (task->how < 0) PyErr_Clear();
+    if (task->how < 1024 && A->nnz * m >= about->direct && known && known->n_products > about->n_direct) {
+        if (is_plain && !task->has_out) task->known = known->watched;
+        return 0;
+    }
+    return task->how > 0;
 }
 
 /* The answer in C, n x m without gaps; 0: it cannot be had here. */
@@ -220,7 +318,9 @@ static int tensor_compute(const asp_tensors *about, const tensor_task *task, cha
         rows = copy;
         ldb = m;
     }
-    int done = tensor_product(about, &task->A, rows, ldb, m, C);
+    PyThreadState *released = task->is_few ? NULL : PyEval_SaveThread();
+    int done = tensor_product(about, &task->A, rows, ldb, m, C, task->how);
+    if (released) PyEval_RestoreThread(released);
     free(copy);
     const int adds = task->has_base && task->beta != 0;
     if (done && (adds || task->alpha != 1))
@@ -229,9 +329,39 @@ static int tensor_compute(const asp_tensors *about, const tensor_task *task, cha
     return done;
 }
 
+static int tensor_overlap(const char *one, size_t one_bytes, const char *other, size_t other_bytes)
+{
+    return (uintptr_t)one < (uintptr_t)other + other_bytes && (uintptr_t)other < (uintptr_t)one + one_bytes;
+}
+
+static size_t tensor_bytes(const tensor_dense *seen, size_t width)
+{
+    int64_t last = 0;
+    for (int64_t at = 0; at < seen->n_dims; ++at) last += seen->strides[at] * (seen->sizes[at] - 1);
+    return (size_t)(last + 1) * width;
+}
+
+/* Whether `out` has no gaps and shares no memory with what is read, by a product that cannot stop half-way. */
+static int tensor_is_apart(const tensor_task *task, size_t width)
+{
+    const tensor_dense *out = &task->out;
+    const int64_t n = task->A.n, m = task->m;
+    if (!task->A.starts || (out->n_dims == 1 ? out->strides[0] != 1 : out->strides[0] != m)) return 0;
+    const size_t bytes = (size_t)(n * m) * width;
+    return !tensor_overlap(out->data, bytes, task->B.data, tensor_bytes(&task->B, width)) &&
+           !tensor_overlap(out->data, bytes, task->A.values, (size_t)task->A.nnz * width) &&
+           !(task->has_base && tensor_overlap(out->data, bytes, task->base.data, tensor_bytes(&task->base, width)));
+}
+
 static PyObject *tensor_into(const asp_tensors *about, const tensor_task *task, PyObject *out)
 {
     const size_t width = task->out.dtype == about->float64 ? sizeof(double) : sizeof(float);
+    if (tensor_is_apart(task, width)) {
+        PyObject *written = tensor_compute(about, task, task->out.data) ? out : Py_None;
+        Py_INCREF(written);
+        return written;
+    }
+    if (!task->is_few) Py_RETURN_NONE;
     char *result = malloc((size_t)(task->A.n * task->m) * width);
     const int done = result && tensor_compute(about, task, result); /* out may be what is read */
     if (done) tensor_move(task->out.data, task->out.strides[0], 1, result, task->m, 1, task->A.n, task->m, width);
@@ -247,15 +377,22 @@ static PyObject *tensor_empty(asp_tensors *about, const tensor_task *task, tenso
     PyObject *answer = NULL, *empty = (PyObject *)(uintptr_t)about->empty;
     PyObject *n = PyLong_FromLongLong(task->A.n), *m = PyLong_FromLongLong(task->m);
     const int is_double = task->B.dtype == about->float64;
-    for (int names = task->B.dtype != about->usual; names < 2 && n && m; ++names) {
+    const int is_roomy = task->A.n * task->m * (is_double ? 8 : 4) >= about->roomy;
+    for (int names = is_roomy ? 2 : task->B.dtype != about->usual; names < 3 && n && m; ++names) {
         PyObject *shape = task->B.n_dims == 2 ? PyTuple_Pack(2, n, m) : PyTuple_Pack(1, n);
-        answer = shape ? PyObject_Call(empty, shape, names ? (PyObject *)(uintptr_t)about->named[is_double] : NULL) : NULL;
-        Py_XDECREF(shape);
+        if (!shape) break;
+        if (names < 2)
+            answer = PyObject_Call(empty, shape, names ? (PyObject *)(uintptr_t)about->named[is_double] : NULL);
+        else
+            answer = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->room, shape,
+                                                  (PyObject *)(uintptr_t)about->dtypes[is_double], NULL);
+        Py_DECREF(shape);
         if (!answer) break;
         const int is_seen = tensor_look(about, tensor_of(about, answer), 2, made);
         if (!names && is_seen) about->usual = made->dtype;
         if (is_seen && made->dtype == task->B.dtype) break;
         Py_CLEAR(answer);
+        if (names) break;
     }
     Py_XDECREF(n);
     Py_XDECREF(m);
@@ -276,7 +413,12 @@ static PyObject *tensor_few(PyObject *self, PyObject *const *args, Py_ssize_t n_
 {
     asp_tensors *about = PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
     tensor_task task;
-    if (!about || n_args != 6 || !tensor_understand(about, args, &task)) Py_RETURN_NONE;
+    task.known = NULL;
+    if (!about || n_args != 6 || !tensor_understand(about, args, &task) || !tensor_is_for_here(about, args[0], &task)) {
+        PyObject *answer = task.known ? task.known : Py_None;
+        Py_INCREF(answer);
+        return answer;
+    }
     return task.has_out ? tensor_into(about, &task, args[5]) : tensor_new(about, &task);
 }
 

@@ -20,22 +20,22 @@ typedef struct {
     _Atomic int bad;
 } check;
 
-/* WRONG: what is wrong with element k of an array of I; `bound`, of unsigned type U, is the number of columns. */
-#define CHECK(NAME, I, U, WRONG)                                            \
-    static void NAME(void *context, int64_t begin, int64_t end)             \
-    {                                                                       \
-        check *job = context;                                               \
-        const I *array = job->array;                                        \
-        const U bound = (U)job->bound;                                      \
-        int bad = 0;                                                        \
-        (void)bound;                                                        \
-        for (int64_t k = begin; k < end; k++) bad |= WRONG;                 \
-        if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed); \
+/* FAULT: a number of the unsigned type U, negative as a signed one if element k is wrong. Differences of numbers that
+ * are not negative do not overflow, and a comparison of 64 bits has no instruction before SSE4.2. */
+#define CHECK(NAME, U, FAULT)                                                                         \
+    static void NAME(void *context, int64_t begin, int64_t end)                                       \
+    {                                                                                                 \
+        check *job = context;                                                                         \
+        const U *array = job->array, last = (U)(job->bound - 1);                                      \
+        U faults = 0;                                                                                 \
+        (void)last;                                                                                   \
+        for (int64_t k = begin; k < end; k++) faults |= FAULT;                                        \
+        if (faults >> (8 * sizeof(U) - 1)) atomic_store_explicit(&job->bad, 1, memory_order_relaxed); \
     }
-CHECK(indices_task_i32, int32_t, uint32_t, (uint32_t)array[k] >= bound)
-CHECK(indices_task_i64, int64_t, uint64_t, (uint64_t)array[k] >= bound)
-CHECK(indptr_task_i32, int32_t, uint32_t, array[k] > array[k + 1])
-CHECK(indptr_task_i64, int64_t, uint64_t, array[k] > array[k + 1])
+CHECK(indices_task_i32, uint32_t, array[k] | (last - array[k]))
+CHECK(indices_task_i64, uint64_t, array[k] | (last - array[k]))
+CHECK(indptr_task_i32, uint32_t, array[k + 1] | (array[k + 1] - array[k]))
+CHECK(indptr_task_i64, uint64_t, array[k + 1] | (array[k + 1] - array[k]))
 
 int asp_csr_check(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t n_stored,
                   int n_threads)

@@ -47,6 +47,61 @@ def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return addmm(keys, _ZEROS[a.dtype], a, b, beta=0, alpha=1)
 
 
+def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """aten::mm by PyTorch outside every block of the override.
+
+    PyTorch's kernel of `mm` reaches `addmm` and `addmm.out` through the dispatcher, and so our kernels two times more.
+    """
+    if _is_ordinary(a, b) and b.dim() == 2 and not (b.is_conj() or b.is_neg()):
+        result = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=CPU)
+        originals["addmm.out"].call_boxed(keys, _ZEROS[a.dtype], a, b, beta=0, out=result)
+    else:
+        result = originals["mm"].call_boxed(keys, a, b)
+    return result
+
+
+def mv_outside(keys: Any, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """aten::mv by PyTorch outside every block of the override; its kernel of `mv` is an `addmv.out`."""
+    if _is_ordinary(a, x) and x.dim() == 1 and not (x.is_conj() or x.is_neg()):
+        result = torch.empty(a.shape[0], dtype=a.dtype, device=CPU)
+        originals["addmv.out"].call_boxed(keys, result, a, x, beta=0, out=result)
+    else:
+        result = originals["mv"].call_boxed(keys, a, x)
+    return result
+
+
+def addmm_outside(
+    keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex = 1, alpha: complex = 1
+) -> torch.Tensor:
+    """aten::addmm by PyTorch outside every block of the override; its kernel of `addmm` is an `addmm.out`."""
+    dense = base.layout is _STRIDED and base.dtype is a.dtype and not any(t.is_conj() or t.is_neg() for t in (base, b))
+    if dense and _is_ordinary(a, b) and b.dim() == 2 and base.shape == (a.shape[0], b.shape[1]) and base.is_cpu:
+        result = torch.empty(base.shape, dtype=a.dtype, device=CPU)
+        originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
+    else:
+        result = originals["addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
+    return result
+
+
+def _is_ordinary(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Whether a is a CSR matrix and b dense, of one dtype, and both fit."""
+    return (
+        a.layout is _CSR
+        and b.layout is _STRIDED
+        and a.dtype is b.dtype
+        and a.dtype in _ZEROS
+        and a.dim() == 2
+        and a.shape[1:] == b.shape[:1]
+        and a.is_cpu
+        and b.is_cpu
+        and torch._C.has_mkl
+    )
+
+
+OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outside, "addmm": addmm_outside}
+"""Name in `originals` → a shorter way to the same kernel."""
+
+
 def settled(tensor: torch.Tensor) -> torch.Tensor:
     """`tensor` without conj or neg bit: PyTorch resolves them before it calls most kernels, but not below itself."""
     return native.settled(tensor) if tensor.is_conj() or tensor.is_neg() else tensor

@@ -17,7 +17,8 @@ from autosparse.torch import coordinates, native, products, thresholds
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import direct, fallback, small_operands
 from autosparse.torch.dispatcher.fallback import has_bits, has_few, is_tiny, originals, settled, write_through
-from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, structure_of
+from autosparse.torch.dispatcher.known import Known
+from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, checked, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
@@ -58,7 +59,10 @@ class Entries(Placed):
 
 
 def entries_of(A: torch.Tensor) -> Entries | None:
-    """The entries of a plain sparse matrix that we serve; None for any other tensor."""
+    """The entries of a plain sparse matrix that we serve, with indices inside it; None for any other tensor.
+
+    Raises StructureError.
+    """
     layout = A.layout
     if layout is torch.sparse_coo:
         return _entries_of_coo(A)
@@ -80,6 +84,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
             shape=(shape[0], shape[1]),
             n_stored=col.shape[0],
         )
+    checked(crow, col, shape[0], shape[1])
     return Entries((crow, col), native.whole(values), shape, transposed=by_columns)
 
 
@@ -166,6 +171,8 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm."""
     result = small_operands.matrix(a, b, None, 0, 1, None)
+    if type(result) is Known:
+        return result.multiply(a, b)
     if result is None:
         result = direct.multiply(a, b)
     if result is None:
@@ -269,6 +276,8 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """aten::mv; PyTorch's own is an addmv.out with beta 0."""
     result = small_operands.vector(a, x, None, 0, 1, None)
+    if type(result) is Known:
+        return result.multiply(a, x)
     if result is None:
         result = _times_vector(a, x)
     if result is None:

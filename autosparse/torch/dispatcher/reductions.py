@@ -11,6 +11,7 @@ from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import small_operands
 from autosparse.torch.dispatcher.fallback import is_tiny, originals
+from autosparse.torch.dispatcher.known import Known
 from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import VALUE_CODES
@@ -19,7 +20,9 @@ from autosparse.torch.structure import VALUE_CODES
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
     """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
     is_known = reduce == "sum" and a.layout is torch.sparse_csr
-    if is_known and (product := small_operands.matrix(a, b, None, 0, 1, None)) is not None:
+    product = small_operands.matrix(a, b, None, 0, 1, None) if is_known else None
+    if product is not None:
+        product = product.multiply(a, b) if isinstance(product, Known) else product
         return product, torch.empty(0, dtype=torch.int64, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:

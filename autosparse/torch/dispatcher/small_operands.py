@@ -1,4 +1,6 @@
-"""Products so small that asking the tensors from Python costs more than they do: one builtin does all of it.
+"""Products for which asking the tensors from Python costs too much: one builtin does all of it.
+
+These are products of few multiplications, and larger ones of structures that nothing was prepared for yet.
 
 PyTorch's own product of 8 × 8 matrices takes 4 µs; a dozen questions to the tensors from Python take as long. The
 builtin (`runtime/python/tensor_python.h`) reads the tensors where PyTorch keeps them, by functions of PyTorch's stable
@@ -15,15 +17,20 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import torch
 
 from autosparse._native import runtime_api
-from autosparse.torch import thresholds
+from autosparse.torch import native, results, thresholds
+from autosparse.torch.dispatcher.known import Known
+from autosparse.torch.structure import forgotten_too
 
-Few: TypeAlias = Callable[[object, object, object, object, object, object], torch.Tensor | None]
-"""(A, B, base, beta, alpha, out) → alpha · A B + beta · base; None: not here, nothing was done."""
+Few: TypeAlias = Callable[[object, object, object, object, object, object], torch.Tensor | Known | None]
+"""(A, B, base, beta, alpha, out) → alpha · A B + beta · base; None: not here, nothing was done.
+
+Where base and out are None: a `Known` that multiplies, where the executor may know more than the default kernel.
+"""
 
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
 _FARTHEST: Final = 512
@@ -43,6 +50,16 @@ def _words(memory: int, start: int, n: int) -> list[int]:
     except (OSError, OverflowError):
         return []
     return [int.from_bytes(read[at : at + _WORD], sys.byteorder) for at in range(0, len(read) - _WORD + 1, _WORD)]
+
+
+def _halves(memory: int, start: int) -> list[int]:
+    """Numbers of 32 bits in the three words from an address on."""
+    return [half for word in _words(memory, start, 3) for half in (word & 0xFFFFFFFF, word >> 32)]
+
+
+def _how() -> int:
+    """Threads and flags of a product that is not few, as the builtin takes them."""
+    return native.threads() + 1024 * native.flags()
 
 
 def _only(places: set[int]) -> int:
@@ -81,12 +98,19 @@ class _Search:
             setattr(state, name, ffi.cast(ffi.typeof(getattr(state, name)), function))
         types = (torch.Tensor, torch.nn.Parameter)
         named = tuple({"dtype": dtype} for dtype in (torch.float32, torch.float64))
-        self.kept = (*types, *named, torch.empty, core)
+        dtypes = (torch.float32, torch.float64)
+        self.kept = (*types, *named, *dtypes, torch.empty, _how, results.empty, Known, core)
         state.types, state.named = ([ffi.cast("void *", id(one)) for one in some] for some in (types, named))
-        state.empty = ffi.cast("void *", id(torch.empty))
-        state.most = thresholds.BUILTIN_PRODUCT
+        state.dtypes = [ffi.cast("void *", id(one)) for one in dtypes]
+        functions = {"empty": torch.empty, "how": _how, "room": results.empty, "watch": Known}
+        for name, function in functions.items():
+            setattr(state, name, ffi.cast("void *", id(function)))
+        state.most, state.roomy = thresholds.BUILTIN_PRODUCT, thresholds.POOLED_BYTES
+        state.direct, state.n_direct = thresholds.DIRECT_PRODUCT, thresholds.UNPREPARED_PRODUCTS
+        state.checked, state.remembered = thresholds.ENTRIES_CHECKED, thresholds.REMEMBERED_PRODUCTS
         self._object()
         self._keys()
+        self._storages()
         self._codes()
         state.compressed_at = self._members(_compressed())
         state.coordinates_at = self._members(_coordinates())
@@ -117,6 +141,28 @@ class _Search:
         if not all(bits):
             raise _LayoutError
         self.state.refused = bits[0] | bits[1] | bits[2]
+
+    def _storages(self) -> None:
+        """Where a tensor keeps its storage and its count of writes."""
+        places, counters = set(range(1, _FARTHEST // _WORD)), set[tuple[int, int]]()
+        for n_writes in (67, 131):
+            probe = torch.ones(3)
+            for _ in range(n_writes):
+                probe.add_(1)
+            words = self._impl(probe)
+            places &= {at for at, word in enumerate(words) if word == probe.untyped_storage()._cdata}
+            found = {
+                (at, _WORD + 4 * half)
+                for at, word in enumerate(words)
+                for half, number in enumerate(_halves(self._memory, word + _WORD))
+                if number == probe._version
+            }
+            counters = counters & found if counters else found
+        self.state.storage_at = _only(places)
+        if len(counters) != 1:
+            raise _LayoutError
+        at, self.state.version_in = counters.pop()
+        self.state.version_at = at * _WORD
 
     def _code(self, name: str, tensor: torch.Tensor) -> int:
         code = runtime_api.ffi.new("int32_t *")
@@ -156,7 +202,7 @@ class _Search:
 
 
 def _find() -> tuple[Few, Few]:
-    """The builtins for matrices and for vectors B."""
+    """The builtins for matrices B and for vectors B."""
     if not runtime_api.available or not hasattr(runtime_api.lib, "asp_tensor_maker") or sys.platform != "linux":
         return none, none
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -183,8 +229,22 @@ def _made(found: _Search, n_dims: int) -> Few:
     state.n_dims = n_dims
     signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
     make = signature(int(runtime_api.lib.asp_tensor_maker()))
+    _states.append(state)
     builtin: Few = make(int(ffi.cast("uintptr_t", state)), (state, *found.kept))
     return builtin
+
+
+_states: Final[list[Any]] = []  # cffi's asp_tensors
+
+
+def _forget() -> None:
+    """Let every structure be checked again."""
+    for state in _states:
+        for sound in state.sound:
+            sound.nnz = -1
+
+
+forgotten_too.append(_forget)
 
 
 def _answers_as_expected(matrix: Few, vector: Few) -> bool:
@@ -196,7 +256,7 @@ def _answers_as_expected(matrix: Few, vector: Few) -> bool:
             want = 2 * (dense @ right) + 0.5 * base
             out = torch.zeros_like(want)
             answer = product(A, right, base, 0.5, 2, None)
-            if answer is None or not torch.equal(answer, want):
+            if not isinstance(answer, torch.Tensor) or not torch.equal(answer, want):
                 return False
             if product(A, right, base, 0.5, 2, out) is not out or not torch.equal(out, want):
                 return False

@@ -1,71 +1,76 @@
-"""override, install, uninstall: PyTorch's dispatcher is told about our kernels, and about its own again."""
+"""Switch our kernels on: for a block or a function (`override`), or for the process (`install`, `enable`)."""
 
-# mypy: allow-untyped-calls
-# (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
-import functools
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
-
-import torch
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from autosparse import forking
-from autosparse._native import runtime_api
-from autosparse.errors import MissingExtraError
-from autosparse.notices import FallbackWarning, warn_once
 from autosparse.torch.compiled import run_as_is
-from autosparse.torch.dispatcher import fallback, operators, reductions, sparse_gradients
+from autosparse.torch.dispatcher import registration, scope, stepwise
 
-Table: TypeAlias = dict[str, Callable[..., Any]]
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
-
-def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
-    """A kernel of `autosparse.cuda`, which is imported when the first tensor on a GPU comes."""
-
-    @functools.cache
-    def found() -> Callable[..., Any]:
-        from autosparse.cuda import aten
-        from autosparse.cuda import reductions as reductions_on_gpu
-
-        return (aten.GRADIENTS if gradient else aten.PRODUCTS | reductions_on_gpu.TABLE)[operator]
-
-    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
-        return found()(*given, **more)
-
-    return kernel
-
-
-ON_GPU: Final = {operator: _on_gpu(operator) for operator in (*operators.COMPRESSED, *reductions.TABLE)}
-GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operator in sparse_gradients.TABLE}
-
-TABLES: Final[dict[str, Table]] = {
-    "SparseCsrCPU": operators.COMPRESSED | reductions.TABLE,
-    "SparseCPU": operators.COORDINATES,
-    "SparseCsrCUDA": ON_GPU,
-}
-"""Dispatch key → operator → kernel."""
-
-SPARSE_GRADIENTS: Final[dict[str, Table]] = {"AutogradCPU": sparse_gradients.TABLE, "AutogradCUDA": GRADIENTS_ON_GPU}
-"""What `sparse_gradients=True` adds."""
-
-PREFIXES: Final = {
-    "SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::",
-    "SparseCsrCUDA": "cuda::", "AutogradCUDA": "cuda::autograd::",
-}  # fmt: skip
-"""Names of PyTorch's own kernels in `fallback.originals`, by dispatch key."""
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 _lock = forking.rlock()
-_libraries: list[tuple[Any, frozenset[str]]] = []  # (torch.library.Library or None, its kernels), innermost last
+_installed: list[bool] = []  # what each `install` asked for, innermost last
+_enabled: list[bool] = []  # what `enable` asked for, or nothing
+
+
+class override:  # noqa: N801  used like torch.no_grad
+    """Compute products with torch.sparse tensors by autosparse inside a ``with`` block, or in a decorated function.
+
+    CSR, CSC and COO tensors on the CPU and CSR tensors on a GPU are served. The block holds for the thread that enters
+    it and for the threads that PyTorch's autograd starts for it. An object can be entered again, also while it is
+    active. As a decorator, ``@override()`` or ``@override``, it serves functions, generators, coroutines and
+    asynchronous generators; it is active only while their own code runs.
+
+    `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
+    a dense n × m one. Every dense product of the process then costs 2 to 4 µs more.
+
+    The first block of a process registers the kernels, which takes a millisecond; enter it, or call `install`, before
+    other threads multiply. They stay registered, and a sparse product outside every block then costs 1 to 4 µs more
+    (at most 7.5 µs) until `uninstall`.
+
+    >>> with asp.torch.override():
+    ...     asp.torch.installed()
+    True
+    """
+
+    __slots__ = ("_sparse_gradients",)
+
+    @overload
+    def __new__(cls, function: AnyFunction, /) -> AnyFunction: ...
+    @overload
+    def __new__(cls, function: None = None, /, *, sparse_gradients: bool = False) -> Self: ...
+    def __new__(cls, function: Any = None, /, *, sparse_gradients: bool = False) -> Any:
+        made = super().__new__(cls)
+        made._sparse_gradients = bool(sparse_gradients)
+        return made if function is None else made(function)
+
+    def __enter__(self) -> None:
+        if not registration.is_registered(self._sparse_gradients):
+            registration.register(self._sparse_gradients)
+        scope.enter(self._sparse_gradients)
+
+    def __exit__(self, *error: object) -> None:
+        scope.leave(self._sparse_gradients)
+
+    def __call__(self, function: AnyFunction) -> AnyFunction:
+        """Decorate a function."""
+        return stepwise.decorated(function, override(sparse_gradients=self._sparse_gradients))
+
+
+run_as_is(override.__enter__)
+run_as_is(override.__exit__)
 
 
 def install(*, sparse_gradients: bool = False) -> None:
-    """From now on products with torch.sparse CSR and CSC tensors, on the CPU or a GPU, are computed by autosparse.
+    """Compute products with torch.sparse tensors by autosparse in every thread from now on.
 
-    `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
-    a dense n × m one; every dense product of the process then costs 4 µs more. Calls nest: each needs an `uninstall`.
+    `sparse_gradients` is that of `override`. Calls nest: each needs an `uninstall`.
 
     >>> asp.torch.install()
     >>> torch.eye(2).to_sparse_csr() @ torch.ones(2, 1)  # existing code, unchanged
@@ -73,80 +78,64 @@ def install(*, sparse_gradients: bool = False) -> None:
             [1.]])
     >>> asp.torch.uninstall()
     """
-    if not hasattr(torch.library, "get_kernel"):
-        raise MissingExtraError.needed("torch>=2.9", extra="torch", purpose="autosparse.torch.install")
+    registration.register(sparse_gradients)
     with _lock:
-        _libraries.append(_register(sparse_gradients))
+        _installed.append(sparse_gradients)
+        _count()
 
 
 def uninstall() -> None:
-    """Undo the last `install`; nothing happens where there is none.
+    """Undo the last `install`; the last `uninstall` also takes our kernels out of PyTorch's dispatcher.
+
+    They stay there while a block of `override` is active in any thread, or after `enable`. No other thread may
+    multiply sparse tensors while the last call runs, because PyTorch's dispatcher reads its table without a lock.
+    Calling it where nothing is installed removes what earlier blocks have registered.
 
     >>> asp.torch.uninstall()
     >>> asp.torch.installed()
     False
     """
     with _lock:
-        if _libraries:
-            library, _ = _libraries.pop()
-            if library is not None:
-                library._destroy()
+        if _installed:
+            _installed.pop()
+            _count()
+        if not _installed and not scope.is_on_anywhere():
+            registration.deregister()
+
+
+def enable(*, sparse_gradients: bool = False) -> None:
+    """Compute products with torch.sparse tensors by autosparse in every thread until `disable`; does not nest.
+
+    >>> asp.torch.enable()
+    >>> asp.torch.installed()
+    True
+    >>> asp.torch.disable()
+    """
+    registration.register(sparse_gradients)
+    with _lock:
+        _enabled[:] = [sparse_gradients]
+        _count()
+
+
+def disable() -> None:
+    """Undo `enable`; kernels stay registered. Blocks of `override` and each `install` are not ended.
+
+    >>> asp.torch.disable()
+    """
+    with _lock:
+        _enabled.clear()
+        _count()
 
 
 def installed() -> bool:
-    """Whether PyTorch's sparse products go through autosparse.
+    """Return whether PyTorch's sparse products go through autosparse in this thread.
 
     >>> asp.torch.installed()
     False
     """
-    return any(library is not None for library, _ in _libraries)
+    return scope.is_on()
 
 
-@contextmanager
-def override(*, sparse_gradients: bool = False) -> Iterator[None]:
-    """`install` for the length of a ``with`` block (entering costs about a millisecond: a switch, not a wrapper).
-
-    >>> with asp.torch.override():
-    ...     asp.torch.installed()
-    True
-    """
-    install(sparse_gradients=sparse_gradients)
-    try:
-        yield
-    finally:
-        uninstall()
-
-
-def _register(sparse_gradients: bool) -> tuple[Any, frozenset[str]]:
-    """A new library and its kernels' names; None when there is nothing to register (a nested call, no runtime)."""
-    if not runtime_api.available:
-        warn_once(FallbackWarning, "torch", "autosparse has no C runtime: PyTorch computes every product on the CPU")
-    tables = _tables(sparse_gradients)
-    if not tables:
-        return None, frozenset()
-    ours = frozenset[str]().union(*(names for _, names in _libraries))
-    library = torch.library.Library("aten", "IMPL")
-    for key, table in tables.items():
-        for operator, kernel in table.items():
-            name = PREFIXES[key] + operator
-            if name not in ours:  # anew each time: another library may have put its own in place, or taken it away
-                _keep_original(name, operator, key)
-            with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
-                warnings.simplefilter("ignore", UserWarning)
-                library.impl(operator, run_as_is(kernel), key, with_keyset=True)
-    return library, frozenset(PREFIXES[key] + operator for key, table in tables.items() for operator in table)
-
-
-def _tables(sparse_gradients: bool) -> dict[str, Table]:
-    """What this PyTorch and this installation can have registered."""
-    wanted = ({} if installed() else dict(TABLES)) | (SPARSE_GRADIENTS if sparse_gradients else {})
-    has = {"CPU": runtime_api.available, "CUDA": torch.backends.cuda.is_built()}
-    return {key: table for key, table in wanted.items() if any(key.endswith(end) for end in has if has[end])}
-
-
-def _keep_original(name: str, operator: str, key: str) -> None:
-    """Keep PyTorch's kernel; nothing where it has none for this key, as of reductions on a GPU."""
-    try:
-        fallback.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
-    except RuntimeError:
-        fallback.originals.pop(name, None)
+def _count() -> None:
+    asked = [*_installed, *_enabled]
+    scope.process.products, scope.process.sparse_gradients = len(asked), sum(asked)

@@ -291,6 +291,7 @@ def test_without_the_runtime_pytorch_computes_and_one_warning_says_so(monkeypatc
     monkeypatch.setattr(runtime_api, "available", False)
     notices.forget_warnings()
     A, B = compressed(dense(5, 5)), numbers(5, 2)
+    asp.uninstall()  # the kernels that other tests have registered
     with pytest.warns(notices.FallbackWarning, match="no C runtime"):
         asp.install()
     with counted() as calls:

@@ -1,0 +1,141 @@
+"""Tell PyTorch's dispatcher about our kernels: once per process, at the first request.
+
+A kernel that is registered stays so, because the dispatcher reads its table without a lock: changing it while other
+threads multiply may end the process. The kernel asks `scope` at each call whether ours or PyTorch's own computes.
+"""
+
+# mypy: allow-untyped-calls
+# (torch's functions are not all typed, its autograd classes not at all)
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import torch
+
+from autosparse import forking
+from autosparse._native import runtime_api
+from autosparse.errors import MissingExtraError
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.torch.compiled import run_as_is
+from autosparse.torch.dispatcher import fallback, operators, reductions, scope, sparse_gradients
+
+Table: TypeAlias = dict[str, Callable[..., Any]]
+
+
+def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
+    """A kernel of `autosparse.cuda`, which is imported when the first tensor on a GPU comes."""
+
+    @functools.cache
+    def found() -> Callable[..., Any]:
+        from autosparse.cuda import aten
+        from autosparse.cuda import reductions as reductions_on_gpu
+
+        return (aten.GRADIENTS if gradient else aten.PRODUCTS | reductions_on_gpu.TABLE)[operator]
+
+    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+        return found()(*given, **more)
+
+    return kernel
+
+
+ON_GPU: Final = {operator: _on_gpu(operator) for operator in (*operators.COMPRESSED, *reductions.TABLE)}
+GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operator in sparse_gradients.TABLE}
+
+TABLES: Final[dict[str, Table]] = {
+    "SparseCsrCPU": operators.COMPRESSED | reductions.TABLE,
+    "SparseCPU": operators.COORDINATES,
+    "SparseCsrCUDA": ON_GPU,
+}
+"""Dispatch key → operator → kernel."""
+
+SPARSE_GRADIENTS: Final[dict[str, Table]] = {"AutogradCPU": sparse_gradients.TABLE, "AutogradCUDA": GRADIENTS_ON_GPU}
+"""What `sparse_gradients=True` adds."""
+
+PREFIXES: Final = {
+    "SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::",
+    "SparseCsrCUDA": "cuda::", "AutogradCUDA": "cuda::autograd::",
+}  # fmt: skip
+"""Names of PyTorch's own kernels in `fallback.originals`, by dispatch key."""
+
+_lock = forking.rlock()
+_libraries: dict[bool, Any] = {}  # whether for sparse gradients → torch.library.Library
+_foreign: set[str] = set()  # names in `originals` that are kernels of another library
+
+
+def is_registered(sparse_gradients: bool) -> bool:
+    """Return whether the dispatcher leads to the kernels that these blocks need."""
+    return sparse_gradients in _libraries and False in _libraries
+
+
+def register(sparse_gradients: bool) -> None:
+    """Register what these blocks need and is not registered yet. Raises MissingExtraError for a torch that is too old.
+
+    Without the C runtime kernels for tensors on the CPU are left out, with a warning.
+    """
+    if not hasattr(torch.library, "get_kernel"):
+        raise MissingExtraError.needed("torch>=2.9", extra="torch", purpose="autosparse.torch.override")
+    if not runtime_api.available:
+        warn_once(FallbackWarning, "torch", "autosparse has no C runtime: PyTorch computes every product on the CPU")
+    with _lock:
+        for kind in (False, True)[: 1 + sparse_gradients]:
+            if kind not in _libraries:
+                _libraries[kind] = _registered(SPARSE_GRADIENTS if kind else TABLES, kind)
+
+
+def deregister() -> None:
+    """Tell the dispatcher about PyTorch's own kernels again; no other thread may multiply meanwhile."""
+    with _lock:
+        while _libraries:
+            _, library = _libraries.popitem()
+            library._destroy()
+
+
+def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
+    """A library with the tables' kernels, as far as this PyTorch and this installation can have them."""
+    has = {"CPU": runtime_api.available, "CUDA": torch.backends.cuda.is_built()}
+    served = {key: table for key, table in tables.items() if any(key.endswith(end) for end in has if has[end])}
+    for key, table in served.items():  # all of them first: PyTorch's kernels call each other through the dispatcher
+        for operator in table:
+            _keep_original(PREFIXES[key] + operator, operator, key)
+    library = torch.library.Library("aten", "IMPL")
+    for key, table in served.items():
+        for operator, kernel in table.items():
+            with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
+                warnings.simplefilter("ignore", UserWarning)
+                switched = _switched(PREFIXES[key] + operator, kernel, sparse_gradients)
+                library.impl(operator, switched, key, with_keyset=True)
+    return library
+
+
+def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Callable[..., Any]:
+    """`ours` where this thread is inside a block, else PyTorch's kernel of this name."""
+    ours, is_asked = run_as_is(ours), scope.has_sparse_gradients if sparse_gradients else scope.is_on
+    theirs = fallback.originals.get(name)
+    if theirs is None:
+        return ours
+    stock = theirs.call_boxed if name in _foreign else fallback.OUTSIDE.get(name, theirs.call_boxed)
+
+    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+        if is_asked():
+            return ours(*given, **more)
+        return stock(*given, **more)
+
+    return run_as_is(kernel)
+
+
+def _keep_original(name: str, operator: str, key: str) -> None:
+    """Keep PyTorch's kernel, or another library's; nothing where there is none for this key, as of reductions on a GPU.
+
+    PyTorch's own are asked for once, because `get_kernel` loses 1 kB at each call.
+    """
+    is_foreign = f"aten/{operator}/{key}" in torch.library._impls
+    if name in fallback.originals and not is_foreign and name not in _foreign:
+        return
+    (_foreign.add if is_foreign else _foreign.discard)(name)
+    try:
+        fallback.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
+    except RuntimeError:
+        fallback.originals.pop(name, None)
