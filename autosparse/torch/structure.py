@@ -207,12 +207,16 @@ def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
     return torch.frombuffer(ffi.buffer(address, n * (8 if index_code else 4)), dtype=dtype)
 
 
-def _is_index_array(array: torch.Tensor) -> bool:
+def _is_index_array(array: Any) -> bool:  # Any: a file may hold anything
+    if not isinstance(array, torch.Tensor):
+        return False
     plain = array.dtype in INDEX_CODES and array.dim() == 1 and array.is_cpu and array.layout is torch.strided
     return plain and array.is_contiguous() and (array.data_ptr() != 0 or not array.numel())
 
 
-def _described(array: torch.Tensor) -> str:
+def _described(array: Any) -> str:
+    if not isinstance(array, torch.Tensor):
+        return "that is no tensor"
     return f"of shape {tuple(array.shape)} and {array.dtype} on {array.device}"
 
 
@@ -240,6 +244,10 @@ class Rows:
                 "index arrays must be vectors without gaps in this computer's memory, both int32 or both int64",
                 given=f"a {type(crow).__name__} {_described(crow)} and a {type(col).__name__} {_described(col)}",
                 cure="plain torch tensors on the CPU",
+            )
+        if not (isinstance(self.n_rows, int) and isinstance(self.n_cols, int) and 0 <= self.n_cols < 1 << 62):
+            raise InputTypeError.refused(
+                "rows and columns are whole numbers", given=f"{self.n_rows!r:.50}, {self.n_cols!r:.50}", cure="n, m"
             )
         if crow.shape[0] != self.n_rows + 1:
             raise StructureError.indptr_size(crow.shape[0], wanted=self.n_rows + 1)
