@@ -1,6 +1,7 @@
 # Every target sets itself up: a virtual environment in .venv, the package (editable) and what the target needs.
 #   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (8 minutes)
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
+#   make chaos                tests of decisions on other machines, with random times
 #   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
 #   make docs                 the site in build/docs/html
 #   make wheels               dist/: source distribution and manylinux wheel, tried where there is no compiler
@@ -11,15 +12,17 @@ VENV ?= .venv
 BUILD ?= build
 PROCESSES ?= 2
 PYTEST_ARGS ?=
+# Folders of tests whose outcome must not depend on the machine or on measured times.
+DECISIONS := tests/tuning tests/dispatch tests/explain
 
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
 SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
 
-.PHONY: help demo test test-full test-oldest test-wheel bench transfer lint types wheel wheels docs clean
+.PHONY: help demo test chaos test-full test-oldest test-wheel bench transfer lint types wheel wheels docs clean
 
 help:
-	@sed -n '2,7s/^# //p' Makefile
+	@sed -n '2,8s/^# //p' Makefile
 
 # --- environments -----------------------------------------------------------------------------------------------
 $(VENV)/.made: tools/make_venv.sh
@@ -70,6 +73,11 @@ endef
 
 test: $(VENV)/.test
 	@$(run_tests) $(PYTEST_ARGS)
+	@$(if $(PYTEST_ARGS),,$(run_tests) --chaos 5 $(DECISIONS))
+
+# Tests of decisions on other machines, with random times (tests/chaos.py): nothing may depend on either.
+chaos: $(VENV)/.test
+	@for seed in $$(seq 1 20); do echo "seed $$seed"; ($(run_tests) --chaos $$seed $(DECISIONS) tests/tuner) || exit 1; done
 
 test-full: $(VENV)/.test
 	@$(run_tests) --full $(PYTEST_ARGS)

@@ -11,10 +11,11 @@ import ctypes
 import math
 import os
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from autosparse._native.runtime_api import available, ffi, lib
+from autosparse._native.runtime_api import address_of, available, ffi, lib
 from numpy.typing import NDArray
 
 from autosparse.config import get_options
@@ -133,3 +134,26 @@ def copied(array: NDArray[Any]) -> NDArray[Any]:
     copy = empty_output(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
+
+
+ALL_THREADS_FROM_BYTES: Final = 1 << 20
+"""Bytes of arrays from which on `copied_all` uses all threads: one thread copies less in the time that they start."""
+
+
+def copied_all(arrays: Sequence[NDArray[Any]], n_bytes: int) -> list[NDArray[Any]]:
+    """Return contiguous copies of one-dimensional arrays of `n_bytes` together: large ones are copied by all threads.
+
+    Raises MemoryError.
+    """
+    if n_bytes < ALL_THREADS_FROM_BYTES or not available:
+        return [array.copy() for array in arrays]
+    copies = [empty_output(array.shape, array.dtype) for array in arrays]
+    blocks = []
+    for array, copy in zip(arrays, copies, strict=True):
+        if array.dtype.hasobject or not array.flags.c_contiguous:
+            np.copyto(copy, array)
+        else:
+            blocks.append((address_of(array), address_of(copy), array.nbytes))
+    if blocks:
+        lib.asp_copy_blocks(len(blocks), *map(list, zip(*blocks, strict=True)), get_options().threads or 0)
+    return copies

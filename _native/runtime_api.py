@@ -96,17 +96,24 @@ def gathers() -> bool:
 
 
 _held_isa: str | None = None
+_held_wait = "auto"
+WAITS: Final = ("auto", "active", "passive")
+"""Values of the setting `wait`, in the order of `asp_pool_wait`."""
 
 
-def hold_isa(isa: str | None) -> None:
-    """Let the kernels compiled at install use no higher instruction set than `isa`; None: what the CPU has.
+def hold(isa: str | None, wait: str) -> None:
+    """Set what the compiled runtime has one of per process: the instruction set and how the pool's threads wait.
 
-    For the whole process: products of other threads are as right with either.
+    `isa`: highest instruction set of the kernels compiled at install; None: what the CPU has. `wait`: see the setting.
+    Products of other threads are as right with any of them.
     """
-    global _held_isa
+    global _held_isa, _held_wait
     if isa != _held_isa:
         _held_isa = isa
         lib.asp_force_isa(-1 if isa is None else ISA_LEVELS[isa])
+    if wait != _held_wait:
+        _held_wait = wait
+        lib.asp_pool_wait(WAITS.index(wait))
 
 
 def _leading(array: NDArray[Any]) -> int:

@@ -25,3 +25,4 @@ from autosparse.config import set_options as set_options
 from autosparse.errors import AutosparseError as AutosparseError
 from autosparse.notices import CacheWarning as CacheWarning
 from autosparse.notices import FallbackWarning as FallbackWarning
+from autosparse.notices import SnapshotWarning as SnapshotWarning

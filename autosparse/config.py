@@ -60,6 +60,7 @@ class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond 
     storage: str | None = None
     hybrid: bool | None = None
     overhead: float = 0.04
+    share: bool = False
     cache: bool = True
     cache_dir: Path | None = None
     cache_max_bytes: int = 1 << 30
@@ -69,6 +70,7 @@ class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond 
     model: str = "boosted"
     compiler: str | None = None
     isa: str | None = None
+    wait: str = "auto"
 
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ if TYPE_CHECKING:
         storage: Literal["bfloat16", "float16"] | None
         hybrid: bool | None
         overhead: float
+        share: bool
         cache: bool
         cache_dir: str | os.PathLike[str] | None
         cache_max_bytes: int
@@ -98,6 +101,7 @@ if TYPE_CHECKING:
         model: str
         compiler: str | None
         isa: Literal["baseline", "avx2", "avx512"] | None
+        wait: Literal["auto", "active", "passive"]
 
 
 class Setting(NamedTuple):
@@ -189,6 +193,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "(default: a full search looks where the model expects a gain)."),
         Setting("overhead", "AUTOSPARSE_OVERHEAD", _real(0.0, 1.0), "a ratio in [0, 1]",
                 "Most time that unasked tuning may take, relative to the time already spent in products."),
+        Setting("share", "AUTOSPARSE_SHARE", _flag, "true or false",
+                "Let csr, csc and tensor share the caller's arrays where `copy` is not given, as up to version 0.2 "
+                "(default: the matrix owns a copy)."),
         Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans and kernels on disk."),
         Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
         Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",
@@ -208,6 +215,10 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Compiler for generated kernels (default: cc, gcc, clang, ziglang's, then numba)."),
         Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISA_NAMES), "baseline, avx2 or avx512",
                 "Highest instruction set used."),
+        Setting("wait", "AUTOSPARSE_WAIT", _one_of("auto", "active", "passive"), "auto, active or passive",
+                "How threads of the pool wait for the next product: awake for up to 1 ms, or asleep at once (default: "
+                "awake while products follow within 1 ms and no thread of the process waits for a core). The pool is "
+                "one for the process: the latest caller's setting holds."),
     )
 }  # fmt: skip
 
@@ -324,6 +335,12 @@ def carried(made_under: Options) -> Iterator[None]:
         yield
     finally:
         _current.reset(token)
+
+
+def blas_threads() -> str | None:
+    """Return what the environment says about OpenBLAS's number of threads; None: nothing, so all cores."""
+    names = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in the order in which OpenBLAS reads them
+    return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
 
 def in_continuous_integration() -> bool:

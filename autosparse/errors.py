@@ -180,6 +180,15 @@ class StructureError(AutosparseError, ValueError):
         )
 
     @classmethod
+    def index_dtypes(cls, indptr: object, indices: object) -> StructureError:
+        """Index arrays that hold no integers."""
+        return cls(
+            "unsupported data types in input\n"
+            f"  indptr has dtype {indptr}, indices has dtype {indices}; both must hold integers.\n"
+            "  Hint: A.indptr = A.indptr.astype(np.int32), and A.indices likewise."
+        )
+
+    @classmethod
     def unsound(cls, fault: str, *, shape: Sequence[int], n_stored: int) -> StructureError:
         """Compressed rows that a kernel must not follow; `fault` is what a look at them found."""
         return cls(
@@ -337,6 +346,19 @@ class PackError(AutosparseError, MemoryError):
     def unfit(cls, fmt: object, reason: str) -> PackError:
         """A pattern that the format's index types cannot describe."""
         return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Cure: wider index bits or another format.")
+
+
+class RoomError(AutosparseError, MemoryError):
+    """A copy of the caller's arrays that would not fit: refused before any memory is taken."""
+
+    @classmethod
+    def copy(cls, *, needed_bytes: int, available_bytes: int | None) -> RoomError:
+        """The arrays that a matrix would own need more than there is (None: NumPy could not allocate them)."""
+        there_is = "more than there is" if available_bytes is None else f"and {available_bytes:,} bytes are available"
+        return cls(
+            f"the matrix would own a copy of its arrays, which takes {needed_bytes:,} bytes, {there_is}.\n"
+            f"  Cure: copy=False shares the arrays of the caller, or free memory first."
+        )
 
 
 class CacheError(AutosparseError, OSError):

@@ -59,6 +59,22 @@ class CacheWarning(RuntimeWarning):
         return f"a {kind} record could not be remembered: {reason}. Please report this as a bug of autosparse."
 
 
+class SnapshotWarning(UserWarning):
+    """A torch tensor was written after a matrix was made from it, and the matrix, a snapshot, is still multiplied.
+
+    >>> warnings.simplefilter("ignore", asp.SnapshotWarning)  # where the values of that moment are meant
+    """
+
+    @staticmethod
+    def written(tensor: str) -> str:
+        """Message for `tensor`, as `describe` tells it."""
+        return (
+            f"the matrix holds the values that the tensor had when csr() was called, and the tensor was written since\n"
+            f"  Given: {tensor}.\n"
+            f"  Cure: csr(tensor, copy=False) follows the tensor; csr(tensor) again takes its values of now."
+        )
+
+
 _warned: set[tuple[type[Warning], str]] = set()
 
 
@@ -70,10 +86,15 @@ def warn_once(category: type[Warning], key: str, message: str) -> None:
     """
     if (category, key) not in _warned:
         _warned.add((category, key))
-        try:
-            warnings.warn(message, category, stacklevel=3)
-        except category:
-            logging.getLogger("autosparse").warning("%s: %s", category.__name__, message, stacklevel=3)
+        warn(category, message, stacklevel=4)
+
+
+def warn(category: type[Warning], message: str, *, stacklevel: int) -> None:
+    """Warn as `warnings.warn` does; where a filter makes an error of it, log it instead, as `warn_once` explains."""
+    try:
+        warnings.warn(message, category, stacklevel=stacklevel)
+    except category:
+        logging.getLogger("autosparse").warning("%s: %s", category.__name__, message, stacklevel=stacklevel)
 
 
 def forget_warnings() -> None:

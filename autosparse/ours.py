@@ -42,7 +42,7 @@ def _returning_ours(function: Callable[..., Any]) -> Callable[..., Any]:
         if not sps.issparse(found) or found.ndim != 2:
             return found
         if found.format in ("csr", "csc"):
-            return construct.csr(found) if found.format == "csr" else construct.csc(found)
-        return found if how.get("format") is not None else construct.csr(found)
+            return construct.wrapped(found)
+        return found if how.get("format") is not None else construct.csr(found, copy=False)
 
     return call

@@ -57,7 +57,7 @@ def costs_for(n_columns: int, columns: int) -> Any:
     from autosparse.config import get_options
     from autosparse.tuning.learned import calibrated_folder
     from autosparse.tuning.memory.cost_table import farness, known_costs
-    from autosparse.tuning.setup import target_of
+    from autosparse.tuning.problems import target_of
 
     target = target_of(get_options())
     far = farness(4 * n_columns * columns, target.l2_bytes)

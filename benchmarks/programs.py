@@ -8,6 +8,8 @@ and everything that follows; not timed: making or reading the input and the impo
 turns, medians over rounds, ratio = SciPy's time / ours, with an interval of 90 % (bootstrap of rounds); while
 that holds 0.97, rounds go on, up to `--most-rounds`. Answers are compared; a wrong one fails the program, and the
 script. `--environment NAME=VALUE` sets a variable for both (`threads=1` means AUTOSPARSE_THREADS=1), repeatable.
+`--against PYTHON` compares with another version of autosparse, by the interpreter of its environment, instead of SciPy:
+its times then stand in SciPy's columns.
 """
 
 from __future__ import annotations
@@ -22,22 +24,23 @@ from typing import Any
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown, seconds
-from programlib.catalogue import PROGRAMS
+from programlib.catalogue import PROGRAMS, names
 from programlib.race import ENOUGH, LIBRARIES, ProgramFailedError, WrongAnswerError, compile_bytecode, race
 
 
-def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+def arguments(given: Sequence[str] | None = None, *, group: str = "programs") -> argparse.Namespace:
+    """The command line; without `--only` it is about the programs of `group`."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--only", default="", help="names of programs, comma-separated; default: all")
     add("--rounds", type=int, default=5, help="runs with each library")
     add("--most-rounds", type=int, default=15, help="as many while it is open whether the ratio is above 0.97")
     add("--environment", action="append", default=[], metavar="NAME=VALUE", help="a variable for both, repeatable")
+    add("--against", metavar="PYTHON", help="interpreter with another version of autosparse, in SciPy's place")
     add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
     add("--list", action="store_true", help="only print the programs")
     parsed = parser.parse_args(given)
-    parsed.only = list(filter(None, parsed.only.split(","))) or list(PROGRAMS)
+    parsed.only = list(filter(None, parsed.only.split(","))) or names(group)
     if unknown := set(parsed.only) - set(PROGRAMS):
         parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
     if wrong := [text for text in parsed.environment if "=" not in text]:
@@ -79,7 +82,8 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
         program = PROGRAMS[name]
         record: dict[str, Any] = {"kind": "case", "run": run_id, "key": name, "what": program.what}
         try:
-            record |= race(program, rounds=args.rounds, most=args.most_rounds, environment=environment).record()
+            how = {"rounds": args.rounds, "most": args.most_rounds, "against": args.against}
+            record |= race(program, environment=environment, **how).record()
         except (ProgramFailedError, WrongAnswerError) as error:
             record["failure"] = str(error)
             print(error, file=sys.stderr)
@@ -123,11 +127,11 @@ def write_table(out: Path, environment: Mapping[str, str]) -> None:
     out.with_name(f"{out.stem}{tail}.md").write_text(f"{text}\n", encoding="utf-8")
 
 
-def main() -> int:
+def main(*, group: str = "programs") -> int:
     """Measure and print."""
-    args = arguments()
+    args = arguments(group=group)
     if args.list:
-        print(aligned([[name, program.what] for name, program in PROGRAMS.items()]))
+        print(aligned([[name, PROGRAMS[name].what] for name in args.only]))
         return 0
     records = measure(args, ResultFile(args.out))
     print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{summary(records)}")

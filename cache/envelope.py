@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from autosparse.cache.keys import MAX_KEY_CHARS, canonical_json, digest
 
 from autosparse._version import __version__
+from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 
 Record = dict[str, Any]  # Any: JSON values

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from autosparse.cache.folder import Entry, Folder
+
+from autosparse.core.values import dataclass
 
 MAINTAIN_EVERY_S: Final = 3600.0
 OVERSHOOT: Final = 1 / 16  # of the limit: what one process may write before it looks at the size again

@@ -8,6 +8,7 @@
         locks/<name>.lock                exists while held
         staging/                         what is being written; leftovers of killed processes are swept
         quarantine/                      broken entries, the newest few
+        accounts                         what programs spent on problems, see `accounts.ledger`
         maintained                       its time: when size and leftovers were last looked after
 
 Methods raise OSError as the system does; `store.Store` decides what that means.
@@ -16,7 +17,6 @@ Methods raise OSError as the system does; `store.Store` decides what that means.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import secrets
 import shutil
@@ -24,18 +24,17 @@ import stat
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from autosparse.cache import locks, trust
+from autosparse.cache.accounts.rows import ACCOUNTS
 from autosparse.cache.envelope import Envelope
-from autosparse.cache.keys import file_name
-from autosparse.cache.records import KINDS
+from autosparse.cache.keys import SCHEMAS, file_name
 
+from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 
-LAYOUT: Final = "cache-v1"
 MANIFEST: Final = "manifest.json"
 MAX_RECORD_BYTES: Final = 16 << 20
 LEFTOVER_AGE_S: Final = 3600.0  # older staging entries belong to killed processes
@@ -48,7 +47,7 @@ _TAG: Final = "Signature: 8a477f597d28d172789f06886806bc55\n# Cache of autospars
 class Entry:
     """One entry as `cache ls` lists it."""
 
-    kind: str  # a key of KINDS, or "kernel"
+    kind: str  # a key of SCHEMAS, or "kernel"
     name: str  # file name: the key where that is plain, else its hash
     n_bytes: int
     used_at: float  # seconds since 1970, UTC; not updated more than once per process
@@ -67,10 +66,7 @@ class Folder:
 
         OSError when that fails; PermissionError with the reason when others could write it.
         """
-        root = Path(os.path.realpath(cache_folder / LAYOUT))  # no link below is followed again
-        _refuse_untrusted(root)  # before anything is created in a place that others can change
-        _make_folders(root)
-        _refuse_untrusted(root)
+        root = trust.made_root(cache_folder)
         folder = cls(root)
         with contextlib.suppress(OSError):  # read-only or full: good enough for reading
             if not (root / "CACHEDIR.TAG").exists():
@@ -82,7 +78,7 @@ class Folder:
     def record_path(self, kind: str, key: str) -> Path:
         """Where the record `key` of `kind` lies."""
         name = file_name(key)
-        return self.root / "records" / f"{kind}-{KINDS[kind].schema}" / name[:2] / f"{name}.json"
+        return self.root / "records" / f"{kind}-{SCHEMAS[kind]}" / name[:2] / f"{name}.json"
 
     def kernel_path(self, key: str) -> Path:
         """The folder of the compiled kernel `key`."""
@@ -92,7 +88,7 @@ class Folder:
     def lock(self, kind: str, key: str, *, wait_s: float) -> AbstractContextManager[bool]:
         """The lock of one entry; yields whether it is held after at most `wait_s`."""
         path = self.root / "locks" / f"{kind}.{file_name(key)}.lock"
-        _make_folders(path.parent)
+        trust.make_folders(path.parent)
         return locks.hold(path, wait_s=wait_s)
 
     # --- records ---
@@ -105,7 +101,7 @@ class Folder:
         except FileNotFoundError:
             return None
         found = Envelope.from_bytes(content, name=str(path))
-        if found.schema != KINDS[kind].schema:
+        if found.schema != SCHEMAS[kind]:
             return None
         if (found.kind, found.key) != (kind, key):
             raise RecordError.broken(str(path), reason=f"it is the record of {found.kind} {found.key}")
@@ -143,7 +139,7 @@ class Folder:
     def staging_name(self, name: str) -> Path:
         """A fresh path in the staging folder, on the same file system as all entries."""
         folder = self.root / "staging"
-        _make_folders(folder)
+        trust.make_folders(folder)
         return folder / f"{name}.{secrets.token_hex(8)}"
 
     @staticmethod
@@ -153,13 +149,13 @@ class Folder:
             with contextlib.suppress(FileNotFoundError):
                 staged.replace(path)
                 return
-            _make_folders(path.parent)
+            trust.make_folders(path.parent)
         staged.replace(path)
 
     def quarantine(self, path: Path) -> None:
         """Move a broken entry out of the way, keeping the newest few for whoever wants to know."""
         folder = self.root / "quarantine"
-        _make_folders(folder)
+        trust.make_folders(folder)
         with contextlib.suppress(FileNotFoundError):
             path.replace(folder / f"{time.time_ns():020d}.{path.parent.parent.name}.{path.name}")
         for old in sorted(folder.iterdir())[:-MAX_QUARANTINED]:
@@ -184,7 +180,7 @@ class Folder:
     def envelopes(self, kinds: Sequence[str]) -> Iterator[Envelope]:
         """Every believable record of `kinds`."""
         for kind in kinds:
-            for path in sorted(self.root.glob(f"records/{kind}-{KINDS[kind].schema}/??/*.json")):
+            for path in sorted(self.root.glob(f"records/{kind}-{SCHEMAS[kind]}/??/*.json")):
                 with contextlib.suppress(FileNotFoundError, RecordError):
                     content = trust.read_trusted(self.root, path, max_bytes=MAX_RECORD_BYTES)
                     found = Envelope.from_bytes(content, name=str(path))
@@ -200,7 +196,7 @@ class Folder:
 
     def clear(self) -> None:
         """Remove everything that this layout knows; foreign files stay."""
-        for part in ("records", "kernels", "quarantine"):
+        for part in ("records", "kernels", "quarantine", ACCOUNTS):
             if os.path.lexists(self.root / part):
                 self.remove_entry(self.root / part)
 
@@ -209,6 +205,8 @@ class Folder:
         for kind in kinds:
             for path in self.root.glob(f"records/{kind}-*"):
                 self.remove_entry(path)
+        if "history" in kinds and os.path.lexists(self.root / ACCOUNTS):  # accounts are histories of this machine
+            self.remove_entry(self.root / ACCOUNTS)
 
     def sweep(self, *, now: float, age_s: float = LEFTOVER_AGE_S) -> int:
         """Remove what killed processes left in staging/ and locks/ longer than `age_s` ago; how many."""
@@ -249,24 +247,3 @@ def remove(path: Path) -> None:
 def disk_bytes(n_bytes: int) -> int:
     """Bytes that a file takes on disk, in blocks of 4 KiB."""
     return -(-n_bytes // 4096) * 4096
-
-
-def _make_folders(folder: Path) -> None:
-    """`folder` and what is missing above it, private to this user whatever the umask."""
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
-        if not folder.is_dir():
-            raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(folder)) from None
-    except FileNotFoundError:
-        if folder.parent == folder:
-            raise
-        _make_folders(folder.parent)
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=0o700)
-
-
-def _refuse_untrusted(root: Path) -> None:
-    reason = trust.untrusted_reason(root)
-    if reason:
-        raise PermissionError(errno.EPERM, reason, str(root))

@@ -6,14 +6,21 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from autosparse.core.values import dataclass
+from autosparse.ops import names
 
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
 
 PLAN_SCHEMA: Final = 2
 """Raise when the layout or the meaning of a plan record changes."""
+SCHEMAS: Final[Mapping[str, int]] = {
+    "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, names.EINSUM: 1, "device_plan": 1, "failure": 1,
+}  # fmt: skip
+"""Kind of record -> version of its layout. Part of the folder's name: versions live side by side."""
 
 _PLAIN_NAME: Final = re.compile(r"[0-9a-f]{16,64}")
 MAX_KEY_CHARS: Final = 4096

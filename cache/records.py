@@ -5,16 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from autosparse.cache.envelope import Envelope, Record
-from autosparse.cache.keys import PLAN_SCHEMA, PlanKey
+from autosparse.cache.keys import SCHEMAS, PlanKey
 
 from autosparse._version import __version__
 from autosparse.config import Effort
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Candidate, Plan
+from autosparse.core.values import dataclass
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.ops import EINSUM
 
@@ -294,25 +294,29 @@ def _is_mean(pair: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row: a kind of record, the version of its layout, how it is checked, and which of two is kept."""
+    """One row: a kind of record, how it is checked, and which of two is kept."""
 
     name: str
-    schema: int  # part of the folder's name: versions live side by side
     check: Callable[[Record], object]  # RecordError unless it is a record of this kind
     prefers: Callable[[Envelope, Envelope], bool]  # (mine, other): whether the other one is to be kept on import
     is_wisdom: bool  # exported by default
+
+    @property
+    def schema(self) -> int:
+        """Version of its layout."""
+        return SCHEMAS[self.name]
 
 
 KINDS: Final[Mapping[str, Kind]] = {
     row.name: row
     for row in (
-        Kind("plan", PLAN_SCHEMA, plan_from_record, _better_plan, is_wisdom=True),
-        Kind("history", 1, History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", 2, _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
-        Kind("features", 1, _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
-        Kind(EINSUM.name, 1, _program, _newer, is_wisdom=True),
-        Kind("device_plan", 1, _device_plan, _newer, is_wisdom=True),
-        Kind("failure", 1, Failure.from_record, _newer, is_wisdom=False),
+        Kind("plan", plan_from_record, _better_plan, is_wisdom=True),
+        Kind("history", History.from_record, _longer_history, is_wisdom=True),
+        Kind("machine", _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
+        Kind("features", _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
+        Kind(EINSUM.name, _program, _newer, is_wisdom=True),
+        Kind("device_plan", _device_plan, _newer, is_wisdom=True),
+        Kind("failure", Failure.from_record, _newer, is_wisdom=False),
     )
 }
 WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from autosparse.cache.store import Store
+from typing import TYPE_CHECKING
 
 from autosparse import forking
 from autosparse.config import Options, get_options
 from autosparse.notices import CacheWarning, warn_once
+
+if TYPE_CHECKING:
+    from autosparse.cache.store import Store
 
 _stores: dict[str | None, Store] = {}
 _stores_mutex = forking.lock()
@@ -24,13 +26,20 @@ def open_store(options: Options | None = None) -> Store:
     name = _folder_option(options)
     store = _stores.get(name)
     if store is None:
+        from autosparse.cache.store import Store
+
         with _stores_mutex:
             store = _stores.get(name)
             if store is None:
-                folder = None if name is None else Path(name) if name else _default_folder()
-                store = _stores[name] = Store(folder, max_bytes=options.cache_max_bytes)
+                store = _stores[name] = Store(folder_of(options), max_bytes=options.cache_max_bytes)
     store.max_bytes = options.cache_max_bytes
     return store
+
+
+def folder_of(options: Options) -> Path | None:
+    """Return the cache folder that `options` name; None where nothing is kept on disk."""
+    name = _folder_option(options)
+    return None if name is None else Path(name) if name else _default_folder()
 
 
 def close_stores() -> None:

@@ -8,6 +8,8 @@ nothing: everything is trusted there. Access lists beyond the mode bits are not 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
 import os
 import stat
@@ -17,7 +19,49 @@ from typing import Final
 
 from autosparse.errors import RecordError
 
+LAYOUT: Final = "cache-v1"
+"""Folder below the cache folder that this version of the layout has to itself."""
 _ROOT_UID: Final = 0
+
+
+def root_of(cache_folder: Path) -> Path:
+    """Return the root of the layout below `cache_folder`: no link below it is followed again.
+
+    PermissionError with the reason when others could write it.
+    """
+    root = Path(os.path.realpath(cache_folder / LAYOUT))
+    refuse_untrusted(root)
+    return root
+
+
+def made_root(cache_folder: Path) -> Path:
+    """Return `root_of` the cache folder, created where absent. OSError when that fails."""
+    root = root_of(cache_folder)  # before anything is created in a place that others can change
+    make_folders(root)
+    refuse_untrusted(root)
+    return root
+
+
+def refuse_untrusted(root: Path) -> None:
+    """Raise PermissionError where `root` must not be believed."""
+    reason = untrusted_reason(root)
+    if reason:
+        raise PermissionError(errno.EPERM, reason, str(root))
+
+
+def make_folders(folder: Path) -> None:
+    """Create `folder` and what is missing above it, private to this user whatever the umask."""
+    try:
+        folder.mkdir(mode=0o700)
+    except FileExistsError:
+        if not folder.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, "is not a folder", str(folder)) from None
+    except FileNotFoundError:
+        if folder.parent == folder:
+            raise
+        make_folders(folder.parent)
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
 
 
 def untrusted_reason(folder: Path) -> str | None:

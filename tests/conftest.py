@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import chaos
 from tests.skips import SkipCount
+
+CHAOS = pytest.StashKey[str]()
 
 # No asserted times, same examples everywhere: a busy machine or another seed must not make a test fail.
 settings.register_profile(
@@ -27,6 +30,7 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="also run the tests marked `full`")
+    parser.addoption("--chaos", type=int, metavar="SEED", help="another machine and random times (tests/chaos.py)")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -35,7 +39,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(folder.cleanup)
     base = os.environ.get("AUTOSPARSE_CACHE_DIR", folder.name)
     config.pluginmanager.register(SkipCount(config), "skips")
+    if (seed := config.getoption("--chaos")) is not None:
+        config.stash[CHAOS] = chaos.begin(seed)
     os.environ["AUTOSPARSE_CACHE_DIR"] = str(Path(base, os.environ.get("PYTEST_XDIST_WORKER", "main")))
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Name the machine that the tests pretend to run on."""
+    return f"chaos: {config.stash[CHAOS]}" if CHAOS in config.stash else None
 
 
 def matrices_folder() -> Path | None:

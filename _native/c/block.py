@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from autosparse._native.c.types import vector_type
 from autosparse._native.ir import nodes as ir
@@ -18,6 +18,7 @@ from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 
 from autosparse.core.expression import Access
+from autosparse.core.values import dataclass
 
 Cell = Mapping[str, int]  # block coordinate -> constant value
 

@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import importlib.util
 import os
-import shlex
 import shutil
 import signal
 import subprocess
@@ -15,11 +14,11 @@ import sysconfig
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from autosparse import config, forking
+from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError
 
 COMPILE_LIMIT_S: Final = 60.0
@@ -80,6 +79,8 @@ def _ziglang() -> Compiler | None:
 @functools.lru_cache(maxsize=16)
 def _words(name: str) -> tuple[str, ...]:
     """A command's words."""
+    import shlex
+
     return tuple(shlex.split(name))
 
 

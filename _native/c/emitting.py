@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from autosparse._native.c.block import BlockShape, Used
@@ -14,6 +14,8 @@ from autosparse._native.c.types import C_INDICES, C_VALUES, stored_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
+
+from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True)

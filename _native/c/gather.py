@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from autosparse._native.c.block import BlockShape
 from autosparse._native.c.types import masked_gather, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
 from autosparse._native.ir.writer import Writer
+
+from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True)

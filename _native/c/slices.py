@@ -5,7 +5,6 @@ What the arrays hold is written in ``runtime/pack/pack_slices.c``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse._native.c.block import Used
@@ -18,6 +17,7 @@ from autosparse._native.ir.writer import Writer
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
 from autosparse.core.formats import NUMBERED
+from autosparse.core.values import dataclass
 
 CACHE_LINE_BYTES: Final = 64
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse._native.ir.nodes import Block, Coordinate, StoredLevel
 
 from autosparse.core.expression import IndexExpression
+from autosparse.core.values import dataclass
 
 MAX_ACCUMULATORS: Final = 64
 """Most accumulators of a block, in vector registers; more than the machine has are spilled, many more never pay."""

@@ -8,10 +8,10 @@ writes it down.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse.core.expression import Access, IndexExpression
+from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse.core.expression import IndexExpression
 from autosparse.core.formats import LevelKind
 from autosparse.core.schedule import RUN_TIME, SuperSchedule
 from autosparse.core.target import VECTOR_BYTES
+from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 from autosparse.forking import computed_once
 from autosparse.ops import OPS

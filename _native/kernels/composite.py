@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -27,6 +26,7 @@ from autosparse._native.storage.composite import PackedComposite, is_sampled, pa
 from autosparse.core.composite import COMPOSITE_VERSION, Composite
 from autosparse.core.formats import CSR
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass, field
 from autosparse.forking import computed_once
 
 

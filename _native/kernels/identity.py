@@ -10,7 +10,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +17,7 @@ from autosparse._native import runtime_api
 from autosparse._native.c import build as c_build
 
 from autosparse import ops
+from autosparse.core.values import dataclass
 
 _LOWERING: Final = ("ir/*.py", "storage/slices.py")
 EMITTERS: Final[Mapping[str, tuple[str, ...]]] = {

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.rough_times import mixes_rows
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.storage.packing import PackedOperand
 from autosparse._native.storage.slices import SIDES
-from autosparse._native.storage.structure import PackedStructure
-from autosparse._native.storage.tensors import PackedTensor
 
+from autosparse.core.values import dataclass, field
 from autosparse.errors import BuildError
 from autosparse.ops import OPS
+
+if TYPE_CHECKING:
+    from autosparse._native.storage.packing import PackedOperand
+    from autosparse._native.storage.structure import PackedStructure
+    from autosparse._native.storage.tensors import PackedTensor
 
 MAX_THREADS: Final = 1 << 30
 """Of schedules that leave the number to the caller."""
@@ -58,22 +60,19 @@ class Kernel:
         """
         spec = self.spec
         # Values of a structure are arguments, those of 16 bits are widened to what the spec computes in.
-        dtype = spec.dtype if isinstance(packed, PackedStructure) or packed.fmt.values else packed.values.dtype.name
+        is_own = packed.kind == "structure" or packed.fmt.values
+        values: Any = None if is_own else packed  # Any: told apart by their kind
+        dtype = spec.dtype if is_own else values.values.dtype.name
         found = (packed.fmt, dtype, packed.pattern.index_dtype)
         if found != (spec.schedule.format, spec.dtype, spec.index_dtype):
             raise TypeError(f"a kernel for {spec.schedule.format}, {spec.dtype}, {spec.index_dtype} got {found}")
-        if not isinstance(packed, KINDS[OPS[spec.operation].packed]):
+        if packed.kind != OPS[spec.operation].packed:
             raise TypeError(f"a kernel for {spec.operation} got a {type(packed).__name__}")
         operand = _operand(packed, self.needs_sorted)
-        if isinstance(packed, PackedStructure):
-            return BoundSddmm(self, packed, operand)
-        if isinstance(packed, PackedTensor):
-            return BoundMttkrp(self, packed, operand)
-        return BoundKernel(self, packed, operand)
-
-
-KINDS: Final[dict[str, type]] = {"values": PackedOperand, "structure": PackedStructure, "fibers": PackedTensor}
-"""`Operation.packed` -> what its kernels are bound to."""
+        kinds = {"values": BoundKernel, "structure": BoundSddmm, "fibers": BoundMttkrp}
+        bound: Any = kinds[packed.kind]  # Any: as above
+        made: BoundKernel | BoundSddmm | BoundMttkrp = bound(self, packed, operand)
+        return made
 
 
 class _Bound:
@@ -222,12 +221,13 @@ def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorte
             getattr(struct, kind)[depth] = runtime_api.pointer(arrays[name])
     for depth, count in enumerate(packed.n_positions):
         struct.n_positions[depth] = count
-    if isinstance(packed, PackedStructure):
+    values: Any = packed  # Any: a structure has none
+    if packed.kind == "structure":
         for side in ("origin", "repeats"):
             array = getattr(packed, side)
             setattr(struct, side, ffi.NULL if array is None else runtime_api.pointer(array))
     else:
-        struct.vals = runtime_api.pointer(packed.values)
+        struct.vals = runtime_api.pointer(values.values)
     struct.parallel = lib.asp_parallel_address()
     struct.take, struct.give = lib.asp_output_take_address(), lib.asp_output_give_address()
     return struct

@@ -7,7 +7,6 @@ Uncompressed. A compressed level that is the last of all lists a fiber's entries
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from autosparse._native import memory, runtime_api
 from numpy.typing import NDArray
 
 from autosparse.core.formats import Format, LevelKind
+from autosparse.core.values import dataclass
 from autosparse.errors import PackError
 
 Array = NDArray[Any]  # indices of any integer type

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +16,7 @@ from autosparse.core.composite import Composite
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 
 Array = NDArray[Any]  # indices or values of any supported dtype

@@ -10,12 +10,12 @@ lowering's business, building its arrays that of `assembly`; this module measure
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from autosparse.core.formats import Format, LevelKind
+from autosparse.core.values import dataclass
 
 COORDINATE_DTYPES: Final[Mapping[int, np.dtype[Any]]] = {
     16: np.dtype(np.uint16),

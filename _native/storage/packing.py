@@ -8,20 +8,19 @@ Plain CSR is not packed: the user's arrays are referred to, and values are read 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from types import ModuleType
+from typing import Any, ClassVar, Final
 
 import numpy as np
-from autosparse._native.storage import half_precision as halves
-from autosparse._native.storage import numbered, row_orders, slices, symmetric
+from autosparse._native.storage import numbered, row_orders, slices
 from autosparse._native.storage import packers as native_packers
-from autosparse._native.storage.assembly import Types, assemble
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
 from autosparse.core.formats import NUMBERED, Format, LevelKind
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 
 ORDER_BYTES: Final = 4
@@ -36,6 +35,7 @@ class PackedOperand(StoredLevels):
     Written once; `refresh` overwrites values in place (callers see to it that no product runs meanwhile).
     """
 
+    kind: ClassVar[str] = "values"
     fmt: Format
     transposed: bool
     pattern: Pattern = field(repr=False)  # of A, not of op(A)
@@ -56,7 +56,7 @@ class PackedOperand(StoredLevels):
         """Values as they are computed with: stored ones of 16 bits are widened, numbered ones looked up."""
         if self.fmt.values == NUMBERED:
             return np.asarray(self.crd["table"][self.values])
-        return halves.widened(self.values, self.fmt) if self.fmt.values else self.values
+        return _halves().widened(self.values, self.fmt) if self.fmt.values else self.values
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -99,6 +99,8 @@ class PackedOperand(StoredLevels):
         if self.fmt.rows:
             rows = self.crd["rows"][rows]
         if self.fmt.symmetric:
+            from autosparse._native.storage import symmetric
+
             rows, columns, values = symmetric.whole(rows, columns, values)
         order = np.argsort(rows, kind="stable")
         index_dtype = self.pattern.indptr.dtype
@@ -113,7 +115,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
         return 0
     if fmt.is_sliced:
         return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
-    value_bytes = halves.WIDTH if fmt.values else value_bytes
+    value_bytes = _halves().WIDTH if fmt.values else value_bytes
     extents = fmt.extents(_sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
@@ -153,6 +155,8 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     if reason:
         raise PackError.unfit(fmt, reason)
     if fmt.symmetric:
+        from autosparse._native.storage import symmetric
+
         native: Packed | None = symmetric.pack_lower(pattern, values, fmt)
     else:
         native = native_packers.pack(pattern, values, fmt, transposed=transposed)
@@ -160,13 +164,15 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     if fmt.values == NUMBERED:
         packed, table = numbered.numbered(packed, fmt)
         return PackedOperand(fmt, transposed, pattern, pos, {**crd, "table": table}, packed)
-    return PackedOperand(fmt, transposed, pattern, pos, crd, halves.narrowed(packed, fmt) if fmt.values else packed)
+    return PackedOperand(fmt, transposed, pattern, pos, crd, _halves().narrowed(packed, fmt) if fmt.values else packed)
 
 
 def pack_generic(
     pattern: Pattern, values: Array, fmt: Format, *, transposed: bool
 ) -> tuple[dict[str, Array], dict[str, Array], Array]:
     """pos, crd and values of any format, by sorting: for formats without a packer of their own, and their reference."""
+    from autosparse._native.storage.assembly import Types, assemble
+
     nnz = pattern.nnz
     rows = pattern.rows_of_entries(pattern.indptr.dtype)
     columns = np.ascontiguousarray(pattern.indices[:nnz])
@@ -184,6 +190,13 @@ def pack_generic(
     packed = np.zeros(made.n_positions, dtype=values.dtype)
     np.add.at(packed, made.positions, ordered)
     return made.pos, made.crd | listed, packed
+
+
+def _halves() -> ModuleType:
+    """Return the module of values of 16 bits: few formats have them."""
+    from autosparse._native.storage import half_precision
+
+    return half_precision
 
 
 def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:

@@ -7,7 +7,6 @@ these rows only; parts that share rows are patterns of all remaining rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from autosparse.core.composite import (
     Selection,
 )
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # indices of any supported dtype, or booleans
 FULL: Final = 1e-9

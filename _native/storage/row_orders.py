@@ -8,14 +8,16 @@ are banded after a permutation, and works for any shape.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from autosparse._native.storage.rows import Rows
 from numpy.typing import NDArray
 
-from autosparse.core.composite import Composite
 from autosparse.core.formats import Format
+
+if TYPE_CHECKING:
+    from autosparse.core.composite import Composite
 
 Array = NDArray[Any]  # indices of any supported dtype, or values
 

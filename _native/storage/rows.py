@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from typing import Any
 
 from autosparse._native import runtime_api
 from numpy.typing import NDArray
 
 from autosparse.config import get_options
+from autosparse.core.values import dataclass, field
 
 Array = NDArray[Any]  # indices of any supported dtype
 

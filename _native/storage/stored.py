@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class Filled(Protocol):
 
 class StoredLevels:
     """Arrays of the compressed levels of a format by coordinate: `pos` delimits, `crd` lists."""
+
+    kind: ClassVar[str]  # `Operation.packed` of the operations whose kernels read it
 
     fmt: Format
     pos: Mapping[str, Array]

@@ -7,8 +7,7 @@ A kernel reads the user's values where they are, at ``vals[origin[p]]`` for posi
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from autosparse._native.storage.assembly import Assembled, Types, assemble
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 
 Array = NDArray[Any]  # indices: int32, int64, uint16
@@ -35,6 +35,7 @@ class PackedStructure(StoredLevels):
     nothing repeats.
     """
 
+    kind: ClassVar[str] = "structure"
     fmt: Format
     pattern: Pattern = field(repr=False)
     pos: Mapping[str, Array] = field(repr=False)

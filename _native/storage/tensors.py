@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from autosparse._native import runtime_api
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import Format, LevelKind
 from autosparse.core.pattern import TensorPattern
+from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 from autosparse.ops.mttkrp import TENSOR_INDICES
 
@@ -29,6 +29,7 @@ class PackedTensor(StoredLevels):
     is the entry that comes q-th (None: entry q), `positions[q]` where its value is added (None: at q).
     """
 
+    kind: ClassVar[str] = "fibers"
     fmt: Format
     mode: int
     pattern: TensorPattern = field(repr=False)

@@ -11,9 +11,10 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.typing import DTypeLike
 
-from autosparse.arrays import tensors
+from autosparse.arrays import adoption, tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
+from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
 
 _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
@@ -23,8 +24,9 @@ _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
     ("csc", False): csc_matrix,
 }
 
-# Compressed already: the class over the same arrays.
+# Compressed already: the class of the result.
 _OVER: Final[Mapping[tuple[str, type], type[AutoSparseMatrix]]] = {
+    **{(fmt, kind): kind for (fmt, _), kind in _CLASSES.items()},
     ("csr", sps.csr_array): csr_array,
     ("csr", sps.csr_matrix): csr_matrix,
     ("csc", sps.csc_array): csc_array,
@@ -65,43 +67,101 @@ Shape = tuple[SupportsIndex, SupportsIndex]
 
 
 def csr(
-    obj: Source, shape: Shape | None = None, dtype: DTypeLike | None = None, copy: bool = False
+    obj: Source,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    copy: bool | None = None,
+    *,
+    frozen: bool = False,
 ) -> csr_array | Any:  # Any: of a SciPy sparse matrix, csr_matrix
     """A = obj as compressed rows: `autosparse.csr_matrix` of a SciPy sparse matrix, `autosparse.csr_array` of all else.
 
     A torch tensor on a GPU becomes a `autosparse.cuda.matrix.CudaCsr`, which stays there.
 
-    `obj`: SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense
-    array or list, ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
-    ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz).
-    Memory is shared where SciPy shares it: writes by the owner of the arrays are seen by the next product.
-    Unlike SciPy, indices given as arrays are checked to be within the shape.
-    Raises InputError (ValueError), InputTypeError (TypeError), StructureError, InputFileError (ValueError) or OSError.
+    Parameters
+    ----------
+    obj
+        SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense array
+        or list, ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
+        ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz). Unlike SciPy, indices given as arrays
+        are checked to be within the shape.
+    copy
+        None: the matrix owns its arrays. Arrays of the caller are copied once, those that a conversion makes are taken,
+        and what is written to `obj` afterwards is never seen. A matrix of ours shares everything, plans included, as
+        ``A.T`` does; tensors on a GPU and memory that nobody can write through NumPy (read-only maps, `bytes`) are not
+        copied. False: memory is shared where SciPy shares it; writes to it are seen by the next product, for which a
+        tuned product looks through the arrays. True: everything is copied. The setting `share` makes None mean False.
+    frozen
+        Promise that nobody writes to the arrays: no product looks for writes, and the matrix hands the arrays out
+        read-only. For ``copy=False``. A write in spite of the promise leads to stale results.
+
+    Raises
+    ------
+    InputError (ValueError), InputTypeError (TypeError), StructureError, InputFileError (ValueError), OSError, or
+    RoomError (MemoryError) where the copy does not fit, before anything is allocated.
 
     >>> m = sps.csr_array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
     >>> A = asp.csr(m)
+    >>> m.data[:] = 0.0
     >>> A @ np.array([1.0, 1.0, 1.0])
     array([3., 3.])
     """
-    return _construct("csr", obj, shape, dtype, copy)
+    return _construct("csr", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
 def csc(
-    obj: Source, shape: Shape | None = None, dtype: DTypeLike | None = None, copy: bool = False
+    obj: Source,
+    shape: Shape | None = None,
+    dtype: DTypeLike | None = None,
+    copy: bool | None = None,
+    *,
+    frozen: bool = False,
 ) -> csc_array | Any:  # Any: of a SciPy sparse matrix, csc_matrix
     """A = obj as compressed columns; arguments, results and errors as `csr`.
 
     >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
     array([1, 0], dtype=int32)
     """
-    return _construct("csc", obj, shape, dtype, copy)
+    return _construct("csc", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
-def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool) -> Any:  # Any: checked by SciPy
-    if shape is None and dtype is None and not copy and (kept := _OVER.get((fmt, type(obj)))) is not None:
-        A: Any = kept._over(obj)
-        if A is not None:
-            return A
+def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or what else `csr` takes
+    """`m` as a matrix of ours for one call: csc of a csc matrix, else csr, sharing what SciPy shares."""
+    return (csc if sps.issparse(m) and m.format == "csc" else csr)(m, copy=False)
+
+
+def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool) -> Any:  # Any: of SciPy
+    copy = ownership.wanted(copy)
+    A: Any = None
+    if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
+        A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)
+    elif type(obj) is tuple and len(obj) == 3:
+        A = _of_arrays(fmt, obj, shape, dtype, copy)
+    if A is None:
+        A = _converted(fmt, obj, shape, dtype, copy)
+    if frozen and isinstance(A, AutoSparseMatrix):
+        A._freeze()
+    return A
+
+
+def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
+    """The matrix of (data, indices, indptr) that SciPy would take as they are; None where it should look at them."""
+    made: Any = object.__new__(_CLASSES[fmt, True])
+    if not made._adopt(*adoption.arrays_of(made, obj, shape, dtype), copy):
+        return None
+    _check_indices(made)
+    return made
+
+
+def _check_indices(A: Any) -> None:
+    """StructureError unless all indices, which were given as an array, are within the shape."""
+    n_major, n_minor = A._swap(A._shape_as_2d)
+    check_structure(A._cell.peek(0), A._cell.peek(1), (n_major, n_minor))
+
+
+def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
+    """The matrix by way of SciPy's constructor."""
+    given, tensor = ownership.Given(obj), None
     if isinstance(obj, str | os.PathLike):
         from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
 
@@ -111,21 +171,25 @@ def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool) -> Any:  
 
         return matrix.csr(obj)
     elif tensors.is_tensor(obj):
-        obj = tensors.from_tensor(obj)
+        tensor, obj = obj, tensors.from_tensor(obj)
+        given = ownership.Given(obj)
     if isinstance(obj, tuple) and len(obj) == 4:
         shape = obj[3] if shape is None else shape
         obj = obj[:3]
     is_array = not (sps.issparse(obj) and not isinstance(obj, sps.sparray))
     try:
-        A = _CLASSES[fmt, is_array](obj, shape=shape, dtype=dtype, copy=copy)
+        A = _CLASSES[fmt, is_array](obj, shape=shape, dtype=dtype)
     except AutosparseError:
         raise
     except (ValueError, TypeError) as err:
         kind = InputTypeError if isinstance(err, TypeError) else InputError
         raise kind.refused(_first_line(err), given=describe(obj, shape, dtype), cure=_cure(str(err))) from err
+    if copy is not False:
+        ownership.take_over(A._cell, given, everything=copy is True)
+        if tensor is not None:
+            A._cell = tensors.Snapshot.of(A._cell, tensor)
     if isinstance(obj, tuple) and len(obj) == 3:
-        n_major, n_minor = A._swap(A._shape_as_2d)
-        check_structure(A._cell.peek(0), A._cell.peek(1), (n_major, n_minor))
+        _check_indices(A)
     return A
 
 

@@ -16,11 +16,12 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory
 from autosparse.arrays import adoption, conversion, fields
-from autosparse.arrays.fields import NAMES, watched
-from autosparse.arrays.plain import attributes, set_state
+from autosparse.arrays.copies import Copies
+from autosparse.arrays.fields import watched
+from autosparse.arrays.plain import set_state
 from autosparse.arrays.products import Products
 from autosparse.dispatch import executor
-from autosparse.operands import mutation_guard
+from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.ops import names
 
@@ -54,7 +55,7 @@ class _Family:
         return coo_array if isinstance(self, sps.sparray) else coo_matrix
 
 
-class AutoSparseMatrix(_Family, Products):
+class AutoSparseMatrix(_Family, Copies, Products):
     """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -119,13 +120,13 @@ class AutoSparseMatrix(_Family, Products):
         return twin
 
     @classmethod
-    def _over(cls, m: Any) -> Any:
-        """A matrix over the arrays of `m`, a compressed one of the same format; None where SciPy should look at it."""
+    def _over(cls, m: Any, copy: bool | None = False) -> Any:
+        """A matrix of the arrays of `m`, a compressed one of the same format; None where SciPy should look at it."""
         made = object.__new__(cls)
-        return made if made._adopt(m._shape, m.indptr, m.indices, m.data) else None
+        return made if made._adopt(m._shape, m.indptr, m.indices, m.data, copy) else None
 
-    def _adopt(self, shape: Any, indptr: Any, indices: Any, data: Any) -> bool:
-        """Become a matrix over these arrays; False, and nothing is done, where SciPy should look at them."""
+    def _adopt(self, shape: Any, indptr: Any, indices: Any, data: Any, copy: bool | None = False) -> bool:
+        """Become a matrix of these arrays, copied as `copy` of `csr` says; False where SciPy should look at them."""
         if not (
             type(indptr) is type(indices) is type(data) is ndarray
             and adoption.takes_as_is(type(self), shape, indptr, indices)
@@ -138,7 +139,12 @@ class AutoSparseMatrix(_Family, Products):
             if not adoption.can_be_cut(indices, data, nnz):
                 return False
             indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
-        self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
+        arrays, copied_bytes = [indptr, indices, data], None
+        if copy is not False:
+            arrays, copied_bytes = ownership.copies_of(arrays, everything=copy is True)
+        self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
+        if copied_bytes is not None:
+            cell.copied_bytes, cell.fresh = copied_bytes, False
         set_state(self, shape)
         return True
 
@@ -151,6 +157,7 @@ class AutoSparseMatrix(_Family, Products):
         made = object.__new__(cls)
         n_major, n_minor = shape[::-1] if cls._transposed else shape
         made._cell = Operand.over(n_major, n_minor, list(rows), is_valid=True)
+        made._cell.copied_bytes = 0
         set_state(made, shape)
         return made
 
@@ -275,35 +282,6 @@ class AutoSparseMatrix(_Family, Products):
         n_rows, n_cols = shape if len(shape) == 2 else (1, shape[0])
         n_major, n_minor = (n_cols, n_rows) if self._transposed else (n_rows, n_cols)
         self._cell.settle(n_major, n_minor, flat=len(shape) != 2)
-
-    def _restore(self, state: dict[str, Any]) -> None:
-        """Become what `state` says: SciPy's attributes, with the three arrays among them."""
-        self._cell = Operand()
-        for field, name in enumerate(NAMES):
-            self._cell.rebind(field, state.pop(name))
-        own = attributes(self)
-        own.clear()
-        own.update(state)
-        self._settle()
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What SciPy pickles: plans and packed copies stay behind."""
-        return {**attributes(self), **{name: getattr(self, name) for name in NAMES}}
-
-    def __copy__(self) -> Any:
-        """Another matrix over the same arrays, as `copy.copy` makes it of SciPy's."""
-        twin = object.__new__(type(self))
-        twin._restore(self.__getstate__())
-        return twin
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Another matrix over copies of the arrays."""
-        memo[id(self)] = twin = object.__new__(type(self))
-        twin._restore(copy.deepcopy(self.__getstate__(), memo))
-        return twin
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._restore(dict(state))
 
 
 # Code that looks into SciPy's objects (its own set_shape, its tests) finds the arrays where SciPy keeps them. Each

@@ -42,7 +42,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
             executor.open_fast_path(cell, B, transposed=A._transposed)
             return out
     if sps.issparse(A) and not isinstance(A, AutoSparseMatrix):
-        A = construct.csc(A) if getattr(A, "format", None) == "csc" else construct.csr(A)
+        A = construct.wrapped(A)
     if out is None:
         return A @ B
     if not isinstance(out, np.ndarray):

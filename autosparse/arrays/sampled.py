@@ -14,7 +14,7 @@ from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.config import get_options
 from autosparse.core.pattern import Pattern
 from autosparse.dispatch import executor
-from autosparse.errors import DtypeError, InputTypeError, ShapeError
+from autosparse.errors import DtypeError, InputTypeError, ShapeError, StructureError
 from autosparse.operands.csr import Operand
 from autosparse.operands.dense import has_rows
 from autosparse.operands.native_rows import check_structure
@@ -27,6 +27,7 @@ _REAL: Final = "fd"
 """Characters of the dtypes whose kernels multiply by A's values themselves, and can be tuned."""
 _NATIVE: Final = "fdFD"
 """... and of all that have kernels."""
+_INT32_MAX: Final = 2**31 - 1
 _NUMBERS: Final = "biufcO"
 """Kinds of dtypes that can be multiplied."""
 
@@ -49,7 +50,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
            [0., 6.]])
     """
     if not isinstance(A, AutoSparseMatrix):
-        A = construct.csc(A) if sps.issparse(A) and A.format == "csc" else construct.csr(A)
+        A = construct.wrapped(A)
     X, Y = _dense("X", X), _dense("Y", Y)
     _check_shapes(A.shape, X, Y)
     cell = A._cell
@@ -107,7 +108,9 @@ def _values(cell: Operand, X: AnyArray, Y: AnyArray, dtype: np.dtype[Any], out: 
     if rows.dtype is not None and rows.dtype == dtype and dtype.char in _REAL and not _is_sparser(cell, X, Y):
         return executor.sddmm(cell, X, Y, out=out if out is not None and _is_apart(out, cell, X, Y) else None)
     pattern, X, Y = operation.with_few_rows(_checked_pattern(cell), X, Y)
-    values = operation.sample(pattern, X, Y, threads=get_options().threads or 0)
+    options = get_options()
+    flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
+    values = operation.sample(pattern, X, Y, threads=options.threads or 0, flags=flags)
     values *= cell.peek(2)[: pattern.nnz]
     return values
 
@@ -123,12 +126,15 @@ def _checked_pattern(cell: Operand) -> Pattern:
     if cell.rows is not None and cell.rows.dtype is not None:
         return Pattern(cell.n_major, cell.n_minor, cell.peek(0), cell.peek(1)[: cell.nnz])
     indptr, indices = cell.peek(0), cell.peek(1)
+    if not {indptr.dtype.kind, indices.dtype.kind} <= {"i", "u"}:
+        raise StructureError.index_dtypes(indptr.dtype, indices.dtype)
     check_structure(indptr, indices, (cell.n_major, cell.n_minor))
-    index_dtype = np.result_type(indptr, indices, np.int32)
-    starts = np.ascontiguousarray(indptr, dtype=index_dtype)
-    return Pattern(
-        cell.n_major, cell.n_minor, starts, np.ascontiguousarray(indices[: int(starts[-1])], dtype=index_dtype)
+    # Checked indices are below the extents and starts at most the number of entries, whatever integers hold them.
+    is_wide = max(cell.n_major, cell.n_minor, cell.nnz) > _INT32_MAX or np.int64 in (indptr.dtype, indices.dtype)
+    starts, columns = (
+        np.ascontiguousarray(part, dtype=np.int64 if is_wide else np.int32) for part in (indptr, indices[: cell.nnz])
     )
+    return Pattern(cell.n_major, cell.n_minor, starts, columns)
 
 
 def _is_apart(out: AnyArray, cell: Operand, X: AnyArray, Y: AnyArray) -> bool:

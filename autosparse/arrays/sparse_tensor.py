@@ -14,6 +14,7 @@ from autosparse.arrays import tensors
 from autosparse.arrays.construct import check_out, describe
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
+from autosparse.operands import ownership
 from autosparse.operands.dense import has_rows
 from autosparse.operands.unfolding import Entries, Unfolding
 from autosparse.ops import MTTKRP
@@ -81,7 +82,15 @@ class AutoSparseTensor:
         array = np.asarray(values)
         if array.shape != (self.nnz,):
             raise ShapeError.unfit("tensor", wanted=f"values of shape ({self.nnz},)", values=array.shape)
-        self._entries.rebind(array)
+        if self._entries.shared:  # by another tensor, which keeps its values
+            self._entries, self._unfoldings = Entries(self.shape, self._entries.coords, array), {}
+        else:
+            self._entries.rebind(array)
+
+    @property
+    def owns_arrays(self) -> bool:
+        """Whether the values are the tensor's own: nobody has handed them in, or nobody else holds them any more."""
+        return ownership.owns_arrays(self._entries)
 
     def tune(
         self,
@@ -117,7 +126,14 @@ class AutoSparseTensor:
         return f"<autosparse tensor of shape {self.shape}, {self.nnz} stored entries, {self.dtype}>"
 
     def __reduce__(self) -> tuple[Callable[..., AutoSparseTensor], tuple[Any, ...]]:
-        return tensor, (self._entries.coords, self._entries.peek(), self.shape)
+        return _unpickled, (self._entries.coords, self._entries.peek(), self.shape)
+
+    def _same(self) -> AutoSparseTensor:
+        """Another tensor of the same entries and plans, which parts from this one when either is given new values."""
+        self._entries.shared = True
+        twin = AutoSparseTensor(self._entries)
+        twin._unfoldings = self._unfoldings
+        return twin
 
     def _unfolding(self, mode: int) -> Unfolding:
         """The operand of products that have `mode` as rows."""
@@ -126,24 +142,28 @@ class AutoSparseTensor:
 
 
 def tensor(
-    coords: Any, values: Any = None, shape: Sequence[int] | None = None, *, copy: bool = False
+    coords: Any, values: Any = None, shape: Sequence[int] | None = None, *, copy: bool | None = None
 ) -> AutoSparseTensor:
     """T with ``values[e]`` at ``coords[:, e]``: coords (ndim, nnz) of integers, values (nnz,), in any order.
 
     Instead of the three: a ``sparse.COO`` (with fill value 0), or a COO array of SciPy. `shape`: the smallest that
-    holds the coordinates when left out. Coordinates are copied; values that are an array are shared, unless `copy`.
-    Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError).
+    holds the coordinates when left out. Coordinates are copied, and so are values that are an array; with `copy` False
+    values are shared: writes to them are seen. A tensor of ours shares everything, plans included, unless `copy`.
+    Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError), or RoomError (MemoryError)
+    where the copy of the values does not fit.
 
     >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])  # T[0, 0, 1] = 2, T[1, 2, 0] = 3
     >>> T.shape
     (2, 3, 2)
     """
+    copy = ownership.wanted(copy)
     if isinstance(coords, AutoSparseTensor):
-        coords, values, shape = coords._entries.coords, coords._entries.peek(), coords.shape
+        if not copy and shape is None:
+            return coords._same()
+        coords, values, shape = coords._entries.coords, coords._entries.peek(), shape or coords.shape
     elif values is None:
         coords, values, shape = _parts(coords, shape)
-    entries = np.array(values, copy=True) if copy else np.asarray(values)
-    places = np.asarray(coords)
+    entries, places = np.asarray(values), np.asarray(coords)
     if places.ndim == 2 and places.size == 0:
         places = places.astype(np.int32)  # an empty list has no type of its own
     if places.ndim != 2 or places.dtype.kind not in "iu":
@@ -160,7 +180,23 @@ def tensor(
     is_small = max((*extents, places.shape[1])) <= _INT32_MAX
     fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
     fixed.flags.writeable = False
-    return AutoSparseTensor(Entries(extents, fixed, entries))
+    made = Entries(extents, fixed, entries)
+    if copy is not False:
+        made.own(ownership.Given((values,)), everything=copy is True)
+    return AutoSparseTensor(made)
+
+
+def _unpickled(coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> AutoSparseTensor:
+    """The tensor of a pickle, over the arrays that were made for it."""
+    is_plain = (
+        type(coords) is np.ndarray and coords.ndim == 2 and coords.dtype.char in "ilq" and coords.flags.c_contiguous
+    )
+    is_kept = is_plain and coords.dtype.itemsize == (4 if max((*shape, coords.shape[1])) <= _INT32_MAX else 8)
+    if not is_kept or values.shape != coords.shape[1:] or values.dtype.kind not in "biufc":
+        return tensor(coords, values, shape, copy=False)
+    extents = _extents(coords, shape)
+    coords.flags.writeable = False
+    return AutoSparseTensor(Entries(extents, coords, values))
 
 
 def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
@@ -233,7 +269,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
         from autosparse.torch import fibers as fibers_of_torch  # imported by who has such a tensor
 
         return fibers_of_torch.mttkrp(T, factors, mode, out=out)
-    T = T if isinstance(T, AutoSparseTensor) else tensor(T)
+    T = T if isinstance(T, AutoSparseTensor) else tensor(T, copy=False)
     mode = mode_of(T, mode)
     matrices = _matrices(T, factors, mode)
     others = [matrix for matrix in matrices if matrix is not None]

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import scipy.sparse as sps
 
+from autosparse import notices
 from autosparse.errors import InputError, InputTypeError, StructureError
+from autosparse.notices import SnapshotWarning
+from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_FEW_NS, Operand
 from autosparse.operands.native_rows import check_structure
 
 Tensor = Any  # torch.Tensor; torch is optional
@@ -100,3 +104,55 @@ def from_tensor(tensor: Tensor) -> Any:
             cure="pass the matrices of a batch one by one",
         )
     return convert(tensor)
+
+
+_FAST_PATH: Final = Operand.__dict__["fast_path"]
+
+
+def _version(tensor: Tensor) -> int:
+    """How often torch has written to the tensor; 0 for tensors of inference mode, which do not count."""
+    return 0 if tensor.is_inference() else int(tensor._version)
+
+
+class Snapshot(Operand):
+    """Copies of a tensor's values: one warning at the second product after the tensor was written.
+
+    Every product reads `fast_path`, so that no other matrix pays for the question.
+    """
+
+    __slots__ = ("_tensor", "_version", "n_later")
+
+    n_later: int  # products since the tensor was written
+
+    @classmethod
+    def of(cls, operand: Operand, tensor: Tensor) -> Snapshot:
+        """The same arrays, none of which has been looked at, as an operand that watches `tensor`."""
+        arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
+        made = cls()
+        made._arrays = arrays
+        made.settle(operand.n_major, operand.n_minor, flat=operand._flat)
+        made.copied_bytes, made.fresh = operand.copied_bytes, False
+        made.few_ns = NOT_FEW_NS  # products before the first look read no fast path
+        made._tensor, made._version, made.n_later = weakref.ref(tensor), _version(tensor), 0
+        return made
+
+    @property  # type: ignore[override]
+    def fast_path(self) -> Any:
+        """As of every operand (`dispatch.fast_path`)."""
+        if self._tensor is not None:
+            self._watch()
+        return _FAST_PATH.__get__(self)
+
+    @fast_path.setter
+    def fast_path(self, enter: Any) -> None:
+        _FAST_PATH.__set__(self, enter)
+
+    def _watch(self) -> None:
+        tensor = self._tensor()
+        if tensor is None:
+            self._tensor = None
+        elif _version(tensor) != self._version:
+            self.n_later += 1
+            if self.n_later == 2:
+                self._tensor = None
+                notices.warn(SnapshotWarning, SnapshotWarning.written(describe(tensor)), stacklevel=3)

@@ -162,10 +162,10 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
             cure="casting='same_kind' or 'unsafe', or another dtype",
         )
     if isinstance(array, AutoSparseTensor):
-        return tensor(array.coords, array.values.astype(dtype), array.shape)
+        return tensor(array.coords, array.values.astype(dtype), array.shape, copy=False)
     if dtype == np.float16 and sps.issparse(array) and array.dtype != dtype:  # SciPy has no such matrix
         coo = array.tocoo()
-        return tensor(np.stack(coo.coords), coo.data.astype(dtype), coo.shape)
+        return tensor(np.stack(coo.coords), coo.data.astype(dtype), coo.shape, copy=False)
     return array.astype(dtype, copy=False)
 
 

@@ -19,7 +19,7 @@ def _csr(entries: Any) -> Any:
     if not isinstance(entries, Sparse):
         return entries
     if entries.sorted_by is None or entries.sorted_by != entries.indices:
-        return construct.csr(_coo(entries).tocsr())
+        return construct.csr(_coo(entries).tocsr(), copy=False)
     if entries.rows is not None:
         return _of_rows(*entries.rows, entries)
     major, minor = entries.coords
@@ -35,7 +35,7 @@ def _of_rows(indptr: AnyArray, indices: AnyArray, entries: Sparse) -> Any:
 
 
 def _csc(entries: Sparse) -> Any:
-    return construct.csc(_coo(entries).tocsc())
+    return construct.csc(_coo(entries).tocsc(), copy=False)
 
 
 def _coo(entries: Sparse) -> Any:
@@ -43,7 +43,7 @@ def _coo(entries: Sparse) -> Any:
 
 
 def _tensor(entries: Sparse) -> Any:
-    return tensor(entries.coords, entries.values, entries.shape)
+    return tensor(entries.coords, entries.values, entries.shape, copy=False)
 
 
 def _levels(entries: Sparse) -> Any:

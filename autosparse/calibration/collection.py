@@ -28,7 +28,7 @@ from autosparse.tuner.search.trial import Trial
 from autosparse.tuner.space.families import space_signature
 from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of
 from autosparse.tuning.memory.history import experience_of
-from autosparse.tuning.setup import target_of
+from autosparse.tuning.problems import target_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 

@@ -82,7 +82,7 @@ def _folder(arguments: argparse.Namespace) -> Path:
     """Where the models go; CommandError where nothing can be kept."""
     from autosparse.config import get_options
     from autosparse.tuning.learned import calibrated_folder
-    from autosparse.tuning.setup import target_of
+    from autosparse.tuning.problems import target_of
 
     settings = get_options()
     out: Path | None = arguments.out or calibrated_folder(settings, target_of(settings))
@@ -98,7 +98,7 @@ def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
     from autosparse.tuner.learned.names import MODEL_SUFFIX
     from autosparse.tuner.learned.weights import LearnedWeights
     from autosparse.tuning.learned import shipped_folder
-    from autosparse.tuning.setup import target_of
+    from autosparse.tuning.problems import target_of
 
     if arguments.weights is not None and len(ops) != 1:
         raise CommandError("--weights are of one operation", cure="--ops OP")
@@ -142,7 +142,7 @@ def _rates(out: Path) -> Any:  # Any: MachineRates, which is imported when it is
     from autosparse.calibration.probing import keep_rates, measured_rates
     from autosparse.config import get_options
     from autosparse.tuning.learned import RATES, known_rates
-    from autosparse.tuning.setup import target_of
+    from autosparse.tuning.problems import target_of
 
     known = known_rates(out)
     if known is None:
@@ -160,7 +160,7 @@ def _costs(out: Path) -> None:
     from autosparse.config import get_options
     from autosparse.errors import TUNING_FAILURES
     from autosparse.tuning.memory.cost_table import keep_costs, known_costs
-    from autosparse.tuning.setup import target_of
+    from autosparse.tuning.problems import target_of
 
     table, target = known_costs(out), target_of(get_options())
     for one in table.missing():

@@ -12,12 +12,12 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from autosparse._version import __version__
 from autosparse.cache import open_store
 from autosparse.cli import show
-from autosparse.config import SETTINGS, Options, child_environment, get_options
+from autosparse.config import SETTINGS, Options, blas_threads, child_environment, get_options
 from autosparse.core.target import Target
 from autosparse.errors import TUNING_FAILURES, BuildError
 
@@ -88,6 +88,20 @@ def _runtime() -> Iterator[Finding]:
         yield Finding("entries of x", "gathered" if runtime_api.gathers() else "loaded one by one (faster here)")
         return
     yield Finding("C runtime", f"missing: SciPy computes every product ({runtime_api.fault})", cure=reinstalling.cure())
+
+
+def _blas() -> Iterator[Finding]:
+    """Threads of NumPy's BLAS: OpenBLAS keeps its own busy after each call, which slows down products beside it."""
+    import numpy as np
+
+    config: dict[str, Any] = np.show_config(mode="dicts")  # type: ignore[assignment]
+    name = str(config.get("Build Dependencies", {}).get("blas", {}).get("name", "unknown"))
+    wanted = blas_threads()
+    if "openblas" not in name.lower() or wanted == "1" or Target.host().n_cores == 1:
+        yield Finding("BLAS of NumPy", f"{name}, {wanted or 'all'} threads")
+        return
+    advice = "OPENBLAS_NUM_THREADS=1 is faster for vectors between products (docs/howto/threads.md)"
+    yield Finding("BLAS of NumPy", f"{name}, {wanted or 'all'} threads, busy for 50 ms after each call: {advice}")
 
 
 def _compiler() -> Iterator[Finding]:
@@ -201,6 +215,7 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _versions,
     _machine,
     _runtime,
+    _blas,
     _compiler,
     _cache,
     _settings,

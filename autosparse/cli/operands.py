@@ -35,7 +35,7 @@ class Pair:
         """`matrix` in CSR, as float64 where its dtype has no kernel and none was asked for."""
         kept = matrix.dtype.name if matrix.dtype.name in DTYPES else "float64"
         theirs = scipy.sparse.csr_array(matrix, dtype=dtype or kept, copy=True)
-        return cls(name, autosparse.csr(theirs.copy()), theirs)
+        return cls(name, autosparse.csr(theirs, copy=True), theirs)
 
     @classmethod
     def read(cls, path: Path, dtype: str | None = None) -> Pair:

@@ -13,10 +13,10 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 
 MOST_PARTS: Final = 4

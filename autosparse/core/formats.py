@@ -19,10 +19,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
+from autosparse.core.values import dataclass, field
 from autosparse.errors import ScheduleError
 
 

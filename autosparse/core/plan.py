@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse.core.composite import Part, Schedule, parts_of
+from autosparse.core.values import dataclass
 
 MOST_WORDS: Final = 100
 """Characters of a reason in a line."""

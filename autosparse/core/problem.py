@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from autosparse.core.pattern import Pattern, TensorPattern
 from autosparse.core.target import Target
+from autosparse.core.values import dataclass
 
 
 def columns_bucket(n_dense_cols: int) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any, Final
 
 from autosparse.core.formats import CSR, MAX_SPLIT, Format
+from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 
 PARTITIONS: Final = ("nnz", "dynamic")

@@ -9,9 +9,11 @@ import os
 import platform
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
+
+from autosparse.core.values import dataclass
 
 VECTOR_BYTES: Final = {"baseline": 16, "avx2": 32, "avx512": 64}
 """Width of one vector register per instruction set, bytes."""

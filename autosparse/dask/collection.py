@@ -249,7 +249,7 @@ def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -
     >>> float((A @ np.ones(10)).sum().compute())
     10.0
     """
-    A = construct.csr(m)
+    A = construct.csr(m, copy=False)
     rows, columns = chunks if isinstance(chunks, tuple) and len(chunks) == 2 and _is_nested(chunks) else (chunks, -1)
     if isinstance(rows, str):
         rows = _balanced(rows, A, n_blocks)
@@ -287,7 +287,7 @@ def from_blocks(
 
 
 def _made(make: Callable[..., Any], at: tuple[int, int], shape: tuple[int, int], dtype: Any) -> Any:
-    found = block(construct.csr(make(*at)))
+    found = block(construct.csr(make(*at), copy=False))
     if found.shape != shape:
         raise InputError.refused(
             f"block {at} of a Dask array has another shape than its chunks say",

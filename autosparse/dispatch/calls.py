@@ -5,16 +5,15 @@ Each knows how the default kernel and how a bound generated kernel computes it; 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from autosparse._native import runtime_api
-from autosparse.operands.csf import csf_mttkrp
-from autosparse.operands.native_rows import NativeRows
-from autosparse.operands.unfolding import Unfolding
+from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound
+    from autosparse.operands.native_rows import NativeRows
+    from autosparse.operands.unfolding import Unfolding
 
 
 @dataclass(slots=True)
@@ -70,12 +69,12 @@ class SampledCall:
         return self.ldx >= self.n_vecs <= self.ldy and self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `protocols.Call`; every sum has one order whatever the threads, so that no flag matters."""
+        """See `protocols.Call`; sums have one order for any number of threads, with or without flags."""
         rows, cast = self.rows, runtime_api.ffi.cast
         status: int = runtime_api.lib.asp_sddmm_scaled(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
             cast("void *", self.X), self.ldx, cast("void *", self.Y), self.ldy, self.n_vecs, rows.data[0],
-            cast("void *", self.result), n_threads,
+            cast("void *", self.result), n_threads, flags,
         )  # fmt: skip
         return status
 
@@ -107,6 +106,8 @@ class TensorCall:
 
     def by_default(self, n_threads: int, flags: int) -> int:
         """See `protocols.Call`."""
+        from autosparse.operands.csf import csf_mttkrp
+
         result, places = (self.result, self.ldm, self.n_vecs), self.unfolding.places
         factors, lds = [self.factors[at] for at in places], [self.lds[at] for at in places]
         return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, result, threads=n_threads, flags=flags)

@@ -98,7 +98,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     options, n = get_options(), operand.n_minor if transposed else operand.n_major
     if n > MOST_ROWS or not 0 < B.ndim < 3 or options.runs is not None:
         return None
-    runtime_api.hold_isa(options.isa)
+    runtime_api.hold(options.isa, options.wait)
     out = np.empty((n, *B.shape[1:]), B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     return out if operand.multiply_few(B, out, transposed, flags) else None
@@ -230,6 +230,8 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         state.next_look_ns = FOREVER_NS
         return
     try:
+        if not state.is_known and _is_enough(state, operand):
+            return
         from autosparse.tuning.setup import live_tuner_of
 
         live_tuner = live_tuner_of(state, operand)
@@ -241,6 +243,13 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         raise  # as the next product would
     except TUNING_FAILURES as err:
         state.give_up(err)
+
+
+def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
+    """Look up what earlier processes know of the problem; return whether tuning need not be thought of yet."""
+    from autosparse.dispatch import first_look
+
+    return first_look.is_enough(state, operand)
 
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Run = Callable[..., bool]
 """(B, out, options, transposed) -> whether out holds the product."""
 
-MAX_GUARDED: Final = 6
+MAX_GUARDED: Final = 16  # asp_entry.guarded: three arrays, and four objects beneath each that was unpickled
 MOST_ASIDE: Final = 8
 """Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
 ASIDE_WAIT: Final = 8

@@ -144,5 +144,8 @@ class PastPython(Protocol):
 class Tuning(Protocol):
     """Tuning of one state's problem (`tuning.live.LiveTuner`)."""
 
+    def spent_and_saved_s(self) -> tuple[float, float]:
+        """Seconds that this process spent on tuning the problem, and those that tuned kernels saved."""
+
     def forget_threads(self) -> None:
         """In a forked child: tuning by other threads does not go on."""

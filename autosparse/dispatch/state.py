@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Final
@@ -17,14 +18,17 @@ from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import names
 
 if TYPE_CHECKING:
+    from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
 FIRST_STEP_S: Final = 2e-4
 """Price of the first step of tuning, a look into the cache: nothing is thought of before it is affordable."""
-FIRST_IMPORT_S: Final = 0.06
-"""... once per process, with loading the modules of tuning."""
+FIRST_IMPORT_S: Final = 0.03
+"""Price of loading the modules of tuning, once per process."""
+FIRST_GLANCE_S: Final = 6e-5
+"""Product time, times the option `overhead`, after which a problem's account is looked up: 1.5 ms at 4 %."""
 
 FIRST_FAST_PATH: Final = 500
 """Products before a state's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
@@ -37,9 +41,9 @@ class DispatchState:
     """
 
     __slots__ = (
-        "aside", "aside_due", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "live_tuner", "n_calls",
-        "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns", "serving", "threads",
-        "transposed", "tuned_ns",
+        "account", "aside", "aside_due", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "is_known",
+        "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
+        "serving", "threads", "transposed", "tuned_ns",
     )  # fmt: skip
 
     def __init__(
@@ -66,6 +70,8 @@ class DispatchState:
         self.n_tuned = self.tuned_ns = 0  # products that a tuned kernel computed, and their time
         self.live_tuner: Tuning | None = None  # tuning, from the first look on
         self.operation = operation
+        self.is_known = False  # whether its account over processes was looked up
+        self.account: ProblemAccount | None = None  # None: not looked up, or nothing is kept
         self.fast_path: PastPython | None = None  # the way past Python, where one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
         self.fast_path_wait = 2
@@ -118,6 +124,8 @@ class Dispatcher:
     def __del__(self) -> None:
         # Slots and drivers refer to each other: without this, packed copies would wait for the garbage collector.
         for state in self.states.values():
+            if state.account is not None:
+                state.account.collect(state)
             state.serving = state.live_tuner = state.aside = None
 
     def forget_threads(self) -> None:
@@ -154,7 +162,7 @@ def state_for(
 ) -> DispatchState:
     """The state of this problem under the options in force; becomes the hot one."""
     options, dispatcher = get_options(), dispatcher_of(operand)
-    runtime_api.hold_isa(options.isa)
+    runtime_api.hold(options.isa, options.wait)
     assert rows.dtype is not None
     bucket = max(0, n_vecs - 1).bit_length()  # as problem.columns_bucket: tuning's modules are not imported yet
     key = (operation, bucket, transposed, rows.dtype.char, *_decisive(options))
@@ -191,9 +199,17 @@ def _decisive(options: Options) -> tuple[Any, ...]:
 
 
 def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
-    """Product time after which tuning is thought of."""
+    """Product time after which a problem is looked at for the first time."""
     if options.effort is Effort.OFF or options.deterministic or options.overhead <= 0:
         return float("inf")
+    if options.runs is not None:
+        return 0.0
+    look_ns = FIRST_GLANCE_S / options.overhead * 1e9 if options.cache else math.inf
+    return min(look_ns, tuning_look_ns(options, operation, n_vecs))
+
+
+def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
+    """Return the product time that pays for the first step of tuning, and for loading its modules where needed."""
     if options.runs is not None:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:

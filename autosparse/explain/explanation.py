@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,6 +12,7 @@ from autosparse.documents import write_whole
 from autosparse.explain.page import as_html
 from autosparse.explain.section import as_text
 from autosparse.explain.sections import sections, title
+from autosparse.operands.holding import Holding
 from autosparse.ops import MATMUL
 
 if TYPE_CHECKING:
@@ -70,4 +71,5 @@ def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operat
     """
     from autosparse.dispatch import executor
 
-    return Explanation(executor.report(operand, B, transposed=transposed, operation=operation))
+    report = executor.report(operand, B, transposed=transposed, operation=operation)
+    return Explanation(replace(report, holding=Holding.of(operand)))

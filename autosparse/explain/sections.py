@@ -10,6 +10,7 @@ from autosparse.core.pattern import TensorPattern
 from autosparse.core.plan import Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
+from autosparse.explain.memory import memory_section
 from autosparse.explain.parts import parts_section
 from autosparse.explain.section import Section
 from autosparse.explain.units import UNKNOWN, count, n_bytes, seconds, shape
@@ -110,6 +111,20 @@ def _pattern(report: Report) -> Section | None:
             ("blocks filled", fills),
             (f"cells an entry, {lanes} rows a slice", f"sorted within {cells}"),
             ("on few diagonals", f"{facts.diagonal_share:.0%} of the entries"),
+        ),
+    )
+
+
+def _neighbours(report: Report) -> Section | None:
+    """Advice on other threads of the process, where the pool saw threads wait for cores."""
+    if not report.cores_are_contended:
+        return None
+    return Section(
+        title="Neighbours",
+        facts=(
+            ("contended cores", "threads of this process waited for cores between products, so helpers sleep at once"),
+            ("likely cause", "threads of BLAS, which stay busy for about 50 ms after each threaded call of NumPy"),
+            ("what helps", "OPENBLAS_NUM_THREADS=1, or threadpoolctl.threadpool_limits(1, user_api='blas')"),
         ),
     )
 
@@ -305,7 +320,9 @@ SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     _pattern,
     _plan,
     _price,
+    memory_section,
     _tiers,
+    _neighbours,
     _storage,
     _loops,
     _candidates,

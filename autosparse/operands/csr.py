@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
+from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
 
 if TYPE_CHECKING:
@@ -33,18 +34,6 @@ _NEVER: Final = object()  # clean since: not yet
 _NONE_YET: Final = (None, None, None)
 
 
-class _Lease:
-    """Memory of one array, lent to views that do not count as aliases of the user's array."""
-
-    __slots__ = ("__array_interface__", "_owner")
-
-    def __init__(self, array: AnyArray) -> None:
-        interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], True)  # read-only: our own code never writes a user's array
-        self.__array_interface__ = interface
-        self._owner = array
-
-
 class Operand:
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
@@ -53,6 +42,7 @@ class Operand:
         "_flat", "_handed_out", "_known_rows", "_leased", "_pattern", "_structure_print",
         "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "n_few",
         "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
+        "copied_bytes", "frozen",
     )  # fmt: skip
 
     rows: NativeRows | None  # None: look again, `validate`
@@ -61,6 +51,8 @@ class Operand:
     few_ns: int  # spent in products that nobody has thought about yet, n_few of them
     shared: bool  # a transpose uses this operand too
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
+    copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
+    frozen: bool  # the caller has promised that nobody writes to the arrays
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
     _anchors: mutation_guard.Anchors | None
@@ -86,7 +78,8 @@ class Operand:
         self._known_rows = self._anchors = self._values_print = self._structure_print = self._pattern = None
         self._touch_values = self._touch_structure = None
         self._clean_values = self._clean_structure = _NEVER
-        self.shared = self._flat = self._checked = False
+        self.shared = self._flat = self._checked = self.frozen = False
+        self.copied_bytes = None
         self.fresh = self._handed_out = True  # the constructor that fills it in may look at what it has put there
         self._arrays = [None, None, None]
         self._leased: Any = _NONE_YET  # Any: of three arrays of ours, from the first one on
@@ -106,6 +99,8 @@ class Operand:
 
     def fetch(self, field: int) -> Any:
         """The user's own array object; from now on it may be written."""
+        if self.frozen:
+            return self._arrays[field]
         if field == DATA:
             self._touch_values = None
         else:
@@ -127,8 +122,11 @@ class Operand:
             self._arrays[field] = value
             return
         old = self.fetch(field)
-        if value is old or _same_memory(value, old):
+        if value is old or same_memory(value, old):
             return
+        if self.frozen:
+            self.frozen, self._touch_values, self._touch_structure = False, None, None
+        self.copied_bytes = self.rows = None
         self._arrays[field] = value
         if self._leased is not _NONE_YET:
             self._leased[field] = None
@@ -143,8 +141,22 @@ class Operand:
         """An operand over the same arrays, for one of two objects that part; the other keeps its dispatch state."""
         twin = Operand()
         twin._arrays = list(self._arrays)
+        twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
         twin.settle(self.n_major, self.n_minor, flat=self._flat)
         return twin
+
+    def freeze(self) -> None:
+        """Take the caller's promise that nobody writes to the arrays: no look, and views of them that are read-only."""
+        self._arrays = [array.view() for array in self._arrays]
+        for array in self._arrays:
+            array.flags.writeable = False
+        self._leased, self._known_rows, self._anchors = _NONE_YET, None, None
+        self.frozen, self.fresh = True, False
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else can reach the arrays now."""
+        return mutation_guard.is_alone(self._anchors or self._anchor())
 
     def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
         """Take the shape. Aliases that came with the arrays (of the object we were made from) are none of ours."""
@@ -205,10 +217,10 @@ class Operand:
         self.fresh = False
         array = self._arrays[field]
         leased: AnyArray | None = self._leased[field]
-        if leased is None or _moved(leased, array):
+        if leased is None or moved(leased, array):
             if self._leased is _NONE_YET:
                 self._leased = [None, None, None]
-            leased = self._leased[field] = np.asarray(_Lease(array))
+            leased = self._leased[field] = np.asarray(Lease(array))
             self._anchors = None  # the lease is one more reference that is ours
         return leased
 
@@ -262,6 +274,10 @@ class Operand:
         """Compare fingerprints. Safe in several threads at once without a lock: whoever sees a difference raises it."""
         if self.rows is None:
             self.validate()
+        if self.frozen:
+            self._anchors = self._anchors or self._anchor()
+            self._clean_values, self._clean_structure = self._touch_values, self._touch_structure
+            return
         token = object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
@@ -292,16 +308,25 @@ class Operand:
             self._values_print = now
 
     def _anchor(self) -> mutation_guard.Anchors:
-        held, expected = mutation_guard.anchors_of(self._arrays)
-        if expected != mutation_guard.NEVER_ALONE:
-            expected += self._n_leased()
-        self._anchors = mutation_guard.Anchors(held, expected)
-        return self._anchors
+        anchors = mutation_guard.Anchors((), 0) if self.frozen else mutation_guard.anchors_of(self._arrays)
+        if anchors.expected != mutation_guard.NEVER_ALONE:
+            watched = set(map(id, anchors.arrays))
+            n_leased = sum(
+                leased is not None and id(array) in watched
+                for array, leased in zip(self._arrays, self._leased, strict=True)
+            )
+            anchors = anchors._replace(expected=anchors.expected + n_leased)
+        self._anchors = anchors
+        return anchors
 
     def _n_aliases(self) -> int:
         """References to the arrays beyond our own, up to a constant; meant to be called with no array in a local."""
-        own = 0 if self._anchors is None else len(self._anchors.arrays)
-        own += self._n_leased()
+        anchors = self._anchors
+        if anchors is None and mutation_guard.are_nested(self._arrays):
+            anchors = self._anchor()
+        own = self._n_leased()
+        if anchors is not None:
+            own += len(anchors.arrays) - anchors.n_beneath - mutation_guard.n_others_beneath(anchors)
         if python_objects.references is None:
             return mutation_guard.count_references(self._arrays, own=own)
         n: int = python_objects.references(self._arrays)
@@ -373,23 +398,3 @@ class Operand:
             self._known_rows = None
             return (fixed,)
         return live
-
-
-_OWNDATA: Final = 0x4
-
-
-def _same_memory(new: Any, old: Any) -> bool:
-    """Whether `new` is another array object over exactly the memory of `old` (SciPy's prune() makes such views)."""
-    return (
-        type(new) is np.ndarray
-        and type(old) is np.ndarray
-        and (new.flags.num ^ old.flags.num) | _OWNDATA == _OWNDATA
-        and not _moved(new, old)
-        and new.strides == old.strides
-    )
-
-
-def _moved(one: AnyArray, other: AnyArray) -> bool:
-    """Whether two array objects differ in address, shape or dtype."""
-    address_of = runtime_api.address_of
-    return bool(address_of(one) != address_of(other) or one.shape != other.shape or one.dtype != other.dtype)

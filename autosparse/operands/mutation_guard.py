@@ -6,12 +6,14 @@ a reference to the arrays. (2) is read from CPython's reference counts. Where ei
 
 The counts that mean "nobody else" depend on the interpreter: they are measured at first use, on a fresh array and on an
 aliased one. Where the two cannot be told apart (free-threaded builds, other Pythons) every look is a checksum.
+What arrays are views of is counted with them: another view, and the bytes that an array was unpickled from.
 Not covered: raw addresses kept by C code.
 """
 
 # No annotations from __future__: a NamedTuple compiles each text among its annotations, while the module is loaded.
 
 import functools
+import gc
 import hashlib
 import sys
 import weakref
@@ -28,10 +30,14 @@ NEVER_ALONE: Final = -1
 
 
 class Anchors(NamedTuple):
-    """Every array object through which the memory can be reached, and the total of references when all are ours."""
+    """Every object through which the memory can be reached and written, and the total of references when all are ours.
 
-    arrays: tuple[AnyArray, ...]
+    Arrays come first, then what they are views of, then what lies beneath that: the last `n_beneath`.
+    """
+
+    arrays: tuple[Any, ...]
     expected: int
+    n_beneath: int = 0
 
 
 class _Counts(NamedTuple):
@@ -81,26 +87,72 @@ def calibrated_counts() -> _Counts | None:
 
 
 def anchors_of(arrays: Iterable[AnyArray]) -> Anchors:
-    """Anchors of arrays that one owner holds once each (the owner plus the returned tuple)."""
+    """Anchors of arrays that one owner holds once each (the owner plus the returned tuple).
+
+    Arrays over `bytes` that were never writeable have none: nobody can write to them.
+    """
     held = tuple(arrays)
     counts = calibrated_counts()
     if counts is None:
         return Anchors(held, NEVER_ALONE)
-    bases: list[AnyArray] = []
-    expected = 0
-    for array in held:
-        expected += counts.array
-        if type(array) is not np.ndarray:
+    watched = [array for array in held if not (type(array) is np.ndarray and is_immutable(array))]
+    bases: list[Any] = []
+    beneath: list[Any] = []
+    for array in watched:
+        owners = _owners(array) if type(array) is np.ndarray else None
+        if owners is None:
             return Anchors(held, NEVER_ALONE)
-        base = array.base
-        if base is None and array.flags.owndata:
-            continue
-        # SciPy's prune() leaves views; anything but a view of one plain array that owns its memory is out of sight.
-        if type(base) is not np.ndarray or base.base is not None or not base.flags.owndata:
-            return Anchors(held, NEVER_ALONE)
-        bases.append(base)
-        expected += counts.base
-    return Anchors((*held, *bases), expected)
+        bases += owners[:1]
+        beneath += owners[1:]
+    expected = counts.array * len(watched) + counts.base * (len(bases) + len(beneath))
+    return Anchors((*watched, *bases, *beneath), expected, len(beneath))
+
+
+def _owners(array: AnyArray) -> list[Any] | None:
+    """What the memory of `array` belongs to, nearest first: views of views that pickle and SciPy's prune() make.
+
+    None where a reference to the memory would not show in the counts of these objects.
+    """
+    owners: list[Any] = []
+    owner: Any = array
+    while type(owner) is np.ndarray and owner.base is not None:
+        owner = owner.base
+        owners.append(owner)
+    if type(owner) is memoryview:
+        # Views of one buffer share this object, which no attribute names.
+        owners += [buffer for buffer in gc.get_referents(owner) if type(buffer).__name__ == "managedbuffer"]
+        owner = owner.obj
+        owners.append(owner)
+        return owners if type(owner) in (bytes, bytearray) and type(owners[-2]).__name__ == "managedbuffer" else None
+    is_whole = owner.flags.owndata if type(owner) is np.ndarray else type(owner) in (bytes, bytearray)
+    return owners if is_whole and len(owners) <= MAX_OWNERS else None
+
+
+MAX_OWNERS: Final = 4
+"""Objects beneath one array of an unpickled matrix: a view, a memoryview, its buffer, a bytearray."""
+
+
+def is_immutable(array: AnyArray) -> bool:
+    """Return whether the memory is that of a `bytes` object and no array on the way to it is writeable."""
+    owner: Any = array
+    while type(owner) is np.ndarray and not owner.flags.writeable:
+        owner = owner.base
+    return type(owner.obj if type(owner) is memoryview else owner) is bytes
+
+
+def are_nested(arrays: Iterable[Any]) -> bool:  # Any: what a user put there as an array
+    """Return whether there is something beneath what one of the arrays is a view of."""
+    bases = [base for array in arrays if (base := getattr(array, "base", None)) is not None]
+    return any(type(base) is memoryview or getattr(base, "base", None) is not None for base in bases)
+
+
+def n_others_beneath(anchors: Anchors) -> int:
+    """References by others to what lies beneath the bases."""
+    counts = calibrated_counts()
+    if not anchors.n_beneath or counts is None:
+        return 0
+    beneath = anchors.arrays[-anchors.n_beneath :]  # one reference more to each
+    return reference_total(beneath) - (counts.base + 1) * len(beneath)
 
 
 def is_alone(anchors: Anchors) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 from autosparse.core.pattern import TensorPattern
-from autosparse.operands import mutation_guard
+from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csf import MAX_ORDER, Csf, compressed_fibers
 from autosparse.operands.csr import Operand
 
@@ -24,14 +24,20 @@ class Entries:
     """Coordinates (ndim, nnz) of a tensor of shape `shape`, read-only and ours alone, and values (nnz,), the user's."""
 
     __slots__ = (
-        "_anchors", "_clean", "_print", "_touch", "_values", "coords", "ordered", "pattern", "shape", "values_version",
+        "_anchors", "_clean", "_print", "_touch", "_values", "coords", "copied_bytes", "ordered", "pattern", "shape",
+        "shared", "values_version",
     )  # fmt: skip
+
+    frozen: Final = False
+    """Nobody promises that values are not written."""
 
     def __init__(self, shape: tuple[int, ...], coords: AnyArray, values: AnyArray) -> None:
         self.shape = shape
         self.coords = coords
         self.pattern = TensorPattern(shape, coords)
         self.values_version = 0
+        self.shared = False  # by another tensor
+        self.copied_bytes: int | None = None  # of the caller's values; None: they were handed in, and may be shared
         self.ordered: Any = None  # Any: what einsum keeps, private to autosparse.asymptotic
         self._values = values
         self._anchors: mutation_guard.Anchors | None = None
@@ -50,6 +56,17 @@ class Entries:
         """Of the values."""
         return self._values.dtype
 
+    def own(self, given: ownership.Given, *, everything: bool) -> None:
+        """Copy the values where they belong to the caller; RoomError where the copy does not fit."""
+        held = [self._values] if given.holds(self._values) else []
+        copies, self.copied_bytes = ownership.copies_of(held, everything=everything)
+        self._values = copies[0] if copies else self._values
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else can reach the values now."""
+        return mutation_guard.is_alone(self._anchors or mutation_guard.anchors_of((self._values,)))
+
     def fetch(self) -> AnyArray:
         """The user's own array; from now on it may be written."""
         self._touch = None
@@ -62,7 +79,7 @@ class Entries:
     def rebind(self, values: AnyArray) -> None:
         """Put another array of values in place."""
         self._values, self._anchors, self._print = values, None, None
-        self._touch = None
+        self._touch = self.copied_bytes = None
         self.values_version += 1
 
     def refresh(self) -> None:

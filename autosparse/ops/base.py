@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from autosparse.core.expression import IndexExpression
+from autosparse.core.values import dataclass, field
 
 Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
 ProductKind = Literal["vector", "columns", "sampled", "fibers"]

@@ -24,10 +24,10 @@ BLOCK_BYTES: Final = 1 << 24
 """Gathered rows that `dots` holds at a time."""
 
 
-def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0) -> AnyArray:
+def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0, flags: int = 0) -> AnyArray:
     """<X[i, :], Y[k, :]> for each stored (i, k), without conjugation; X (n_rows, K), Y (n_cols, K) → (nnz,).
 
-    X and Y of one native dtype; rows are copied unless their entries are adjacent.
+    X and Y of one native dtype; rows are copied unless their entries are adjacent. `flags`: as of the C runtime.
     """
     from autosparse._native import runtime_api
     from autosparse.operands.dense import by_rows, row_step
@@ -41,7 +41,7 @@ def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0) -> A
     status = runtime_api.lib.asp_sddmm(
         runtime_api.DTYPE_CODES[X.dtype.name], runtime_api.INDEX_CODES[pattern.index_dtype], *pattern.shape,
         pointer(pattern.indptr), pointer(pattern.indices), nnz, pointer(X), row_step(X), pointer(Y), row_step(Y),
-        X.shape[1], 1, scale, runtime_api.ffi.NULL, pointer(values), threads,
+        X.shape[1], 1, scale, runtime_api.ffi.NULL, pointer(values), threads, flags,
     )  # fmt: skip
     runtime_api.raise_for(status)
     return values

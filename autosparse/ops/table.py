@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Final
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
-from autosparse.ops.base import Operation
-from autosparse.ops.einsum import EINSUM
-from autosparse.ops.matmul import MATMUL
-from autosparse.ops.mttkrp import MTTKRP
-from autosparse.ops.sddmm import SDDMM
-from autosparse.ops.spgemm import SPGEMM
+from autosparse.ops import names
 
-_rows: Final = {row.name: row for row in (MATMUL, SDDMM, MTTKRP, SPGEMM, EINSUM)}
-OPS: Final[Mapping[str, Operation]] = MappingProxyType(_rows)
+if TYPE_CHECKING:
+    from autosparse.ops.base import Operation
+
+_MODULES: Final = (names.MATMUL, names.SDDMM, names.MTTKRP, names.SPGEMM, names.EINSUM)
+"""Names of the operations of the library; each is the name of the module that holds its row, too."""
+_registered: Final[dict[str, Operation]] = {}
+
+
+class _Table(Mapping[str, "Operation"]):
+    """Rows by name. A row of the library is imported when it is first asked for."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Operation] = {}
+
+    def __getitem__(self, name: str) -> Operation:
+        found = self._rows.get(name) or _registered.get(name)
+        if found is None:
+            if name not in _MODULES:
+                raise KeyError(name)
+            found = self._rows[name] = getattr(importlib.import_module(f"autosparse.ops.{name}"), name.upper())
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MODULES or name in _registered
+
+    def __iter__(self) -> Iterator[str]:
+        return iter((*_MODULES, *_registered))
+
+    def __len__(self) -> int:
+        return len(_MODULES) + len(_registered)
+
+
+OPS: Final[Mapping[str, Operation]] = _Table()
 
 
 def register(row: Operation) -> None:
     """Add an operation while the program runs. ValueError when its name is taken."""
-    if row.name in _rows:
+    if row.name in OPS:
         raise ValueError(f"there is an operation {row.name!r} already")
-    _rows[row.name] = row
+    _registered[row.name] = row
 
 
 def unregister(name: str) -> None:
     """Take an operation that was registered out of the table again."""
-    del _rows[name]
+    del _registered[name]

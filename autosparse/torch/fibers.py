@@ -64,7 +64,7 @@ def _tensor_of(T: torch.Tensor) -> sparse_tensor.AutoSparseTensor:
     state = _Kept.state_of(T)
     kept = _kept.get(T)
     if kept is None or kept.coords != state:
-        made = sparse_tensor.tensor(tensors.as_array(T._indices()), tensors.as_array(T._values()), tuple(T.shape))
+        made = sparse_tensor.tensor(tensors.as_array(T._indices()), tensors.as_array(T._values()), tuple(T.shape), copy=False)
         kept = _kept[T] = _Kept(made, state)
     found: sparse_tensor.AutoSparseTensor = kept.made
     return found

@@ -116,7 +116,7 @@ def sddmm(
     status = lib.asp_sddmm(
         VALUE_CODES[X.dtype], structure.index_code, structure.n_rows, structure.n_cols, structure.crow, structure.col,
         structure.nnz, pointer(X), X.stride(0), pointer(Y), Y.stride(0), X.shape[-1], heads, numbers,
-        ffi.NULL if base is None else pointer(base), pointer(out), threads(),
+        ffi.NULL if base is None else pointer(base), pointer(out), threads(), 0,
     )  # fmt: skip
     runtime_api.raise_for(status)
     return out

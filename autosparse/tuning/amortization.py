@@ -15,10 +15,15 @@ of products is known, `pick` says which tier of tuning makes the total least.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
+
+from autosparse.core.values import dataclass
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.accounts import ProblemAccount
 
 PROMISE_SHARE: Final = 0.3
 """Share of an expected saving that may be spent to get it: a promise can be wrong, and so can the expected gain."""
@@ -123,6 +128,24 @@ def weigh(
     if purse < price_s:
         return Verdict(pays=False, reason=f"the next step costs {price_s:.3g} s, {purse:.3g} s may be spent by now")
     return Verdict(pays=True, reason=f"the next step costs {price_s:.3g} s of {purse:.3g} s that may be spent")
+
+
+def is_earned(
+    price_s: float, earlier: ProblemAccount | None, *, account: Account, outlook: Outlook, **terms: Any
+) -> bool:
+    """Whether earlier processes have paid for a step of `price_s`, and this one may spend that much of it.
+
+    They have where one process that had run all their products would buy the step. This one may where it stays within
+    a share of their lifetime, beside what tuned products have saved it. `terms` are those of `weigh`.
+    """
+    if earlier is None or account.tuning_s + earlier.recall_s + price_s > earlier.limit_s() + account.saved_s:
+        return False
+    spent = earlier.spent
+    whole = Account(
+        n_calls=account.n_calls + spent.n_calls, product_s=account.product_s + spent.product_s,
+        tuning_s=account.tuning_s + spent.tuning_s, saved_s=account.saved_s + spent.saved_s,
+    )  # fmt: skip
+    return weigh(price_s, account=whole, outlook=dataclasses.replace(outlook, total_runs=None), **terms).pays
 
 
 def next_look_s(

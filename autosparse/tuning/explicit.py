@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse import _native
+from autosparse._native import runtime_api
 from autosparse.config import Effort, get_options, parse_setting
 from autosparse.core.composite import Composite
 from autosparse.core.pattern import Pattern
@@ -26,10 +27,11 @@ from autosparse.tuner.features.statistics import pattern_facts
 from autosparse.tuning import planner
 from autosparse.tuning.amortization import Tier
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.memory import misses, plan_lookup
+from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.memory.history import packing_s
+from autosparse.tuning.problems import target_of
 from autosparse.tuning.report import Report
-from autosparse.tuning.setup import lab_of, session_of, target_of
+from autosparse.tuning.setup import lab_of, session_of
 from autosparse.tuning.trials.lab import KernelLab
 from autosparse.tuning.trials.part_times import part_times
 from autosparse.tuning.unserved import unserved_plan
@@ -83,6 +85,7 @@ def tune(
     session = session_of(live_tuner, operand)
     session.lab = lab
     live_tuner.install(session, decision.plan, decision.trial)
+    notes.note(lab, decision.plan, is_asked=True)
     return decision.plan
 
 
@@ -192,6 +195,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=plan_lookup.expected_gain(lab),
         facts=pattern_facts(pattern, transposed=problem.transposed) if isinstance(pattern, Pattern) else None,
+        cores_are_contended=bool(runtime_api.lib.asp_pool_is_crowded()),
         tiers=_tiers(lab, plan.default_s or outlook.default_s),
         part_times=part_times(lab, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
         prices_s={

@@ -11,7 +11,6 @@ import math
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -25,6 +24,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import RUNTIME, SuperSchedule
+from autosparse.core.values import dataclass, field
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.operands.csr import Operand

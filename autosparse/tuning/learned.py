@@ -8,7 +8,6 @@ import itertools
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
+from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 from autosparse.log import event
 from autosparse.tuner.analytic.matmul import Proposal

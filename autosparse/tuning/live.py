@@ -10,12 +10,12 @@ import math
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from autosparse import forking
 from autosparse.core.plan import Plan
+from autosparse.core.values import dataclass, field
 from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.errors import TUNING_FAILURES
@@ -113,6 +113,10 @@ class LiveTuner:
             n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
 
+    def spent_and_saved_s(self) -> tuple[float, float]:
+        """See `protocols.Tuning`."""
+        return self.tuning_s, max(0.0, self.account().saved_s)
+
     def outlook(self) -> Outlook:
         """What is expected."""
         session = self.session
@@ -206,11 +210,12 @@ class LiveTuner:
             return True  # a plan that turned out to be slow saves nothing that could pay for finding out
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
-        terms: dict[str, Any] = {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
-        verdict = amortization.weigh(step.price_s, account=account, outlook=outlook, **terms)
-        if verdict.pays and not out_of_budget:
+        known: dict[str, Any] = {"account": account, "outlook": outlook}
+        known |= {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
+        pays = amortization.weigh(step.price_s, **known).pays
+        if not out_of_budget and (pays or amortization.is_earned(step.price_s, self.state.account, **known)):
             return True
-        look_s = amortization.next_look_s(step.price_s, account=account, outlook=outlook, **terms)
+        look_s = amortization.next_look_s(step.price_s, **known)
         # Doubling at the latest: the history wants to be told, and estimates change.
         look_s = max(account.product_s * 1.02, min(look_s, account.product_s * 2.0 + 1e-3))
         self._look_at(account.product_s * 4.0 if out_of_budget else look_s)
@@ -274,7 +279,7 @@ class LiveTuner:
         return session.plan.measured_s or 0.0
 
     def _champion(self) -> KernelTrial | None:
-        return self.session.champion if self.session else None
+        return self.session.incumbent(is_over=self.pending is None) if self.session else None
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a piece of work."""

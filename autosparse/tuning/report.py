@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem
+from autosparse.core.values import dataclass, field
 from autosparse.tuning.amortization import Tier
 
 if TYPE_CHECKING:
+    from autosparse.operands.holding import Holding
     from autosparse.tuner.features.statistics import PatternFacts
     from autosparse.tuning.trials.part_times import PartTime
 
@@ -37,6 +38,8 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
     facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
     tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
+    holding: Holding | None = None  # whose arrays they are, and what they take
+    cores_are_contended: bool = False  # threads of this process waited for cores between products lately
     part_times: tuple[PartTime, ...] = ()  # of the parts of a composite that serves, each run alone for this report
 
     @property

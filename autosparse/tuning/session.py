@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import partial
 
 from autosparse import _native
 from autosparse.config import Effort
 from autosparse.core.plan import Plan
+from autosparse.core.values import dataclass, field
 from autosparse.log import event
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Steps, Work
 from autosparse.tuning.confirmation import given_up, watch
-from autosparse.tuning.memory.history import LARGE_ENTRIES
-from autosparse.tuning.memory.plan_lookup import expected_gain, recall, supported
+from autosparse.tuning.memory import notes
+from autosparse.tuning.memory.plan_lookup import expected_gain, recall, remember_measured, supported
+from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 from autosparse.tuning.planner import (
     adoption,
     conclude,
@@ -49,6 +50,7 @@ class TuningSession:
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
     champion: KernelTrial | None = None  # None: the default kernel
+    recalled: KernelTrial | None = None  # has served since before the session, until that has a champion or is over
     gain: float = 0.1
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
@@ -57,6 +59,14 @@ class TuningSession:
     def settle(self, plan: Plan, champion: KernelTrial | None) -> None:
         """Take a plan that was found otherwise: only watching is left to do."""
         self.plan, self.champion, self._is_settled = plan, champion, True
+
+    def incumbent(self, *, is_over: bool) -> KernelTrial | None:
+        """Return the kernel that serves while nothing else is tried; None: the default kernel."""
+        if self.recalled is not None and (self.champion is not None or is_over):
+            if self.recalled is not self.champion:
+                self.recalled.drop()  # the champion reads the same packed copy, or nothing is faster than the default
+            self.recalled = None
+        return self.champion or self.recalled
 
     def current_plan(self) -> Plan:
         """What is known by now."""
@@ -106,6 +116,8 @@ class TuningSession:
         self._is_settled = True
         decision = yield from adoption(lab, known)
         self.plan, self.champion = decision.plan, decision.trial
+        if decision.trial is not None or known.schedule is None:
+            notes.note(lab, known)
         if decision.trial is not None and known.schedule is not None:
             event("plan", "remembered", schedule=known.schedule.to_json())
 
@@ -121,6 +133,9 @@ class TuningSession:
             while (step := loop.pending) is not None:
                 self._follow(lab, search)
                 loop.answer((yield step))
+        except GeneratorExit:
+            self.keep_unfinished()
+            raise
         finally:
             loop.close()
             self._follow(lab, search)
@@ -140,6 +155,16 @@ class TuningSession:
         assert self.search is not None
         self.plan, self._is_settled = plan_of(self.search, tune_s=self.tuning_s), True
         conclude(self.lab, self.plan)
+        notes.note(self.lab, self.plan)
+
+    def keep_unfinished(self) -> None:
+        """Keep what a search that will not be finished has found: the process, or the matrix, ends before it."""
+        lab, search = self.lab, self.search
+        if lab is None or search is None or self._is_settled or sys.is_finalizing():
+            return
+        found = remember_measured(lab, search, self._known, tune_s=self.tuning_s)
+        if found is not None and found.schedule is not None:
+            notes.note(lab, found)
 
     def _watch(self) -> Steps:
         """Compare the champion with the default kernel now and then, and give it up when it is no faster."""

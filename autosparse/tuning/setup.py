@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
 from collections.abc import Callable
 
 from autosparse import cache
-from autosparse._native import runtime_api
-from autosparse._native.storage.numbered import has_few_kinds
-from autosparse.config import Options
-from autosparse.core.formats import NUMBERED
-from autosparse.core.problem import Problem
 from autosparse.core.target import Target
+from autosparse.dispatch import accounts
 from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
-from autosparse.operands.csr import Operand
-from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.ops import OPS
+from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory.history import before_flush, experience_of
 from autosparse.tuning.memory.plan_lookup import history_key
+from autosparse.tuning.problems import problem_of
 from autosparse.tuning.session import TuningSession
+from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
 
@@ -54,6 +49,7 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
         import_price_s=experience.prices.price_s("import"),
         runs_expected=lambda: experience.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
+        recalled=state.serving if isinstance(state.serving, KernelTrial) else None,
     )
     if _report_counts not in _reporters:
         _reporters.append(_report_counts)
@@ -75,7 +71,7 @@ _reporters: list[Callable[[], None]] = []
 
 
 def _report_counts() -> None:
-    """Tell histories about the calls that they do not know of yet (at exit)."""
+    """At exit: tell histories about the calls that they do not know of yet, and keep what unfinished searches found."""
     for dispatcher in list(DISPATCHERS):
         for state in list(dispatcher.states.values()):
             live_tuner = state.live_tuner
@@ -85,6 +81,7 @@ def _report_counts() -> None:
                 and live_tuner.session.lab is not None
             ):
                 live_tuner.count_into(live_tuner.session.lab.experience)
+                live_tuner.session.keep_unfinished()
 
 
 def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
@@ -97,38 +94,13 @@ def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
     """Everything that trials of the state's problem need; hashes the structure."""
     options = state.options
     store = cache.open_store(options)
-    target = target_of(options)
-    dispatcher = dispatcher_of(operand)
-    problem = Problem(
-        operation=state.operation, pattern=operand.pattern, transposed=state.transposed,
-        n_dense_cols=state.n_dense_cols, dtype=state.dtype.name, threads=options.threads or runtime_api.max_threads(),
-        deterministic=options.deterministic, target=target,
-        mode=operand.mode if isinstance(operand, Unfolding) else 0, storage=_storage_of(operand, state, target),
-    )  # fmt: skip
+    dispatcher, problem = dispatcher_of(operand), problem_of(operand, state)
     return KernelLab(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
-        experience=experience_of(store, target), packed_copies=dispatcher.packed_copies,
+        experience=experience_of(store, problem.target), packed_copies=dispatcher.packed_copies,
         structure_version=operand.structure_version,
+        account_key=accounts.key_of(
+            operand, options, operation=state.operation, transposed=state.transposed, columns=state.n_dense_cols,
+            dtype=state.dtype.name,
+        ),
     )  # fmt: skip
-
-
-def _storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str:
-    """How A's values may be stored: rounded where the user says so, which products in float32 know; else by number.
-
-    Products with one vector alone read values as often as they use them, and a table is one permutation in AVX-512.
-    """
-    abilities = OPS[state.operation].abilities
-    if state.options.storage and "storage" in abilities and state.dtype.name == "float32":
-        return state.options.storage
-    can_number = state.n_dense_cols == 1 and "slices" in abilities and target.isa == "avx512"
-    is_own = isinstance(operand, Operand) and operand.dtype == state.dtype
-    return NUMBERED if can_number and is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
-
-
-def target_of(options: Options) -> Target:
-    """This machine, held to the instruction set that options allow."""
-    host = Target.host()
-    order = ("baseline", "avx2", "avx512")
-    if options.isa is None or order.index(options.isa) >= order.index(host.isa):
-        return host
-    return dataclasses.replace(host, isa=options.isa)

@@ -118,7 +118,7 @@ def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
     from autosparse.config import get_options
     from autosparse.tuning.learned import calibrated_folder
     from autosparse.tuning.memory.cost_table import keep_costs, known_costs
-    from autosparse.tuning.setup import target_of
+    from autosparse.tuning.problems import target_of
 
     folder = calibrated_folder(get_options(), target_of(get_options()))
     if kept is not None and kept.costs and folder is not None:

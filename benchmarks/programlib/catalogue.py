@@ -3,10 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Final
 
-from programlib import eigen, evolution, factors, graphs, learning, solvers
+from programlib import eigen, evolution, factors, fits, graphs, learning, solvers
 from programlib.program import Program
 
-MODULES: Final = (solvers, evolution, eigen, graphs, learning, factors)
-PROGRAMS: Final[Mapping[str, Program]] = {row.name: row for module in MODULES for row in module.PROGRAMS}
+GROUPS: Final[Mapping[str, tuple[ModuleType, ...]]] = {
+    "programs": (solvers, evolution, eigen, graphs, learning, factors),
+    "sklearn": (fits,),
+}
+"""Modules of programs by the benchmark that runs them by default."""
+PROGRAMS: Final[Mapping[str, Program]] = {
+    row.name: row for modules in GROUPS.values() for module in modules for row in module.PROGRAMS
+}
+
+
+def names(group: str) -> list[str]:
+    """Return the names of one group's programs, in order."""
+    return [row.name for module in GROUPS[group] for row in module.PROGRAMS]

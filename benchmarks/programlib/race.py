@@ -152,9 +152,9 @@ def compile_bytecode() -> None:
             compileall.compile_dir(folder, quiet=2)
 
 
-def call(arguments: Sequence[object], environment: Mapping[str, str]) -> str:
-    """What a child process prints."""
-    command = [sys.executable, "-m", "programlib.child", *map(str, arguments)]
+def call(arguments: Sequence[object], environment: Mapping[str, str], python: str = sys.executable) -> str:
+    """What a child process of the interpreter `python` prints."""
+    command = [python, "-m", "programlib.child", *map(str, arguments)]
     variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
@@ -163,9 +163,16 @@ def call(arguments: Sequence[object], environment: Mapping[str, str]) -> str:
     return done.stdout
 
 
-def race(program: Program, *, rounds: int, environment: Mapping[str, str], most: int = 0) -> Samples:
-    """Run `program` with SciPy and with ours in turns, `rounds` times; up to `most` while the ratio is open."""
+def race(
+    program: Program, *, rounds: int, environment: Mapping[str, str], most: int = 0, against: str | None = None
+) -> Samples:
+    """Run `program` with SciPy and with ours in turns, `rounds` times; up to `most` while the ratio is open.
+
+    `against`: the interpreter of an environment with another version of autosparse, which takes SciPy's place.
+    """
     samples = Samples()
+    other = (LIBRARIES[1], against) if against else (LIBRARIES[0],)
+    runs = dict(zip(LIBRARIES, (other, (LIBRARIES[1],)), strict=True))  # name in the records -> library, interpreter
     with tempfile.TemporaryDirectory(prefix="autosparse-programs-") as folder:
         given, answer = Path(folder) / "inputs.pickle", Path(folder) / "answer.npz"
         call(("prepare", program.name, given), {})
@@ -175,8 +182,9 @@ def race(program: Program, *, rounds: int, environment: Mapping[str, str], most:
             answers: dict[str, list[np.ndarray]] = {}
             found: dict[str, dict[str, float]] = {}
             before = Spent.now()
-            for library in LIBRARIES:
-                found[library] = json.loads(call(("run", program.name, given, library, answer), fresh))
+            for library, (imported, *python) in runs.items():
+                arguments = ("run", program.name, given, imported, answer)
+                found[library] = json.loads(call(arguments, fresh, *python))
                 with np.load(answer) as archive:
                     answers[library] = [archive[key] for key in archive.files]
             disturbed = Spent.now().others_since(before)

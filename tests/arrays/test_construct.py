@@ -1,10 +1,11 @@
-"""`csr(obj)` and `csc(obj)` take whatever holds a matrix, copy when SciPy copies, and say what is wrong else."""
+"""`csr(obj)` and `csc(obj)` take whatever holds a matrix, share with `copy=False`, and say what is wrong else."""
 
 from __future__ import annotations
 
 import gzip
 import re
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,10 @@ def test_arrays_give_arrays_and_matrices_matrices(fmt: str, source: str, kind: s
     assert_holds(make(fmt)(A), m.toarray(), fmt, kind)
     assert (m != before).nnz == 0
     if source == fmt:
+        A = make(fmt)(m, copy=False)
         assert np.shares_memory(A.data, m.data)
         assert np.shares_memory(A.indices, m.indices)
+        assert not np.shares_memory(make(fmt)(m).data, m.data)
         assert not np.shares_memory(make(fmt)(m, copy=True).data, m.data)
         m.data[0] = 42
         np.testing.assert_allclose(A @ np.ones(8), m @ np.ones(8))
@@ -66,7 +69,7 @@ def test_dense_lists_triplets_and_shapes(fmt: str) -> None:
     assert_holds(make(fmt)(triplet, shape=m.shape), dense, fmt, "array")
     assert_holds(make(fmt)((*triplet, m.shape)), dense, fmt, "array")
     assert_holds(make(fmt)([*dense]), dense, fmt, "array")
-    assert np.shares_memory(make(fmt)(triplet, shape=m.shape).data, m.data)
+    assert np.shares_memory(make(fmt)(triplet, shape=m.shape, copy=False).data, m.data)
     coo = m.tocoo()
     assert_holds(make(fmt)((coo.data, (coo.row, coo.col)), shape=m.shape), dense, fmt, "array")
     assert make(fmt)((3, 4)).shape == (3, 4)
@@ -105,7 +108,7 @@ def test_torch_tensors_of_every_layout(torch: Any, fmt: str, layout: str, dtype:
 @pytest.mark.filterwarnings("ignore:.*beta state.*", "ignore:.*invariant.*")
 def test_torch_tensors_share_memory(torch: Any) -> None:
     tensor = torch.from_numpy(sample().toarray()).to_sparse_csr()
-    A = autosparse.csr(tensor)
+    A = autosparse.csr(tensor, copy=False)
     tensor.values()[:] = 1
     np.testing.assert_allclose(A @ np.ones(8), tensor.to_dense().numpy().sum(axis=1))
     repeated = torch.sparse_coo_tensor([[0, 0], [1, 1]], [1.0, 2.0], (2, 2))
@@ -330,3 +333,56 @@ def test_scipy_matrices_with_a_structure_out_of_bounds_raise_at_the_product() ->
     A = autosparse.csr(m)
     with pytest.raises(errors.StructureError, match="indices must be < 3"):
         A @ np.ones(3)
+
+
+# -- snapshots of torch tensors
+
+
+def counted(A: Any, n: int) -> int:
+    """Warnings about a snapshot in `n` products."""
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        for _ in range(n):
+            A @ np.ones(8)
+    return sum(issubclass(one.category, autosparse.SnapshotWarning) for one in shown)
+
+
+@pytest.mark.filterwarnings("ignore:.*beta state.*", "ignore:.*invariant.*")
+@pytest.mark.parametrize("layout", ["to_dense", "to_sparse_coo", "to_sparse_csr", "to_sparse_csc"])
+@pytest.mark.parametrize("fmt", MAKERS)
+def test_a_matrix_of_a_tensor_is_a_snapshot_and_says_once_that_the_tensor_was_written(
+    torch: Any, fmt: str, layout: str
+) -> None:
+    tensor = getattr(torch.from_numpy(sample().toarray()), layout)()
+    A = make(fmt)(tensor)
+    before = A @ np.ones(8)
+    assert counted(A, 30) == 0
+    (tensor if layout == "to_dense" else tensor._values() if layout == "to_sparse_coo" else tensor.values()).mul_(2)
+    assert counted(A, 1) == 0
+    assert counted(A, 1) == 1
+    assert counted(A, 30) == 0
+    np.testing.assert_array_equal(A @ np.ones(8), before)
+
+
+@pytest.mark.filterwarnings("ignore:.*beta state.*", "ignore:.*invariant.*")
+def test_a_matrix_that_shares_follows_an_optimiser_without_a_word(torch: Any) -> None:
+    tensor = torch.from_numpy(sample().toarray()).to_sparse_csr()
+    A = autosparse.csr(tensor, copy=False)
+    for _ in range(40):
+        tensor.values().mul_(2)
+        np.testing.assert_allclose(A @ np.ones(8), tensor.to_dense().numpy().sum(axis=1))
+        assert counted(A, 2) == 0
+
+
+@pytest.mark.filterwarnings("ignore:.*beta state.*", "ignore:.*invariant.*")
+def test_a_snapshot_is_as_fast_a_path_as_any(torch: Any) -> None:
+    tensor = torch.from_numpy(sample().toarray()).to_sparse_csr()
+    A = autosparse.csr(tensor)
+    for _ in range(60):
+        A @ np.ones(8)
+    assert A._cell.fast_path is autosparse.arrays.tensors._FAST_PATH.__get__(A._cell)
+    del tensor
+    A @ np.ones(8)
+    assert A._cell._tensor is None
+    with torch.inference_mode():
+        assert autosparse.csr(torch.eye(3)).nnz == 3

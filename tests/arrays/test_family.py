@@ -75,6 +75,8 @@ COORDINATES = {
     "transpose": lambda A: A.tocoo().T,
     "reshape": lambda A: A.reshape(4, 9),
 }
+OURS = {"base", "explain", "owns_arrays", "to_scipy", "tune"}
+"""Public names that our classes add."""
 SAME_IN_BOTH = {
     "repr": repr,
     "str": str,
@@ -98,7 +100,7 @@ SAME_IN_BOTH = {
     "attributes": lambda A: sorted(A.__dict__),
     "flags": lambda A: (A.has_sorted_indices, A.has_canonical_format),
     "flags after a product": lambda A: (A @ np.ones(6), A.has_sorted_indices, A.has_canonical_format)[1:],
-    "public names": lambda A: {n for n in dir(A) if not n.startswith("_")} - {"base", "explain", "to_scipy", "tune"},
+    "public names": lambda A: {n for n in dir(A) if not n.startswith("_")} - OURS,
 }
 
 

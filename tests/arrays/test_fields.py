@@ -153,7 +153,7 @@ def test_what_the_constructor_was_given_is_what_it_hands_out() -> None:
 @pytest.mark.parametrize("name", ["array", "matrix"])
 def test_csr_of_a_compressed_matrix_shares_its_arrays(fmt: str, name: str) -> None:
     m = getattr(sps, f"{fmt}_{name}")(plain(fmt))
-    A = getattr(autosparse, fmt)(m)
+    A = getattr(autosparse, fmt)(m, copy=False)
     expected = getattr(sps, f"{fmt}_{name}")(m)
     assert type(A) is getattr(autosparse, f"{fmt}_{name}")
     assert all(getattr(A, field) is getattr(m, field) for field in fields.NAMES)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import shutil
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,32 +24,12 @@ from autosparse.dispatch.state import DispatchState
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
 from tests.arrays import structure_writes, value_writes  # noqa: F401 - what they register is what is played
+from tests.arrays.packed import PackedCopies
 from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
 from tests.tuning.forcing import force, schedule_of, state_of
 
 N_STEPS = 6
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
-
-
-class PackedCopies:
-    """Stands for the executor: multiplies from a private copy, renewed when `refresh` shows another version."""
-
-    def __init__(self) -> None:
-        self._copies: weakref.WeakKeyDictionary[Operand, Any] = weakref.WeakKeyDictionary()
-        self.n_reused = 0
-
-    def matmul(self, operand: Operand, B: Any, *, transposed: bool, out: Any = None) -> Any:
-        operand.refresh()
-        versions = (operand.values_version, operand.structure_version)
-        known, packed = self._copies.get(operand, (None, None))
-        self.n_reused += known == versions
-        if known != versions:
-            pattern = operand.pattern  # the way the planner takes, with its leases of the arrays
-            arrays = (operand.data[: pattern.nnz].copy(), pattern.indices.copy(), pattern.indptr.copy())
-            packed = sps.csr_array(arrays, shape=pattern.shape)
-            operand.refresh()
-            self._copies[operand] = ((operand.values_version, operand.structure_version), packed)
-        return (packed.T if transposed else packed) @ B
 
 
 @pytest.fixture

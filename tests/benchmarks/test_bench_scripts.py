@@ -160,3 +160,12 @@ def test_numbered_values_are_measured_beside_plain_ones(folder: Path) -> None:
     text = run_script("numbered.py", "--matrices", folder, "--only", "small", "--budget-s", 0.2, "--json", out)
     assert "| small | 1,800 |" in text
     assert set(records(out)[0]["seconds"]) == {"scipy", "default", "numbered", "plain"}  # type: ignore[call-overload]
+
+
+def test_pauses_are_measured_in_fresh_processes(tmp_path: Path) -> None:
+    out = tmp_path / "pauses.jsonl"
+    text = run_script("pauses.py", "--quick", "--json", out)
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [one["between"] for one in found] == ["80", "dot"]
+    assert all(one["tight_us"] > 0 and one["paused_us"] > 0 and one["n"] > 0 for one in found)
+    assert text.count("\n| ") == 3

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from autosparse.cache import close_stores, open_store
 from autosparse.cache.envelope import Envelope
-from autosparse.cache.folder import LAYOUT, Folder
+from autosparse.cache.folder import Folder
 from autosparse.cache.memory import ABSENCE_LIFE_S, Memory
 from autosparse.cache.records import KINDS, plan_to_record
 from autosparse.cache.store import Store
+from autosparse.cache.trust import LAYOUT
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 from autosparse.cache import trust
-from autosparse.cache.folder import LAYOUT, Folder
+from autosparse.cache.folder import Folder
 from autosparse.cache.store import Store
+from autosparse.cache.trust import LAYOUT
 
 from tests.cache.conftest import cache_warnings, failure, files_in
 from tests.cache.test_cache_damage import build

@@ -26,7 +26,8 @@ from autosparse.dispatch.state import state_for
 from autosparse.tuning.hybrid import divider_of
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import CLASSES, COSTS, CostClass, CostTable, farness, keep_costs, known_costs
-from autosparse.tuning.setup import lab_of, target_of
+from autosparse.tuning.problems import target_of
+from autosparse.tuning.setup import lab_of
 from tests.tuner.tile_optimum import optimal_cost
 
 NEAR = CostClass(32, False)

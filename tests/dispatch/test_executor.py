@@ -23,7 +23,7 @@ from autosparse.config import get_options
 from autosparse.dispatch import executor
 from autosparse.errors import OptionError
 from autosparse.tuning import amortization, planner
-from autosparse.tuning.setup import target_of
+from autosparse.tuning.problems import target_of
 from tests.covering import in_turn
 from tests.tuning.forcing import ENOUGH_S, FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of, until
 

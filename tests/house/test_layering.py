@@ -41,6 +41,7 @@ UPWARDS = {
     ("autosparse.ops.sddmm", "_native"),  # rows of operations name what computes them
     ("autosparse.ops.sddmm", "operands"),
     ("autosparse.dispatch.executor", "tuning"),  # imported when products have paid for it, or when a user asks
+    ("autosparse.dispatch.first_look", "tuning"),  # imported when earlier processes have left a plan
     ("autosparse.dispatch.state", "tuning"),
 }
 """The only imports from a lower layer, each inside a function."""

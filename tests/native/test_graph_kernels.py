@@ -105,7 +105,7 @@ def test_sampled_dots_scale_and_add(name, dtype, width, isa):
     scale = ffi.new("double[4]", [alpha.real, alpha.imag, beta.real, beta.imag])
     status = lib.asp_sddmm(
         *codes(X, pattern), n_rows, n_cols, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz, pointer(X),
-        width, pointer(Y), width, width, 1, scale, pointer(out), pointer(out), 2,
+        width, pointer(Y), width, width, 1, scale, pointer(out), pointer(out), 2, 0,
     )  # fmt: skip
     assert status == 0
     np.testing.assert_allclose(out, want, rtol=0, atol=width * TOLERANCE[dtype])
@@ -173,7 +173,7 @@ def test_what_follows_a_row_reaches_none_of_its_results(mean, dtype, isa):
         out = np.full(rows.size + 8, 7, dtype)
         status = lib.asp_sddmm_scaled(
             *codes(X, pattern), *pattern.shape, pointer(pattern.indptr), pointer(pattern.indices), pointer(X), width,
-            pointer(Y), width, width, pointer(values), pointer(out), 1,
+            pointer(Y), width, width, pointer(values), pointer(out), 1, 0,
         )  # fmt: skip
         assert status == 0
         np.testing.assert_array_equal(out[: rows.size], sddmm.reference(pattern, values, X, Y))
@@ -367,7 +367,7 @@ def test_unknown_types_are_refused():
     common = (37, 41, pointer(pattern.indptr), pointer(pattern.indices), pattern.nnz)
     for dtype, itype in ((4, 0), (-1, 0), (0, 2)):
         p = pointer(zero)
-        assert lib.asp_sddmm(dtype, itype, *common, p, 1, p, 1, 1, 1, scale, ffi.NULL, p, 1)
+        assert lib.asp_sddmm(dtype, itype, *common, p, 1, p, 1, 1, 1, scale, ffi.NULL, p, 1, 0)
         assert lib.asp_row_softmax(dtype, itype, 37, pointer(pattern.indptr), pattern.nnz, 1, p, ffi.NULL, p, 1)
     with pytest.raises(ValueError, match="do not fit"):
         sddmm.sample(pattern, np.zeros((3, 2)), np.zeros((41, 2)))

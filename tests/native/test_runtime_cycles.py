@@ -77,3 +77,14 @@ def test_calls_shorter_than_waking_helpers_come_back_to_them(wake_ns):
     alone = np.concatenate((np.full(n_before, 20_000), np.full(N, 4_000)))
     n_alone = share_alone(shared, alone, own_ns=2_600, n_asleep=15, wake_ns=wake_ns) * len(shared)
     assert n_before - 200 < n_alone < n_before + 1_000
+
+
+@pytest.mark.parametrize("between_ns", [100_000, 1_000_000])
+def test_a_decision_for_one_thread_is_soon_tried_again(between_ns):
+    """Sharing was slower for a while: 100 ms, or 40 calls and a trial, after it is faster again it serves."""
+    own_ns, n_before = 100_000, 2_000
+    alone = np.full(N, between_ns + 2 * own_ns)
+    shared = np.concatenate((np.full(n_before, 2 * alone[0]), np.full(N - n_before, between_ns + own_ns)))
+    revised = max(40, 100_000_000 // alone[0]) + 60
+    n_alone = share_alone(shared, alone, own_ns=own_ns) * N
+    assert n_before * 0.8 < n_alone < n_before + revised

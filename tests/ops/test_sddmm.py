@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,7 @@ from autosparse._native import runtime_api
 from hypothesis import given
 
 import autosparse
+from autosparse.errors import StructureError
 from autosparse.operands.dense import by_rows
 from tests.ops.test_spgemm import raw_csr
 
@@ -213,3 +215,29 @@ def test_text_is_refused_with_the_cure():
     for X, Y, name in ((np.full((3, 2), "a"), np.ones((2, 3)), "X"), (np.ones((3, 2)), np.full((2, 3), "a"), "Y")):
         with pytest.raises(TypeError, match=rf"{name} holds no numbers(.|\n)*<U1(.|\n)*convert"):
             autosparse.sddmm(A, X, Y)
+
+
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+@pytest.mark.parametrize("values", ["float64", "complex64", "int64"])
+def test_indices_of_any_integers_are_followed(fmt: str, values: str) -> None:
+    """SciPy's attributes take arrays of any dtype; out of bounds they are refused, and where they hold no integers."""
+    rng = np.random.default_rng(8)
+    X, Y = rng.standard_normal((13, 20)), rng.standard_normal((20, 9))
+    plain = raw_csr(rng, (13, 9), 0.3, values, "int32")
+    plain = plain if fmt == "csr" else plain.tocsc()
+    expected = wanted(plain, X, Y)
+    for indices, indptr in itertools.product("bBhHiIlL", repeat=2):
+        for library in (sps, autosparse):
+            A = getattr(library, f"{fmt}_array")(plain)
+            A.indices, A.indptr = plain.indices.astype(indices), plain.indptr.astype(indptr)
+            S = autosparse.sddmm(A, X, Y)
+            np.testing.assert_allclose(S.data, expected, rtol=1e-5)
+            assert (S.indices.dtype, S.indptr.dtype) == (A.indices.dtype, A.indptr.dtype)
+            A.indices[-1] = 100
+            with pytest.raises(StructureError, match="indices must be <"):
+                autosparse.sddmm(A, X, Y)
+    for indices, indptr in ("ff", "if", "fi", "OO"):
+        A = autosparse.csr_array(plain)
+        A.indices, A.indptr = A.indices.astype(indices), A.indptr.astype(indptr)
+        with pytest.raises(StructureError, match="must hold integers"):
+            autosparse.sddmm(A, rng.standard_normal((13, 20)), rng.standard_normal((20, 9)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from autosparse.tuner.search.prices import Prices
 
-from autosparse.tuning.memory.history import LARGE_ENTRIES, sized
+from autosparse.tuning.memory.sizes import LARGE_ENTRIES, sized
 
 
 def test_a_step_that_was_stopped_for_a_minute_is_no_price():

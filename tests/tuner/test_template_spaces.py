@@ -17,7 +17,9 @@ from autosparse.tuner.space.waco import waco_space
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
 
-SPACES = [make(algorithm) for algorithm in ALGORITHMS for make in (waco_space, own_space)]
+THREADS = {waco_space: (1, 2), own_space: (0, 1, 2)}
+"""Numbers of threads in the spaces: without them the spaces have those of the processor."""
+SPACES = [make(algorithm, threads=THREADS[make]) for algorithm in ALGORITHMS for make in THREADS]  # type: ignore[operator]
 everywhere = pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from autosparse.tuning import amortization, session
 from autosparse.tuning.amortization import Account, Outlook
-from autosparse.tuning.memory.history import LARGE_ENTRIES
+from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 
 seconds = st.floats(1e-7, 1e3)
 accounts = st.builds(

@@ -16,7 +16,7 @@ from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.state import state_for
-from autosparse.tuning import setup
+from autosparse.tuning import problems, setup
 from autosparse.tuning.memory import history, plan_lookup
 from autosparse.tuning.setup import lab_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
@@ -118,7 +118,7 @@ def test_plans_with_impossible_times_cost_no_product(name: str) -> None:
 def test_prices_out_of_range_cost_no_product(name: str) -> None:
     plant_plan()
     store = cache.open_store()
-    key = history.experience_of(store, setup.target_of(asp.get_options())).machine_key
+    key = history.experience_of(store, problems.target_of(asp.get_options())).machine_key
     history._experiences.pop(store)
     store.save("machine", key, MACHINES[name])
     assert state_of(multiply(), 8).serving is not None

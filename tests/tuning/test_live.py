@@ -36,6 +36,9 @@ class FakeSession:
         self.lab = self.search = self.champion = None
         self.plan = planner.default_plan("fake")
 
+    def incumbent(self, *, is_over: bool) -> None:
+        return self.champion
+
     def steps(self) -> Iterator[Any]:
         for price_s in self.prices_s:
             yield Work(

@@ -13,7 +13,8 @@ from autosparse.config import get_options
 from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.tuning.memory.plan_lookup import key_of
-from autosparse.tuning.setup import lab_of, target_of
+from autosparse.tuning.problems import target_of
+from autosparse.tuning.setup import lab_of
 from tests.native.runtime_cases import needs_runtime
 from tests.tuning.forcing import force, state_of
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 
 LINE_BYTES: Final = 64
 ODD_ROWS: Final = 1.7  # times the time of vector products by blocks of 3 or 6 rows: elasticity, two Xeons and an EPYC

@@ -7,7 +7,7 @@ tensors of order 3 to 5 by `benchmarks/tensor_rates.py`: of an order that no lea
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from autosparse.core.formats import LevelKind
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 
 NAMES: Final = f"{INDICES}qrstuvwxyz"
 """Of as many modes as the default kernel knows."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import CoreRates, behind_runtime
@@ -12,6 +11,7 @@ from autosparse.tuner.features.statistics import Locality, PatternFacts
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass, field
 
 SUM_S = 2.4e-9
 """Adding up the lanes of one entry's sums alone; of jammed entries it is shared."""

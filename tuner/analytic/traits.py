@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import NUMBERED, SLICED_KINDS, LevelKind
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass, field
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]

@@ -7,12 +7,12 @@ them. The runtime counts (`runtime/statistics/counts.c` knows the same sizes), o
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse._native import counts as native
 
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 
 PANEL: Final = 16
 """Rows that count as neighbours where lines of x, shared columns and diagonals are counted."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
+from autosparse.core.values import dataclass
 
 KNOWN: Final = Path(__file__).with_name("machines.json")
 """Machines that measurements in the repository are from, with their rates."""

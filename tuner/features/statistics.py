@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -16,6 +15,7 @@ from autosparse.tuner.features.counts import PANEL, WINDOWS, LengthCounts, count
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 
 MAX_WINDOW: Final = 8192
 N_LOOKED_AT: Final = 256

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +18,7 @@ from autosparse.tuner.hybrid.tiles import WINDOW_ROWS
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # int32 numbers of operators, or float64 costs
 

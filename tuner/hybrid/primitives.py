@@ -8,13 +8,14 @@ cuts rows at a number of entries, *pad* makes every row as long as the longest, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # int64
 

@@ -11,7 +11,6 @@ scores all of it. (WACO §4.2.2 searches a graph of thousands: `tuner/graph`, `b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,6 +28,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError, ScheduleError
 from autosparse.forking import computed_once
 from autosparse.ops import OPS

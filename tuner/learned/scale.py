@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,6 +12,7 @@ from autosparse.tuner.learned.predict import Scale
 from numpy.typing import NDArray
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 
 Floats = NDArray[np.float64]

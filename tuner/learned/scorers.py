@@ -7,7 +7,6 @@ over statistics. Both need NumPy and the runtime.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import numpy as np
@@ -19,6 +18,7 @@ from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights, linear, rectified
 from numpy.typing import NDArray
 
+from autosparse.core.values import dataclass
 from autosparse.errors import RecordError
 
 Floats = NDArray[np.float32]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Final
 
 from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.target import processor_of
+from autosparse.core.values import dataclass
 
 FEWEST: Final = 30
 """Patterns that must have been measured in float64, say, before estimates in float64 are believed."""

@@ -7,12 +7,13 @@ and what is left are small trees over codes. The runtime does both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 from autosparse._native.inference import trees as native
 from numpy.typing import NDArray
+
+from autosparse.core.values import dataclass, field
 
 Floats = NDArray[np.float32]
 Codes = NDArray[np.int16]

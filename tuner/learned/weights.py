@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from autosparse.tuner.space.template import Categorical, Parameter, Permutation,
 from autosparse.tuner.space.waco import waco_space
 from numpy.typing import NDArray
 
+from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
 
 FORMAT: Final = "autosparse-cost-model"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposal
@@ -16,6 +16,7 @@ from autosparse.core.composite import Schedule
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 
 BUILT_TOLERANCE: Final = 0.05
 """A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeAlias
 
@@ -20,6 +19,7 @@ from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial, Work, name_of
 
 from autosparse.core.plan import Plan
+from autosparse.core.values import dataclass, field
 
 Progress = Callable[[float, str], None]  # (share of the budget used, what is being done)
 Observe = Callable[[Work, float], None]  # a piece of work that was done, and its seconds

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
+
+from autosparse.core.values import dataclass, field
 
 DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "hash": 1.5e-10,  # per byte of index arrays

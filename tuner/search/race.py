@@ -9,11 +9,12 @@ default kernel stays.
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Final
+
+from autosparse.core.numbers import median
+from autosparse.core.values import dataclass, field
 
 MIN_SAMPLE_S: Final = 500e-6  # a shorter sample is dominated by the clock and the call: it is made of several runs
 
@@ -104,7 +105,7 @@ class Race:
     def ratio(self, entrant: int) -> float:
         """Median over rounds of (time of `entrant`) / (time of the holder); below 1: faster."""
         pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
-        return statistics.median(mine / holder for mine, holder in pairs) if pairs else 1.0
+        return median(mine / holder for mine, holder in pairs) if pairs else 1.0
 
     def _wins(
         self, entrant: int, *, n_margins: float = 1.0, majority: float | None = None, least_rounds: int = 0
@@ -128,7 +129,7 @@ class Race:
     def typical_s(self, entrant: int) -> float | None:
         """Median time of an entrant; None before its first sample."""
         samples = self.samples_s[entrant]
-        return statistics.median(samples) if samples else None
+        return median(samples) if samples else None
 
 
 LAST_ROUNDS: Final = (5, 11)  # fewest and most of the last race
@@ -151,7 +152,7 @@ class LastRace:
     @property
     def ratio(self) -> float:
         """Their geometric mean."""
-        return statistics.geometric_mean(self.ratios) if self.ratios else 1.0
+        return math.exp(math.fsum(map(math.log, self.ratios)) / len(self.ratios)) if self.ratios else 1.0
 
     @property
     def is_won(self) -> bool:
@@ -187,8 +188,9 @@ def last_race(
         taken_s, n_rounds = clock() - start_s, turn + 1
         if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
             break
-    medians = [tuple(map(statistics.median, own)) for own in zip(*ratios, strict=True)]
-    won = [statistics.fmean(math.prod(one) < 1 for one in zip(*own, strict=True)) for own in zip(*ratios, strict=True)]
+    medians = [tuple(map(median, own)) for own in zip(*ratios, strict=True)]
+    rounds = [[math.prod(one) < 1 for one in zip(*own, strict=True)] for own in zip(*ratios, strict=True)]
+    won = [sum(one) / len(one) for one in rounds]
     return list(map(LastRace, medians, won))
 
 

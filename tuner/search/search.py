@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
@@ -29,6 +28,7 @@ from autosparse.config import Effort
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass, field
 
 __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Final
 
 from autosparse.tuner.search.acceptance import WIDE
 from autosparse.tuner.search.race import RaceRule
 
 from autosparse.core.problem import Problem
+from autosparse.core.values import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,10 +7,10 @@ with arithmetic.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from autosparse.core.composite import Schedule
+from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

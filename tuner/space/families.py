@@ -10,7 +10,6 @@ import functools
 import hashlib
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +19,7 @@ from autosparse.tuner.space.template import Supports
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
+from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ spaces that contain a schedule the first has it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from autosparse.tuner.space.template import Categorical, Code, Parameter, TemplateSpace
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 
 ABSENT: Final = "absent"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import importlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Final
 
 from autosparse.tuner.space import families as space
@@ -15,6 +15,7 @@ from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 from autosparse.ops import OPS
 
 

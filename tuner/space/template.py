@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 
 Supports = Callable[[str, SuperSchedule], "str | None"]

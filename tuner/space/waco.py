@@ -23,7 +23,6 @@ coordinates, j0 innermost. `WacoSpace.concordant` is the share of such draws; th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -33,6 +32,7 @@ from autosparse.tuner.space.template import Categorical, Parameter, Permutation,
 from autosparse.core.formats import Format, Level, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
+from autosparse.core.values import dataclass
 from autosparse.ops.base import ProductKind
 
 SPLITS: Final = tuple(1 << power for power in range(16))

@@ -9,10 +9,10 @@ typedef struct {
 } asp_attention;
 int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
               const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
-              void *out, int n_threads);
+              void *out, int n_threads, int flags);
 int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                      const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, const void *vals, void *out,
-                     int n_threads);
+                     int n_threads, int flags);
 /* Address of a kernel as asp_run_sddmm calls them, on a CSR operand with 32-bit indices whose rows may be in an order of
  * their own (crd[5]: the row of X of each, origin: the place of each entry). dtype 0 or 1; rows of Y are asked for
  * `prefetch` nonzeros ahead (4, 8, 16, 64; 0: where it is known to pay). 0 when there is no such kernel. */

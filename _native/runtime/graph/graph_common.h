@@ -50,6 +50,7 @@ typedef struct {
     double alpha, beta;
     double alpha_im, beta_im;
     int dtype, itype;
+    int is_fixed; /* no sum depends on where Y lies */
 } g_sddmm;
 
 /* Dot products at the entries [p, end), which may run over several rows; `row` holds entry p or comes before its row.

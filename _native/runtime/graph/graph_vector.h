@@ -99,12 +99,6 @@ ASP_INLINE QUAD NAME(fold4)(VEC a, VEC b, VEC c, VEC d)
 #endif
 }
 
-ASP_INLINE R NAME(sum)(VEC v)
-{
-    QUAD q = NAME(fold)(v);
-    return (q[0] + q[1]) + (q[2] + q[3]);
-}
-
 ASP_INLINE VINT NAME(tail_mask)(int64_t tail)
 { /* all ones in the last `tail` lanes */
     VINT lane;

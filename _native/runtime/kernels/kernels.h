@@ -54,6 +54,7 @@ typedef struct {
     asp_kernel spmv_by_loads; /* the same bits without gather instructions */
     asp_kernel spmm;    /* C[i, :] = A[i] B */
     asp_kernel scatter; /* C += A[rows]^T B[rows]; C is not cleared */
+    void (*extent)(const void *indices, int64_t n, int64_t *low, int64_t *high); /* least and greatest of n > 0 */
 } asp_kernels;
 
 enum { N_ISAS = 3 };

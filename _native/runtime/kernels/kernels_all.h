@@ -32,8 +32,9 @@
 #else
 #define BY_LOADS(tag, itag) ASP_GLUE(ISA, tag, itag, spmv)
 #endif
-#define KERNELS(tag, itag, by_loads) \
-    {ASP_GLUE(ISA, tag, itag, spmv), by_loads, ASP_GLUE(ISA, tag, itag, spmm), ASP_GLUE(ISA, tag, itag, scatter)}
+#define KERNELS(tag, itag, by_loads)                                                                            \
+    {ASP_GLUE(ISA, tag, itag, spmv), by_loads, ASP_GLUE(ISA, tag, itag, spmm), ASP_GLUE(ISA, tag, itag, scatter), \
+     ASP_GLUE(ISA, f32, itag, extent)}
 #define ROW(tag, itag) KERNELS(tag, itag, BY_LOADS(tag, itag))
 #define COMPLEX_ROW(tag, itag) KERNELS(tag, itag, ASP_GLUE(ISA, tag, itag, spmv))
 #define KERNEL_TABLE                                                                                 \

@@ -17,6 +17,9 @@
 #endif
 #include "spmm_body.h"
 #include "scatter_body.h"
+#if RBYTES == 4
+#include "extent_body.h"
+#endif
 #undef WORDS
 #undef TILE_MOST
 #undef TILE_CASES

@@ -36,6 +36,9 @@ typedef struct {
     int64_t total, element_bytes;
     int64_t n_tiles, cuts[CUTS_MOST + 1]; /* dense columns of one item, when they are shared out */
     int64_t n_parts, sums_bytes;
+    struct {
+        int64_t low, high;
+    } touched[PARTS_MOST]; /* of parts but the first: rows of C that its nonzeros name lie in [low, high) */
     char *sums; /* of parts: n_parts - 1 times n_cols * n_vecs elements; of tiles: one after the other */
 } product;
 
@@ -98,9 +101,22 @@ static void tiles_task(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* Clear those sums of part p to which rows [first, last) of A may add: a band's parts touch little of C. */
+static void clear_touched(product *job, int64_t p, int64_t first, int64_t last)
+{
+    const asp_args *args = &job->args;
+    const int64_t row_bytes = args->n_vecs * job->element_bytes, index_bytes = job->itype == ASP_I32 ? 4 : 8;
+    const int64_t from = asp_index_at(job->itype, args->indptr, first), to = asp_index_at(job->itype, args->indptr, last);
+    int64_t low = 0, high = -1;
+    if (from < to) job->kernels->extent((const char *)args->indices + from * index_bytes, to - from, &low, &high);
+    job->touched[p].low = low;
+    job->touched[p].high = high + 1;
+    memset(job->sums + (p - 1) * job->sums_bytes + low * row_bytes, 0, (size_t)((high + 1 - low) * row_bytes));
+}
+
 static void parts_task(void *context, int64_t begin, int64_t end)
 {
-    const product *job = context;
+    product *job = context;
     const asp_kernel scatter =
         job->args.n_vecs == 1 ? asp_scatter_vector[job->dtype][job->itype] : job->kernels->scatter;
     for (int64_t p = begin; p < end; p++) {
@@ -111,17 +127,20 @@ static void parts_task(void *context, int64_t begin, int64_t end)
             part.accumulate = 0;
         }
         const int64_t from = job->total * p / job->n_parts, to = job->total * (p + 1) / job->n_parts;
-        clear(&part, job->element_bytes);
         const int64_t first = p == 0 ? 0 : asp_row_at(job->itype, part.indptr, part.n_rows, from);
         const int64_t last =
             p + 1 == job->n_parts ? part.n_rows : asp_row_at(job->itype, part.indptr, part.n_rows, to);
+        if (p > 0) clear_touched(job, p, first, last);
+        else clear(&part, job->element_bytes);
         scatter(&part, first, last);
     }
 }
 
+#define FIRST(p) asp_max(begin, job->touched[(p) + 1].low)
+#define LAST(p) asp_min(end, job->touched[(p) + 1].high)
 #define ADD_SUMS(R)                                                                     \
     for (int64_t p = 0; p + 1 < job->n_parts; p++)                                      \
-        for (int64_t i = begin; i < end; i++) {                                         \
+        for (int64_t i = FIRST(p), stop = LAST(p); i < stop; i++) {                     \
             R *restrict c = (R *)args->C + i * args->ldc * words;                       \
             const R *restrict s = (const R *)(job->sums + p * job->sums_bytes) + i * width; \
             for (int64_t w = 0; w < width; w++) c[w] += s[w];                           \
@@ -130,7 +149,7 @@ static void parts_task(void *context, int64_t begin, int64_t end)
     for (int64_t p = 0; p + 1 < job->n_parts; p++) {                                    \
         R *restrict c = (R *)args->C;                                                   \
         const R *restrict s = (const R *)(job->sums + p * job->sums_bytes);             \
-        for (int64_t w = begin * width; w < end * width; w++) c[w] += s[w];             \
+        for (int64_t w = FIRST(p) * width, stop = LAST(p) * width; w < stop; w++) c[w] += s[w]; \
     }
 
 /* C[begin:end] += the sums of the other parts, in their order. */
@@ -231,8 +250,10 @@ static int64_t parts_for(const product *job, int n_threads, int flags)
     int64_t parts;
     if (flags & ASP_FLAG_DETERMINISTIC) parts = asp_min(PARTS_FIXED, args->nnz / PART_NONZEROS_FIXED);
     else parts = asp_min(asp_min(n_threads, PARTS_MOST), (int64_t)(serial_ns(job) / PART_NS));
-    /* Clearing and adding a part's sums must stay small beside its share of the nonzeros. */
-    return asp_max(1, asp_min(parts, args->nnz / (args->n_cols + 1)));
+    /* Clearing and adding a part's sums must stay small beside its share of the nonzeros; to scatter for one column takes
+     * longest for its bytes. */
+    const int64_t weight = args->n_vecs == 1 && !(flags & ASP_FLAG_DETERMINISTIC) ? 2 : 1;
+    return asp_max(1, asp_min(parts, weight * args->nnz / (args->n_cols + 1)));
 }
 
 static int by_parts(product *job, int n_threads, int flags)

@@ -15,7 +15,7 @@ typedef struct asp_entry {
     const void *places[3]; /* where the user's arrays must lie, of a kernel that reads them; NULL: it reads a copy, and */
     const void *slots[6];  /* ... of these slots of the operand, the 1st and 2nd, the 3rd and 4th must hold the same, */
     const void *versions[2]; /* ... the 5th and 6th these objects, */
-    const void *guarded[6];  /* ... and these n_guarded objects have n_references together */
+    const void *guarded[16]; /* ... and these n_guarded objects have n_references together */
     int32_t n_guarded;
     int64_t n_references;
 } asp_entry;

@@ -2,12 +2,13 @@
 
 #define AT(p) ((const R *)(p))
 
-/* Four dot products; with `shared` all x are one row. What is left of K beyond whole vectors is computed by a vector
- * that ends at K: lanes already used are cleared on both sides, so that 0 * inf cannot arise. */
-ASP_TILE QUAD NAME(dots4)(const g_dots *d, int64_t q, int64_t n_full, int shared)
+/* The dot products of n <= 4 entries, 0 in the other lanes; with `shared` all x are one row. What is left of K beyond whole
+ * vectors is computed by a vector that ends at K: lanes already used are cleared on both sides, so that 0 * inf cannot
+ * arise. A sum has one order, whichever entries are computed with it: threads' shares begin anywhere. */
+ASP_TILE QUAD NAME(dots_of)(const g_dots *d, int64_t q, int64_t n_full, int shared, int n)
 {
     const R *x[4], *y[4];
-    for (int l = 0; l < 4; ++l) {
+    for (int l = 0; l < n; ++l) {
         x[l] = AT(d->x[shared ? q : q + l]);
         y[l] = AT(d->y[q + l]);
     }
@@ -15,31 +16,36 @@ ASP_TILE QUAD NAME(dots4)(const g_dots *d, int64_t q, int64_t n_full, int shared
     VEC sum[4] = {{0}, {0}, {0}, {0}};
     G_UNROLL_4 /* not more: products of 16 vectors at once would go through the stack */
     for (int64_t v = 0; v < n_full; ++v)
-        for (int l = 0; l < 4; ++l) sum[l] += LOAD(x[l] + v * W) * LOAD(y[l] + v * W);
+        for (int l = 0; l < n; ++l) sum[l] += LOAD(x[l] + v * W) * LOAD(y[l] + v * W);
     if (tail) {
         const VINT mask = NAME(tail_mask)(tail);
         const int64_t at = d->K - W;
-        for (int l = 0; l < 4; ++l)
+        for (int l = 0; l < n; ++l)
             sum[l] += (VEC)((VINT)LOAD(x[l] + at) & mask) * (VEC)((VINT)LOAD(y[l] + at) & mask);
     }
     return NAME(fold4)(sum[0], sum[1], sum[2], sum[3]);
 }
 
-ASP_INLINE R NAME(dot1)(const R *x, const R *y, int64_t n_full, int64_t K)
+/* Write the results of n <= 4 entries from q on. */
+ASP_INLINE void NAME(results_of)(const g_dots *d, int64_t q, QUAD dots, int n)
 {
-    const int64_t tail = K - n_full * W;
-    VEC a = {0}, b = {0};
-    int64_t v = 0;
-    for (; v + 2 <= n_full; v += 2) {
-        a += LOAD(x + v * W) * LOAD(y + v * W);
-        b += LOAD(x + v * W + W) * LOAD(y + v * W + W);
+    const R *in = d->in, *times = d->times, beta = (R)d->beta;
+    R *out = d->out;
+    const int64_t step = d->step;
+    dots *= (R)d->alpha;
+    if (in) {
+        QUAD before = {0};
+        if (step == 1 && n == 4) before = LOAD4(in + q);
+        else
+            for (int l = 0; l < n; ++l) before[l] = in[(q + l) * step];
+        dots += beta * before;
     }
-    if (v < n_full) a += LOAD(x + v * W) * LOAD(y + v * W);
-    if (tail) {
-        const VINT mask = NAME(tail_mask)(tail);
-        b += (VEC)((VINT)LOAD(x + K - W) & mask) * (VEC)((VINT)LOAD(y + K - W) & mask);
+    if (step == 1 && n == 4) {
+        if (times) dots *= LOAD4(times + q);
+        STORE4(out + q, dots);
+        return;
     }
-    return NAME(sum)(a + b);
+    for (int l = 0; l < n; ++l) out[(q + l) * step] = times ? dots[l] * times[q + l] : dots[l];
 }
 
 /* Rows shorter than a vector. */
@@ -59,30 +65,18 @@ ASP_INLINE R NAME(dot_short)(const R *x, const R *y, int64_t K)
 /* n_full is a constant in every caller but one. */
 ASP_TILE void NAME(dots_some)(const g_dots *d, int64_t n_full)
 {
-    const R *in = d->in, *times = d->times, alpha = (R)d->alpha, beta = (R)d->beta;
-    R *out = d->out;
-    const int64_t step = d->step;
     int64_t q = 0;
     for (; q + 4 <= d->n; q += 4) {
         /* With few vectors a second load costs less than a branch that nobody can predict. */
         const int shared = n_full > 2 && d->x[q] == d->x[q + 3];
-        QUAD dots = shared ? NAME(dots4)(d, q, n_full, 1) : NAME(dots4)(d, q, n_full, 0);
-        dots *= alpha;
-        if (step == 1) {
-            if (in) dots += beta * LOAD4(in + q);
-            if (times) dots *= LOAD4(times + q);
-            STORE4(out + q, dots);
-        } else {
-            for (int64_t l = 0; l < 4; ++l) {
-                const int64_t at = (q + l) * step;
-                out[at] = in ? dots[l] + beta * in[at] : dots[l];
-            }
-        }
+        const QUAD dots = shared ? NAME(dots_of)(d, q, n_full, 1, 4) : NAME(dots_of)(d, q, n_full, 0, 4);
+        NAME(results_of)(d, q, dots, 4);
     }
-    for (; q < d->n; ++q) {
-        R value = alpha * NAME(dot1)(AT(d->x[q]), AT(d->y[q]), n_full, d->K);
-        if (in) value += beta * in[q * step];
-        out[q * step] = times ? value * times[q] : value;
+    switch (d->n - q) {
+    case 3: NAME(results_of)(d, q, NAME(dots_of)(d, q, n_full, 0, 3), 3); break;
+    case 2: NAME(results_of)(d, q, NAME(dots_of)(d, q, n_full, 0, 2), 2); break;
+    case 1: NAME(results_of)(d, q, NAME(dots_of)(d, q, n_full, 0, 1), 1); break;
+    default: break;
     }
 }
 

@@ -44,12 +44,13 @@ static g_ahead g_rows_ahead(const g_sddmm *s)
     return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8, 0, 0};
 }
 
-/* Values of every row of Y before its first cache line begins; 0 where they differ, or that is no whole value. */
+/* Values of every row of Y before its first cache line begins; 0 where they differ, where that is no whole value, or
+ * where no sum may depend on it. */
 static inline int64_t g_lead(const g_sddmm *s)
 {
     const int64_t width = s->dtype == ASP_F32 ? 4 : 8;
     const int64_t before = (int64_t)(-(uintptr_t)s->Y % LINE);
-    return s->ldy * width % LINE || before % width ? 0 : before / width;
+    return s->is_fixed || s->ldy * width % LINE || before % width ? 0 : before / width;
 }
 
 #define G_BODY "dots_rows_body.h"

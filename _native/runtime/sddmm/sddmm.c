@@ -6,6 +6,7 @@
  */
 #include "graph_common.h"
 #include "kernel_api.h"
+#include "matmul.h"
 #include "ready.h"
 
 static void sddmm_real(const void *args, int64_t p, int64_t p_end)
@@ -63,17 +64,18 @@ static void share(g_range_fn work, const g_sddmm *args, int64_t width, double st
 void g_dots_shared(const g_sddmm *s, int n_threads) { share(sddmm_real, s, s->K * s->n_heads, 0.06, n_threads); }
 
 /* dtype 0 f32, 1 f64, 2 c64, 3 c128; itype 0 int32, 1 int64; `scale` holds alpha and beta as (re, im) pairs; `in` may
- * be NULL (beta not used) or equal to out. n_threads is a bound, 0: all. Returns 0, or -1 for a dtype it does not know. */
+ * be NULL (beta not used) or equal to out. n_threads is a bound, 0: all. Sums have one order for any number of threads;
+ * flags: 2, also wherever Y lies. Returns 0, or -1 for a dtype it does not know. */
 int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
               const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
-              void *out, int n_threads)
+              void *out, int n_threads, int flags)
 {
     if (dtype < 0 || dtype > 3 || itype < 0 || itype > 1 || (dtype > 1 && n_heads != 1)) return -1;
     if (n_heads < 1) return 0;
     const g_sddmm args = {.indptr = indptr, .indices = indices, .X = X, .Y = Y, .in = in, .out = out, .n_rows = n_rows, .n_cols = n_cols,
                           .nnz = nnz, .K = K, .ldx = ldx, .ldy = ldy, .n_heads = n_heads, .head_step = K,
                           .alpha = scale[0], .alpha_im = scale[1], .beta = scale[2], .beta_im = scale[3],
-                          .dtype = dtype, .itype = itype};
+                          .dtype = dtype, .itype = itype, .is_fixed = (flags & ASP_FLAG_DETERMINISTIC) != 0};
     if (dtype < 2) g_dots_shared(&args, n_threads);
     else share(sddmm_complex_table[dtype - 2][itype], &args, K, 0.5, n_threads);
     return 0;
@@ -82,12 +84,13 @@ int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *
 /* out[p] = vals[p] * <X[i,:], Y[j,:]> for each stored entry p = (i, j); real values (dtype 0, 1), otherwise as above. */
 int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                      const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, const void *vals, void *out,
-                     int n_threads)
+                     int n_threads, int flags)
 {
     if (dtype < 0 || dtype > 1 || itype < 0 || itype > 1) return -1;
     const g_sddmm args = {.indptr = indptr, .indices = indices, .X = X, .Y = Y, .times = vals, .out = out,
                           .n_rows = n_rows, .n_cols = n_cols, .nnz = asp_index_at(itype, indptr, n_rows), .K = K,
-                          .ldx = ldx, .ldy = ldy, .n_heads = 1, .head_step = K, .alpha = 1, .dtype = dtype, .itype = itype};
+                          .ldx = ldx, .ldy = ldy, .n_heads = 1, .head_step = K, .alpha = 1, .dtype = dtype, .itype = itype,
+                          .is_fixed = (flags & ASP_FLAG_DETERMINISTIC) != 0};
     g_dots_shared(&args, n_threads);
     return 0;
 }

@@ -2,13 +2,50 @@
  *
  * Compiled for the base instruction set on purpose: a fused multiply-add would put the multiplication on the path from
  * one addition to an element of y to the next one to the same element.
+ *
+ * Where rows are short and of many lengths, a loop over each row's entries takes most of its time to learn how long the row is: a branch that
+ * no processor foresees. There the products of some rows are written one after another into a buffer, `chunk` lanes of
+ * each row at once, whatever its length: what is too much is overwritten by the next row. Then they are added to y by one
+ * long loop. Products and the order of sums are the same.
  */
 #include "kernels.h"
 
 enum { UNROLL_FROM = 24 }; /* nonzeros in a row; for shorter ones the plain loop is faster */
+enum { BUFFER = 1024 };    /* products; small beside the first cache */
+enum { LANE_BYTES = 16 };
+
+enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 8 }; /* places and rows looked at; of which one in so many may differ */
+
+/* Whether rows have so often the length of the row before them that loops over their entries are foreseen. */
+#define REGULAR(I)                                                                      \
+    static int is_regular_##I(const I *indptr, int64_t begin, int64_t end)              \
+    {                                                                                   \
+        const int64_t most = end - begin - WINDOW;                                      \
+        int n_changes = 0;                                                              \
+        if (most < WINDOWS * WINDOW) return 1; /* too few rows to gain from */          \
+        for (int64_t at = 0; at < WINDOWS; at++) {                                      \
+            const I *starts = indptr + begin + most * at / WINDOWS;                     \
+            for (int r = 1; r < WINDOW; r++)                                            \
+                n_changes += starts[r + 1] - starts[r] != starts[r] - starts[r - 1];    \
+        }                                                                               \
+        return n_changes * FORESEEN < WINDOWS * WINDOW;                                 \
+    }
+REGULAR(int32_t)
+REGULAR(int64_t)
+
+/* Lanes of a row that are multiplied at once, by the mean number of its nonzeros; 0: loops over rows. Measured on an Intel
+ * Xeon (Sapphire Rapids): 1.2 to 2.6 times as fast with 1 to 10 nonzeros in a row, .95 to 1.35 with 20. */
+static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
+{
+    return n_nonzeros <= 2 * n_rows    ? 4
+           : n_nonzeros <= 6 * n_rows  ? 8
+           : n_nonzeros <= 12 * n_rows ? 16
+           : n_nonzeros <= 24 * n_rows ? 32
+                                       : 0;
+}
 
 #define DEFINE(tag, itag, R, I)                                                            \
-    static void tag##_##itag(const asp_args *args, int64_t begin, int64_t end)             \
+    static void tag##_##itag##_rows(const asp_args *args, int64_t begin, int64_t end)      \
     {                                                                                      \
         const I *indptr = args->indptr, *indices = args->indices;                          \
         const R *data = args->data, *x = args->B;                                          \
@@ -30,6 +67,61 @@ enum { UNROLL_FROM = 24 }; /* nonzeros in a row; for shorter ones the plain loop
                 }                                                                          \
             }                                                                              \
             for (; k < stop; k++) y[indices[k]] += data[k] * x[i];                         \
+        }                                                                                  \
+    }                                                                                      \
+    typedef R tag##_##itag##_lanes                                                         \
+        __attribute__((vector_size(LANE_BYTES), aligned(sizeof(R)), may_alias));           \
+    /* Products of rows from `row` on, until the buffer is full; the row behind them. */   \
+    ASP_TILE int64_t tag##_##itag##_multiply(const asp_args *args, R *buffer, int64_t row, int64_t end, int64_t chunk) \
+    {                                                                                      \
+        typedef tag##_##itag##_lanes V;                                                    \
+        enum { LANES = LANE_BYTES / sizeof(R) };                                           \
+        const I *indptr = args->indptr;                                                    \
+        const R *data = args->data, *x = args->B;                                          \
+        const int64_t from = indptr[row], nnz = args->nnz;                                 \
+        for (; row < end; row++) {                                                         \
+            const int64_t first = indptr[row], stop = indptr[row + 1];                     \
+            if (stop - from > BUFFER || first + chunk > nnz || stop + LANES > nnz) break;  \
+            R *to = buffer + (first - from);                                               \
+            const R *values = data + first;                                                \
+            const V xi = (V){0} + x[row];                                                  \
+            ASP_UNROLL for (int64_t l = 0; l < chunk; l += LANES) *(V *)(to + l) = *(const V *)(values + l) * xi; \
+            for (int64_t l = chunk; l < stop - first; l += LANES) *(V *)(to + l) = *(const V *)(values + l) * xi; \
+        }                                                                                  \
+        return row;                                                                        \
+    }                                                                                      \
+    ASP_TILE void tag##_##itag##_buffered(const asp_args *args, int64_t begin, int64_t end, int64_t chunk) \
+    {                                                                                      \
+        const I *indptr = args->indptr, *indices = args->indices;                          \
+        R *y = args->C, buffer[BUFFER + 64];                                               \
+        while (begin < end) {                                                              \
+            const int64_t row = tag##_##itag##_multiply(args, buffer, begin, end, chunk), from = indptr[begin]; \
+            const int64_t n = indptr[row] - from;                                          \
+            const I *to = indices + from;                                                  \
+            int64_t k = 0;                                                                 \
+            for (; k + 4 <= n; k += 4) {                                                   \
+                const R a = buffer[k], b = buffer[k + 1], c = buffer[k + 2], d = buffer[k + 3]; \
+                const I ia = to[k], ib = to[k + 1], ic = to[k + 2], id = to[k + 3];        \
+                y[ia] += a;                                                                \
+                y[ib] += b;                                                                \
+                y[ic] += c;                                                                \
+                y[id] += d;                                                                \
+            }                                                                              \
+            for (; k < n; k++) y[to[k]] += buffer[k];                                      \
+            if (row == begin) tag##_##itag##_rows(args, row, row + 1);                     \
+            begin = asp_max(row, begin + 1);                                               \
+        }                                                                                  \
+    }                                                                                      \
+    static void tag##_##itag(const asp_args *args, int64_t begin, int64_t end)             \
+    {                                                                                      \
+        const I *indptr = args->indptr;                                                    \
+        const int64_t n_nonzeros = (int64_t)indptr[end] - (int64_t)indptr[begin];          \
+        switch (is_regular_##I(indptr, begin, end) ? 0 : chunk_for(end - begin, n_nonzeros)) { \
+        case 4: tag##_##itag##_buffered(args, begin, end, 4); break;                       \
+        case 8: tag##_##itag##_buffered(args, begin, end, 8); break;                       \
+        case 16: tag##_##itag##_buffered(args, begin, end, 16); break;                     \
+        case 32: tag##_##itag##_buffered(args, begin, end, 32); break;                     \
+        default: tag##_##itag##_rows(args, begin, end);                                    \
         }                                                                                  \
     }
 #define DEFINE_COMPLEX(tag, itag, R, I)                                                    \

@@ -32,4 +32,4 @@ typedef struct {
     int64_t began_ns;    /* the job before */
     int rest, rest_next; /* jobs until they are woken; and after it */
 } asp_succession;
-int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, int is_awake);
+int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, int64_t linger_ns, int is_awake);

@@ -7,7 +7,8 @@
  * Waiting for the next job awake is of use only where it comes soon and nobody else wants the core. OpenBLAS's workers
  * spin for 50 ms after each call, without yielding; a helper that lingers before them holds up the caller's next call of
  * BLAS, and the job that it waits for comes late. So a helper lingers as long as lingering is answered, and sleeps at
- * once where it was not. A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
+ * once where it was not. Where the gaps between jobs are short and no thread of the process waits for a core, a helper
+ * lingers longer, across the Python code between two products (waiting.h). A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
  * docs/adr/0029-good-neighbours.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
  * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread; so do those whose
  * program is slower with helpers (cycles.c).
@@ -30,6 +31,7 @@
 #include "bell.h"
 #include "company.h"
 #include "cycles.h"
+#include "waiting.h"
 
 enum { MAX_HELPERS = 255 };
 enum { KEPT_OFF_CPUS = 8 };       /* with more CPUs than this the system finds an idle one */
@@ -64,6 +66,7 @@ static struct {
     pthread_t helpers[MAX_HELPERS];
     int64_t arrival_ns; /* how long woken helpers took lately */
     asp_succession jobs;
+    asp_waiting waiting; /* how long helpers linger */
     int64_t penalty_ns, cautious_until_ns;
     asp_company callers;
     int64_t n_shared, n_held_back, n_stalls;
@@ -125,11 +128,14 @@ typedef struct {
 
 static int linger(uint32_t *served, lingering *it)
 {
-    if (it->rest > 0) {
+    const int64_t begin_ns = clock_ns(), limit_ns = asp_linger_ns(&pool.waiting, begin_ns);
+    if (limit_ns <= 0) return 0;
+    if (limit_ns <= LINGER_NS && it->rest > 0) {
         it->rest--;
         return 0;
     }
-    const int64_t give_up_ns = clock_ns() + LINGER_NS;
+    int64_t now_ns = begin_ns;
+    int is_looked = limit_ns <= LINGER_NS;
     do {
         for (int turn = 0; turn < 32; turn++) {
             const int self = pass_gate(served);
@@ -139,7 +145,12 @@ static int linger(uint32_t *served, lingering *it)
             }
             relax();
         }
-    } while (clock_ns() < give_up_ns);
+        now_ns = clock_ns();
+        if (!is_looked && now_ns - begin_ns > LINGER_NS) {
+            is_looked = 1;
+            if (asp_cores_are_wanted(&pool.waiting, now_ns)) break;
+        }
+    } while (now_ns - begin_ns < limit_ns);
     it->rest = it->rest_next;
     it->rest_next = it->rest_next < LINGER_REST_MOST ? 2 * it->rest_next : LINGER_REST_MOST;
     return 0;
@@ -238,6 +249,7 @@ void asp_after_fork(void)
     atomic_store(&pool.callers.other_ns, 0);
     pool.penalty_ns = pool.cautious_until_ns = 0;
     pool.arrival_ns = ARRIVAL_FIRST_NS;
+    asp_forget_waiting(&pool.waiting);
     pool.forked = 1;
 }
 
@@ -250,7 +262,8 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
     if (!IS_RECKLESS) {
         const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
-        const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, n_awake > 0);
+        const int64_t linger_ns = asp_linger_ns(&pool.waiting, now_ns);
+        const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, linger_ns, n_awake > 0);
         if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
             pool.arrival_ns -= pool.arrival_ns / 256; /* so that it is tried again */
             if (!is_waking && !is_for_next) return 0;
@@ -334,6 +347,8 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
+        asp_note_gap(&pool.waiting, now_ns);
+        int64_t end_ns = now_ns + (int64_t)serial_ns;
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
         asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
@@ -345,15 +360,23 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
             pool.n_items = n_items;
             pool.min_items = min_items;
             pool.max_items = max_items;
-            const int64_t end_ns = share(n_helpers, serial_ns);
+            end_ns = share(n_helpers, serial_ns);
             if (it) it->own_ns = end_ns - now_ns;
         }
+        pool.waiting.ended_ns = end_ns;
         atomic_flag_clear_explicit(&pool.taken, memory_order_release);
     }
     if (n_helpers == 0)
         for (int64_t begin = 0; begin < n_items; begin += max_items)
             task(context, begin, n_items - begin > max_items ? begin + max_items : n_items);
     return n_helpers;
+}
+
+void asp_pool_wait(int how) { atomic_store_explicit(&pool.waiting.how, how, memory_order_relaxed); }
+
+int asp_pool_is_crowded(void)
+{
+    return clock_ns() < atomic_load_explicit(&pool.waiting.crowded_until_ns, memory_order_relaxed);
 }
 
 int64_t asp_pool_caution_left_ns(void)
@@ -370,23 +393,6 @@ void asp_pool_counters(int64_t *found)
 }
 #endif
 
-#else /* no threads on this system: the caller does everything */
-
-int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items, int n_threads,
-                 double serial_ns)
-{
-    (void)min_items, (void)max_items, (void)n_threads, (void)serial_ns;
-    if (n_items > 0) task(context, 0, n_items);
-    return 0;
-}
-void asp_after_fork(void) {}
-int64_t asp_pool_caution_left_ns(void) { return 0; }
-#ifdef ASP_HOOKS
-void asp_force_helpers(int on) { (void)on; }
-int asp_was_forked(void) { return 0; }
-void asp_pool_counters(int64_t *found) { found[0] = found[1] = found[2] = 0; }
-#endif
-
-#endif
-
 void *asp_parallel_address(void) { return (void *)(uintptr_t)asp_parallel; }
+
+#endif

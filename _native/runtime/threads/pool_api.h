@@ -19,3 +19,8 @@ int64_t asp_pool_caution_left_ns(void);
 /* 1 (default): short jobs of the calling thread stay on it where the program's cycles are shorter so (cycles.c); 0: they do
  * not, as while kernels are timed. */
 void asp_pool_watch_cycles(int on);
+/* How helpers wait for the next job, from now on and for all callers: 0 as the pool decides (waiting.h), 1 awake for up to
+ * a millisecond after each job, 2 asleep at once. */
+void asp_pool_wait(int how);
+/* Whether the pool saw threads of this process wait for a core within the last second (waiting.h). */
+int asp_pool_is_crowded(void);

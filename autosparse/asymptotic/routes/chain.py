@@ -17,7 +17,7 @@ LOOP: Final = 4.0
 def product(A: Any, B: Any, C: Any) -> Any:
     """``A (B C)`` or ``(A B) C`` as rows; sums differ by rounding between the two."""
     made: dict[int, Any] = {}
-    left, middle, right = (made.setdefault(id(one), construct.csr(one)) for one in (A, B, C))
+    left, middle, right = (made.setdefault(id(one), construct.csr(one, copy=False)) for one in (A, B, C))
     if is_right_first(left, middle, right):
         return left @ (middle @ right)
     return (left @ middle) @ right

@@ -27,7 +27,7 @@ BY_ROWS: Final[dict[type, type]] = {
 
 def _rows(A: Any) -> Any:
     """`A` as a matrix of ours, by rows; itself where it is one."""
-    return A if type(A) in (csr_array, csr_matrix) else construct.csr(A)
+    return A if type(A) in (csr_array, csr_matrix) else construct.csr(A, copy=False)
 
 
 def _product(A: Any, B: Any) -> Any:

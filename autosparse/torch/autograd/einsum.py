@@ -43,7 +43,7 @@ class Places:
 
     def filled(self, values: AnyArray) -> Any:
         """A tensor of the library with these values."""
-        return tensor(self.coords, values, self.shape)
+        return tensor(self.coords, values, self.shape, copy=False)
 
 
 def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:

@@ -13,27 +13,20 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from autosparse import cache, forking
 from autosparse.core.target import Target
+from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
 from autosparse.tuner.search.prices import Prices
+from autosparse.tuning.memory.sizes import sized
 
 FLUSH_INTERVAL_S: Final = 30.0
 """At most so often are prices written while the process runs."""
 WORTH_WRITING_S: Final = 0.05
 """Histories of problems that took less product time than this are not written: the record would cost more than 3 %."""
 MAX_TALLIES: Final = 512
-LARGE_ENTRIES: Final = 1 << 22
-"""A virtual machine that gets its memory when that is first touched packed 39 million entries in 0.95 s, and in 0.07 s
-the next time, in the same pages. What small steps take says nothing about that: large ones have rates of their own."""
-
-
-def sized(kind: str, n_entries: int) -> str:
-    """The kind of a step that walks so many entries once: "... large" where no cache holds them."""
-    return f"{kind} large" if n_entries >= LARGE_ENTRIES else kind
 
 
 def packing_s(prices: Prices, n_entries: int) -> float:

@@ -115,13 +115,19 @@ def remember(lab: KernelLab, plan: Plan) -> None:
         lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
 
 
-def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> None:
-    """Keep what an interrupted search has measured; worth no more than `known`, so that the next search goes on."""
+def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
+    """Keep what an interrupted search has measured; worth no more than `known`, so that the next search goes on.
+
+    Return the plan that is kept; None where nothing was measured that is worth it.
+    """
     raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
     has_met_known = known is None or known.schedule is None or known.schedule in raced
     if raced and has_met_known and not lab.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
-        remember(lab, dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort))
+        found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
+        remember(lab, found)
+        return found
+    return None
 
 
 def key_of(lab: KernelLab) -> cache.PlanKey:

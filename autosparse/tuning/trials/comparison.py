@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from autosparse._native import memory, runtime_api
-from autosparse.core.composite import Schedule
 from autosparse.core.formats import NUMBERED
 from autosparse.core.problem import Problem
-from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
-from autosparse.tuning.memory.history import sized
+from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials.handling import AnyArray, Trustworthy, handling_of
 
 if TYPE_CHECKING:
+    from autosparse.core.composite import Schedule
     from autosparse.dispatch.protocols import Bound
+    from autosparse.operands.unfolding import AnyOperand
 
 MOST_COLUMNS: Final = 45
 """... that are compared where the schedule has no column tiles, or one that is wider than the product."""

@@ -10,23 +10,27 @@ import functools
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
-from autosparse.core.composite import Composite
-from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
-from autosparse.dispatch.protocols import Call
+from autosparse.core.values import dataclass
 from autosparse.operands.csr import Operand
-from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
 
+if TYPE_CHECKING:
+    from autosparse.core.composite import Composite
+    from autosparse.core.formats import Format
+    from autosparse.dispatch.protocols import Call
+    from autosparse.operands.unfolding import AnyOperand
+
+Storage: TypeAlias = "Format | Composite"
+"""What a packed copy is stored in: one format, or parts."""
 AnyArray = NDArray[Any]  # of one native dtype
 
 LINE_BYTES: Final = 64
@@ -34,8 +38,6 @@ PLACES: Final = ((0, 0), (16, 16), (16, 256), (16, 304), (16, 512), (16, 528), (
 """Bytes behind a cache line at which dense operands begin, and results. Both on one, as results of products; then
 operands where NumPy's large arrays begin, results on a line and within one, in any quarter of a kilobyte (ADR 33)."""
 
-Storage = Format | Composite
-"""What a packed copy is stored in: one format, or parts."""
 LEAST, MOST = 0.5, 1.5  # absolute values of the entries of dense operands that results are compared on
 PERIOD: Final = 4099
 """Entries after which a dense operand repeats: a prime, so that no two rows that a kernel may confuse are alike."""

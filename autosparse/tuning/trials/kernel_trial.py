@@ -5,31 +5,30 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from autosparse import _native
 from autosparse._native import runtime_api
-from autosparse.core.composite import Schedule
 from autosparse.core.formats import NUMBERED
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
-from autosparse.dispatch.protocols import Call
+from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES, PackError, StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
-from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import PackedCopy
-from autosparse.operands.unfolding import AnyOperand
-from autosparse.tuning.memory.history import sized
+from autosparse.tuning.memory.sizes import sized
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.iterations import why_endless
 
 if TYPE_CHECKING:
-    from autosparse.dispatch.protocols import Bound, Kernel
+    from autosparse.core.composite import Schedule
+    from autosparse.dispatch.protocols import Bound, Call, Kernel
+    from autosparse.operands.native_rows import NativeRows
     from autosparse.operands.packed_copies import PackedCopyCache
+    from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.memory.history import Experience
     from autosparse.tuning.trials.handling import Handling
 

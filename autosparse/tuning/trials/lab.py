@@ -8,7 +8,6 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import _native, cache
@@ -17,6 +16,7 @@ from autosparse.config import Options
 from autosparse.core.composite import Schedule
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
+from autosparse.core.values import dataclass, field
 from autosparse.dispatch import fast_path
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.dispatch.protocols import Call
@@ -67,6 +67,7 @@ class KernelLab:
     experience: Experience
     packed_copies: PackedCopyCache
     structure_version: int
+    account_key: bytes = b""  # names the problem in the file of accounts
     failures: list[str] = field(default_factory=list)
     plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
     patience_s: float = math.inf  # how long a compiler may take although it was expected to take less

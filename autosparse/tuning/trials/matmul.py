@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from autosparse import _native
 from autosparse._native import runtime_api
-from autosparse.core.composite import Composite
+from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
-from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
-from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.trials.handling import (
     MOST,
     AnyArray,
     Handling,
-    Storage,
     Trustworthy,
     dense,
     placed,
@@ -26,27 +23,32 @@ from autosparse.tuning.trials.handling import (
     rows_of,
 )
 
+if TYPE_CHECKING:
+    from autosparse.dispatch.protocols import Call
+    from autosparse.operands.unfolding import AnyOperand
+    from autosparse.tuning.trials.handling import Storage
+
 
 def packed_bytes(problem: Problem, fmt: Storage) -> int:
     """Bytes of a packed copy."""
     pattern, item, transposed = problem.matrix, np.dtype(problem.dtype).itemsize, problem.transposed
-    if isinstance(fmt, Composite):
-        return _native.composite_bytes(pattern, fmt, item, transposed=transposed)
-    return _native.packed_bytes(pattern, fmt, item, transposed=transposed)
+    if isinstance(fmt, Format):
+        return _native.packed_bytes(pattern, fmt, item, transposed=transposed)
+    return _native.composite_bytes(pattern, fmt, item, transposed=transposed)
 
 
 def reason_unfit(problem: Problem, fmt: Storage) -> str | None:
     """Why the matrix is not packed in it, or None."""
-    reason = _native.composite_reason_unfit if isinstance(fmt, Composite) else _native.reason_unfit
+    reason = _native.reason_unfit if isinstance(fmt, Format) else _native.composite_reason_unfit
     return reason(problem.matrix, fmt, transposed=problem.transposed)  # type: ignore[arg-type]  # each its own kind
 
 
 def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a packed operand of its own kind
     """A packed copy of values."""
     assert isinstance(operand, Operand)
-    if isinstance(fmt, Composite):
-        return _native.pack_composite(problem.matrix, operand.data, fmt, transposed=problem.transposed)
-    return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+    if isinstance(fmt, Format):
+        return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed)
+    return _native.pack_composite(problem.matrix, operand.data, fmt, transposed=problem.transposed)
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 from autosparse.core.composite import Composite
+from autosparse.core.values import dataclass
 from autosparse.dispatch.protocols import Bound, Serving
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import _native
 from autosparse._native import runtime_api
-from autosparse.core.composite import Composite, Schedule
 from autosparse.core.problem import Problem
+from autosparse.core.schedule import SuperSchedule
+
+if TYPE_CHECKING:
+    from autosparse.core.composite import Schedule
 
 MOST_SPECS: Final = 1024
 _specs: dict[tuple[Any, ...], _native.KernelSpec | _native.CompositeSpec] = {}  # by a schedule's address
@@ -24,10 +27,10 @@ def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _nativ
     if known is not None and known.schedule is schedule:
         return known
     made: _native.KernelSpec | _native.CompositeSpec
-    if isinstance(schedule, Composite):
-        made = _native.CompositeSpec(problem.operation, schedule, *facts)
-    else:
+    if isinstance(schedule, SuperSchedule):
         made = _native.KernelSpec(problem.operation, schedule, *facts)
+    else:
+        made = _native.CompositeSpec(problem.operation, schedule, *facts)
     while len(_specs) >= MOST_SPECS:
         _specs.pop(next(iter(_specs)), None)
     _specs[name] = made

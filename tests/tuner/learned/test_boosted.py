@@ -24,7 +24,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning.learned import find_model
-from autosparse.tuning.setup import target_of
+from autosparse.tuning.problems import target_of
 from tests.tuner.learned.world import settle
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")

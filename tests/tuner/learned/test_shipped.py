@@ -21,7 +21,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning import learned
 from autosparse.tuning.learned import find_model, shipped_folder
-from autosparse.tuning.setup import target_of
+from autosparse.tuning.problems import target_of
 
 SHIPPED = sorted(op for op in MODELS if (shipped_folder(Target.host()) / f"{op}.safetensors").exists())
 

@@ -1,0 +1,136 @@
+/* How long helpers wait awake (waiting.h). */
+#include "common.h"
+
+#include "cycles.h"
+#include "hooks.h"
+#include "pool_api.h"
+#include "waiting.h"
+
+#if ASP_HAVE_THREADS
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+enum { LOOK_NS = 10000000 };                             /* least time between two looks at schedstat */
+enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 }; /* how long one look that found waiting threads counts */
+enum { DELAY_PART = 32 };  /* threads wait for cores when their run delays sum to this part of the time that passed */
+enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
+enum { TASKS_MOST = 128 }; /* threads that are looked at: more threads than this count as waiting */
+
+void asp_note_gap(asp_waiting *it, int64_t now_ns)
+{
+    const int is_near = it->ended_ns && now_ns - it->ended_ns < LINGER_LONG_NS;
+    const int n_near = atomic_load_explicit(&it->n_near, memory_order_relaxed);
+    const int next = n_near + ((is_near ? NEAR_WHOLE : 0) - n_near) / NEAR_STEP;
+    atomic_store_explicit(&it->n_near, next, memory_order_relaxed);
+}
+
+static int has_quota(void)
+{
+    static _Atomic int known = -1;
+    int found = atomic_load_explicit(&known, memory_order_relaxed);
+    if (found < 0) {
+        found = asp_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup") > 0;
+        atomic_store_explicit(&known, found, memory_order_relaxed);
+    }
+    return found;
+}
+
+static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
+{
+    const int how = atomic_load_explicit(&it->how, memory_order_relaxed);
+    if (how == ASP_WAIT_PASSIVE) return 0;
+    if (how == ASP_WAIT_ACTIVE) return LINGER_LONG_NS;
+    const int is_near = atomic_load_explicit(&it->n_near, memory_order_relaxed) >= NEAR_ENOUGH;
+    const int is_free = now_ns >= atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
+    return is_near && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
+}
+
+int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, has_quota()); }
+
+/* Time that the threads of this process have waited for a core since they began, ns; -1: not known. */
+static int64_t run_delay_ns(void)
+{
+    DIR *tasks = opendir("/proc/self/task");
+    int64_t total_ns = 0;
+    int n = 0;
+    if (!tasks) return -1;
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char name[300], text[96];
+        if (task->d_name[0] == '.') continue;
+        if (++n > TASKS_MOST || snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", task->d_name) < 0) {
+            total_ns = -1;
+            break;
+        }
+        const int file = open(name, O_RDONLY | O_CLOEXEC);
+        if (file < 0) continue; /* the thread has ended */
+        const ssize_t size = read(file, text, sizeof text - 1);
+        close(file);
+        long long ran_ns, waited_ns;
+        text[size > 0 ? size : 0] = 0;
+        if (sscanf(text, "%lld %lld", &ran_ns, &waited_ns) == 2) total_ns += waited_ns;
+    }
+    closedir(tasks);
+    return n ? total_ns : -1;
+}
+
+/* Judge the run delays that were found `now_ns`: pure, for tests with given times. */
+static int judge(asp_waiting *it, int64_t delay_ns, int64_t now_ns)
+{
+    const int64_t passed_ns = now_ns - it->looked_ns, waited_ns = delay_ns - it->delay_ns;
+    const int is_first = !it->looked_ns;
+    it->looked_ns = now_ns;
+    it->delay_ns = delay_ns;
+    if (delay_ns >= 0 && (is_first || waited_ns <= passed_ns / DELAY_PART)) {
+        it->hold_ns = asp_max(it->hold_ns - it->hold_ns / 4, HOLD_FIRST_NS);
+        return 0;
+    }
+    atomic_store_explicit(&it->crowded_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
+    it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MOST_NS);
+    return 1;
+}
+
+int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
+{
+    if (atomic_load_explicit(&it->how, memory_order_relaxed) == ASP_WAIT_ACTIVE) return 0;
+    if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper looks */
+    int is_wanted = now_ns < atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
+    if (!is_wanted && now_ns - it->looked_ns >= LOOK_NS) is_wanted = judge(it, run_delay_ns(), now_ns);
+    atomic_flag_clear_explicit(&it->looking, memory_order_release);
+    return is_wanted;
+}
+
+void asp_forget_waiting(asp_waiting *it)
+{
+    atomic_store(&it->n_near, 0);
+    atomic_store(&it->crowded_until_ns, 0);
+    atomic_flag_clear(&it->looking);
+    it->ended_ns = it->looked_ns = it->delay_ns = it->hold_ns = 0;
+}
+
+#ifdef ASP_HOOKS
+int64_t asp_linger_after(const int64_t *begins_ns, const int64_t *ends_ns, int64_t n, int how, int is_limited)
+{
+    asp_waiting it = {.how = how, .looking = ATOMIC_FLAG_INIT};
+    for (int64_t i = 0; i < n; i++) {
+        asp_note_gap(&it, begins_ns[i]);
+        it.ended_ns = ends_ns[i];
+    }
+    return linger_ns(&it, n ? ends_ns[n - 1] : 0, is_limited);
+}
+
+int64_t asp_looks_that_refuse(const int64_t *delays_ns, int64_t n, int64_t step_ns)
+{
+    asp_waiting it = {.looking = ATOMIC_FLAG_INIT};
+    int64_t n_refused = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t now_ns = (i + 1) * step_ns;
+        n_refused += now_ns < it.crowded_until_ns || judge(&it, delays_ns[i], now_ns);
+    }
+    return n_refused;
+}
+#endif
+
+#endif

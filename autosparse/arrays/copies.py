@@ -1,0 +1,88 @@
+"""Copies of our matrices, by whatever way they are asked for, and which of them own their arrays."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, ClassVar
+
+from autosparse.arrays.fields import NAMES
+from autosparse.arrays.plain import attributes, set_state
+from autosparse.operands import ownership
+from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+
+
+class Copies:
+    """`copy`, the module `copy`, and `pickle`; mixed in before SciPy's class."""
+
+    __slots__ = ()
+
+    _cell: Operand
+    _shape: tuple[int, ...]
+    _twin: ClassVar[type]
+
+    @property
+    def owns_arrays(self) -> bool:
+        """Whether the arrays are the matrix's own: nobody has handed them in, or nobody else holds them any more.
+
+        Writes to the object that the matrix was made from are then never seen, and a tuned product need not look for
+        them. Arrays that are read from the matrix, like ``A.data``, stay its own.
+
+        >>> m = sps.eye_array(3, format="csr")
+        >>> asp.csr(m).owns_arrays, asp.csr(m, copy=False).owns_arrays
+        (True, False)
+        """
+        return ownership.owns_arrays(self._cell)
+
+    def copy(self) -> Any:
+        """SciPy's copy: a matrix that owns copies of the arrays, made by all threads."""
+        made: Any = object.__new__(type(self))
+        is_final = self._twin._twin is type(self)  # type: ignore[attr-defined]
+        arrays = map(self._cell.peek, (INDPTR, INDICES, DATA))
+        if is_final and made._adopt(self._shape, *arrays, copy=True):
+            return made
+        return super().copy()  # type: ignore[misc]
+
+    def _same(self) -> Any:
+        """Another object of the same operand, which parts from this one when either is given new arrays."""
+        cell = self._cell
+        cell.shared, cell.fresh = True, False
+        twin: Any = object.__new__(type(self))
+        twin._cell = cell
+        set_state(twin, self._shape)
+        return twin
+
+    def _freeze(self) -> None:
+        """Keep the caller's promise that nobody writes to the arrays, for this object alone."""
+        if self._cell.shared:
+            self._cell = self._cell.fork()
+        self._cell.freeze()
+
+    def _restore(self, state: dict[str, Any]) -> None:
+        """Become what `state` says: SciPy's attributes, with the three arrays among them."""
+        self._cell = Operand()
+        for field, name in enumerate(NAMES):
+            self._cell.rebind(field, state.pop(name))
+        own = attributes(self)
+        own.clear()
+        own.update(state)
+        self._settle()  # type: ignore[attr-defined]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What SciPy pickles: plans and packed copies stay behind."""
+        return {**attributes(self), **{name: getattr(self, name) for name in NAMES}}
+
+    def __copy__(self) -> Any:
+        """Another matrix over the same arrays, as `copy.copy` makes it of SciPy's."""
+        twin: Any = object.__new__(type(self))
+        twin._restore(self.__getstate__())
+        return twin
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """Another matrix over copies of the arrays."""
+        memo[id(self)] = twin = object.__new__(type(self))
+        state = {**attributes(self), **{name: self._cell.peek(field) for field, name in enumerate(NAMES)}}
+        twin._restore(copy.deepcopy(state, memo))
+        return twin
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._restore(dict(state))

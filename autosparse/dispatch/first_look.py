@@ -1,0 +1,155 @@
+"""The first look at a problem, before tuning is thought of: its account over processes, and its remembered plan.
+
+Reading the account costs a process 1.5 ms where earlier ones have left some, and a look for a file where not. A plan
+that the account names serves at once, by `tuning.memory.recall`, without the modules that search for plans.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from autosparse import forking
+from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent
+from autosparse.dispatch import state as states
+from autosparse.dispatch.accounts import PENDING, ProblemAccount, key_of, place_of
+from autosparse.errors import TUNING_FAILURES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from autosparse.dispatch.state import DispatchState
+    from autosparse.operands.unfolding import AnyOperand
+
+RECALL_S: Final = 5e-3
+"""Price of letting a remembered plan serve, seconds: imports, reading its record, loading its kernel."""
+RECALL_ENTRY_S: Final = 3e-8
+"""The same per entry of the matrix: hashing, packing, comparing the kernel's result."""
+LONG_RECALL_S: Final = 0.05
+"""Price from which on a plan that `tune` found also waits until it pays."""
+UNKNOWN_GAIN: Final = 0.2
+"""Fraction of a product's time that a plan is expected to save where its gain was never measured."""
+MAX_WRITTEN: Final = 256
+"""Problems whose accounts one process writes: those that took longest."""
+_written: Final[set[tuple[Path, bytes]]] = set()
+"""Problems of which this process has written something: it counts as a process once."""
+_registered: Final[list[bool]] = []
+
+
+def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
+    """Look at a problem for the first time; return whether tuning need not be thought of yet."""
+    state.is_known = True
+    account = state.account = _opened(state, operand)
+    if account is not None and account.plan is not None and state.serving is None and state.live_tuner is None:
+        _recall(state, operand, account, account.plan)
+    look_ns = _tuning_look_ns(state)
+    if state.product_ns >= look_ns:
+        return False
+    state.next_look_ns = look_ns
+    state.settle()
+    return True
+
+
+def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
+    place = place_of(state.options)
+    if place is None:
+        return None
+    if not _registered:
+        _registered.append(True)
+        atexit.register(write)
+    key = key_of(
+        operand, state.options, operation=state.operation, transposed=state.transposed, columns=state.n_dense_cols,
+        dtype=state.dtype.name,
+    )  # fmt: skip
+    if not (place[1] / ACCOUNTS).exists():
+        return ProblemAccount(*place, key)
+    from autosparse.cache.accounts import ledger
+
+    found = ledger.read(place[1], key)
+    return ProblemAccount(*place, key, spent=found and found.spent, plan=found and found.plan)
+
+
+def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> None:
+    """Let the remembered plan serve where that is expected to pay."""
+    if not _pays(state, operand, account, plan):
+        return
+    from autosparse.tuning.memory import recall
+
+    start_s = time.perf_counter()
+    recall.serve(state, operand, account)
+    account.recall_s += time.perf_counter() - start_s
+
+
+def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> bool:
+    """Whether the products that are expected would save more than recalling the plan costs."""
+    price_s = RECALL_S + RECALL_ENTRY_S * operand.nnz
+    if plan.is_asked and price_s < LONG_RECALL_S:
+        return True
+    gain = 1.0 - plan.measured_s / plan.default_s if plan.default_s and plan.measured_s else UNKNOWN_GAIN
+    runs = state.options.runs
+    expected_s = runs * state.product_ns * 1e-9 / max(1, state.n_calls) if runs else account.spent.mean_product_s
+    return gain * max(expected_s, state.product_ns * 1e-9) > price_s
+
+
+def _tuning_look_ns(state: DispatchState) -> float:
+    """Return the product time of this process after which the modules of tuning may be imported."""
+    options, account = state.options, state.account
+    own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
+    if account is None or account.is_settled:
+        return own_ns
+    purse_s = min(account.earned_s(options.overhead), account.limit_s() - account.recall_s)
+    return 0.0 if purse_s >= states.FIRST_IMPORT_S else own_ns
+
+
+def write() -> None:
+    """Add to the file what this process has spent: at exit. What fails is left out."""
+    with contextlib.suppress(*TUNING_FAILURES):
+        for state, account in _open_accounts():
+            account.collect(state)
+        found = {name: spent for name, spent in PENDING.items() if spent.n_calls}
+        PENDING.clear()
+        if found:
+            _write(found)
+
+
+def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
+    from autosparse.cache.accounts import ledger
+
+    life_s, now, rows = _life_s(), time.time(), dict[Path, list[bytes]]()
+    for (folder, key), spent in sorted(found.items(), key=lambda item: -item[1].product_s)[:MAX_WRITTEN]:
+        whole = spent
+        if (folder, key) not in _written:
+            _written.add((folder, key))
+            whole = spent + Spent(n_processes=1, life_s=max(life_s, spent.product_s))
+        rows.setdefault(folder, []).append(ledger.spent_row(key, whole, process=ledger.token(), now=now))
+    for folder, own in rows.items():
+        ledger.append(folder, own)
+
+
+def _life_s() -> float:
+    """Return how long this process has lived; 0 where the system does not tell."""
+    try:
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
+    except (OSError, ValueError, IndexError, AttributeError):
+        return 0.0
+
+
+def _open_accounts() -> Iterator[tuple[DispatchState, ProblemAccount]]:
+    for dispatcher in list(states.DISPATCHERS):
+        for state in list(dispatcher.states.values()):
+            if state.account is not None:
+                yield state, state.account
+
+
+@forking.in_child
+def _forget_counts() -> None:
+    """In a forked child: what the parent spent, the parent writes."""
+    PENDING.clear()
+    _written.clear()
+    for state, account in _open_accounts():
+        account.tell(state)

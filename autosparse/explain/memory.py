@@ -1,0 +1,50 @@
+"""Whose arrays a matrix has, and the memory of its three parts: the caller's arrays, its own, and packed copies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from autosparse.explain.section import Section
+from autosparse.explain.units import n_bytes
+
+if TYPE_CHECKING:
+    from autosparse.operands.holding import Holding
+    from autosparse.tuning.report import Report
+
+NO_LOOK = "no product looks for writes"
+LOOK = "a product that reads a packed copy first looks through them for writes"
+
+
+def memory_section(report: Report) -> Section | None:
+    """Return the section about memory; None for a report that does not tell how the arrays are held."""
+    holding = report.holding
+    if holding is None:
+        return None
+    theirs, own = holding.caller_bytes, holding.own_bytes
+    if_kept = " while the caller keeps them" if holding.copied_bytes else ""
+    facts = [
+        ("arrays", f"{_whose(holding)}; {NO_LOOK if holding.is_frozen or holding.is_alone else LOOK}"),
+        ("to save the look", _remedy(holding)),
+        ("caller's arrays", f"{n_bytes(theirs)}{if_kept}" if theirs else "none"),
+        ("own arrays", f"{n_bytes(own)}{', copied' if holding.copied_bytes else ''}" if own else "none"),
+        ("packed copies", n_bytes(report.packed_bytes) if report.packed_bytes else "none"),
+    ]
+    return Section(title="Memory", facts=tuple(fact for fact in facts if fact[1]))
+
+
+def _whose(holding: Holding) -> str:
+    if holding.is_frozen:
+        return "frozen: the caller has promised that nobody writes to them"
+    if not holding.is_owned:
+        return "shared with the caller"
+    if holding.copied_bytes:
+        return "owned, copied from the caller's by the constructor"
+    return "owned"
+
+
+def _remedy(holding: Holding) -> str:
+    if holding.is_frozen or holding.is_alone:
+        return ""
+    if holding.is_owned:
+        return "let go of the arrays that were read from the matrix (A.data, A.indices, A.indptr)"
+    return "asp.csr(m) without copy=False, asp.csr(m, copy=False, frozen=True), or let go of the caller's arrays"

@@ -1,0 +1,44 @@
+"""Views of the user's arrays that our own code reads, and whether two array objects are of one memory."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse._native import runtime_api
+
+AnyArray = NDArray[Any]  # value arrays may have any dtype
+
+
+class Lease:
+    """Memory of one array, lent to views that do not count as aliases of the user's array."""
+
+    __slots__ = ("__array_interface__", "_owner")
+
+    def __init__(self, array: AnyArray) -> None:
+        interface = dict(array.__array_interface__)
+        interface["data"] = (interface["data"][0], True)  # read-only: our own code never writes a user's array
+        self.__array_interface__ = interface
+        self._owner = array
+
+
+_OWNDATA: Final = 0x4
+
+
+def same_memory(new: Any, old: Any) -> bool:
+    """Whether `new` is another array object over exactly the memory of `old` (SciPy's prune() makes such views)."""
+    return (
+        type(new) is np.ndarray
+        and type(old) is np.ndarray
+        and (new.flags.num ^ old.flags.num) | _OWNDATA == _OWNDATA
+        and not moved(new, old)
+        and new.strides == old.strides
+    )
+
+
+def moved(one: AnyArray, other: AnyArray) -> bool:
+    """Whether two array objects differ in address, shape or dtype."""
+    address_of = runtime_api.address_of
+    return bool(address_of(one) != address_of(other) or one.shape != other.shape or one.dtype != other.dtype)

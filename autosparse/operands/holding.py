@@ -1,0 +1,36 @@
+"""How a matrix or tensor holds its arrays: whose they are, and what they take."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from autosparse.operands.ownership import owns_arrays
+from autosparse.operands.unfolding import AnyOperand
+
+
+class Holding(NamedTuple):
+    """How a matrix or tensor holds its arrays, as `explain` tells it."""
+
+    array_bytes: int
+    copied_bytes: int | None  # by the constructor, of arrays of the caller; None: it took them as they were
+    is_owned: bool  # nobody handed the arrays in, or nobody else holds them any more
+    is_alone: bool  # nobody else can reach them now
+    is_frozen: bool
+
+    @classmethod
+    def of(cls, operand: AnyOperand) -> Holding:
+        """How things are now."""
+        holder: Any = getattr(operand, "entries", operand)  # of a tensor, they hold the values
+        is_owned, is_alone = owns_arrays(holder), holder.is_alone
+        arrays = (holder.coords, holder.peek()) if holder is not operand else map(holder.peek, range(3))
+        return cls(sum(array.nbytes for array in arrays), holder.copied_bytes, is_owned, is_alone, holder.frozen)
+
+    @property
+    def own_bytes(self) -> int:
+        """Bytes of arrays that belong to the matrix."""
+        return self.array_bytes if self.is_owned else 0
+
+    @property
+    def caller_bytes(self) -> int:
+        """Bytes of arrays of the caller: those that are shared, or those that were copied, if they are kept."""
+        return self.copied_bytes or 0 if self.is_owned else self.array_bytes

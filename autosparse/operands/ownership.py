@@ -1,0 +1,146 @@
+"""Whose arrays a matrix is made over, and copies of those that belong to the caller.
+
+`copy` of `autosparse.csr` is one of three: None (the matrix owns its arrays: the caller's are copied once), False (they
+are shared wherever SciPy shares them) and True (everything is copied). Memory that nobody can write through NumPy is
+shared under None as well: a read-only map stays a map, and `bytes` never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+
+from autosparse._native import memory
+from autosparse.config import get_options
+from autosparse.errors import RoomError
+from autosparse.operands import room
+from autosparse.operands.mutation_guard import is_immutable
+
+if TYPE_CHECKING:
+    from autosparse.operands.csr import Operand
+
+AnyArray = NDArray[Any]  # any dtype that SciPy takes
+
+_ALWAYS_NEW: Final = (list, int, float, complex, bool, np.generic, range, type(None))
+"""Types from which NumPy makes a new array; of tuples and of all others it may take the memory."""
+
+
+def wanted(copy: bool | None) -> bool | None:
+    """Return `copy` as it holds here: None means False where the setting `share` is on."""
+    if copy is None:
+        return False if get_options().share else None
+    return bool(copy)
+
+
+def copies_of(arrays: Sequence[AnyArray], *, everything: bool) -> tuple[list[AnyArray], int | None]:
+    """Return the arrays with copies in place of those that can be written, or of all if `everything`, and their bytes.
+
+    None in place of the bytes: an array that is not copied may change (a read-only map whose file is written).
+    Raises RoomError, before anything is allocated, where the copies do not fit into memory.
+    """
+    own, copied_bytes = list(arrays), 0
+    if not everything and not all(array.flags.writeable for array in arrays):
+        own = [array for array in arrays if array.flags.writeable or not is_fixed(array)]
+    for array in own:
+        copied_bytes += array.nbytes
+    if copied_bytes >= room.CHECKED_FROM_BYTES:
+        room.require(copied_bytes)
+    try:
+        copies = memory.copied_all(own, copied_bytes)
+    except MemoryError:
+        raise RoomError.copy(needed_bytes=copied_bytes, available_bytes=None) from None
+    if len(own) == len(arrays):
+        return copies, copied_bytes
+    made = {id(array): copy for array, copy in zip(own, copies, strict=True)}
+    is_owned = all(id(array) in made or is_immutable(array) for array in arrays)
+    return [made.get(id(array), array) for array in arrays], copied_bytes if is_owned else None
+
+
+def is_fixed(array: AnyArray) -> bool:
+    """Return whether neither this array nor any that it is a view of can be made writeable: maps, `bytes`."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        if owner.flags.writeable:
+            return False
+        if owner.base is None:
+            return False  # it owns its memory: whoever holds it can set the flag
+        owner = owner.base
+    return is_immutable(array) or _is_read_only(owner)
+
+
+def _is_read_only(owner: Any) -> bool:  # Any: whatever lends memory to an array
+    try:
+        with memoryview(owner) as view:
+            if not view.readonly:
+                return False
+            beneath = view.obj
+    except (TypeError, ValueError, BufferError):  # a tensor, or what speaks __array_interface__
+        return False
+    return beneath is owner or _is_read_only(beneath)
+
+
+class Holder(Protocol):
+    """An operand, or the entries of a tensor."""
+
+    copied_bytes: int | None
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether nobody else can reach the arrays now."""
+
+
+def owns_arrays(holder: Holder) -> bool:
+    """Return whether nobody has handed in the arrays, or nobody else holds them any more."""
+    return holder.copied_bytes is not None or holder.is_alone
+
+
+def take_over(operand: Operand, given: Given, *, everything: bool) -> None:
+    """Let a matrix that was just made own its arrays: those that belong to the caller are copied.
+
+    Raises RoomError.
+    """
+    places = [place for place in range(3) if given.holds(operand.peek(place))]
+    copies, copied_bytes = copies_of([operand.peek(place) for place in places], everything=everything)
+    for place, array in zip(places, copies, strict=True):
+        operand.rebind(place, array)
+    operand.copied_bytes, operand.fresh = copied_bytes, False
+
+
+class Given:
+    """The arrays inside of what a matrix was made from."""
+
+    def __init__(self, obj: Any) -> None:  # Any: whatever `csr` takes
+        self._arrays: list[AnyArray] = []
+        self._is_known = True
+        if sps.issparse(obj):
+            self._is_known = type(obj).__module__.startswith(("scipy.sparse.", "autosparse"))
+            self._note(_parts(obj))
+        elif isinstance(obj, tuple):
+            self._note(obj)
+
+    def _note(self, parts: Iterable[Any]) -> None:
+        for part in parts:
+            if isinstance(part, np.ndarray):
+                self._arrays.append(part)
+            elif isinstance(part, tuple):
+                self._note(part)
+            elif not isinstance(part, _ALWAYS_NEW):
+                self._is_known = False
+
+    def holds(self, array: AnyArray) -> bool:
+        """Return whether `array` may lie in memory of the caller."""
+        return not self._is_known or any(np.may_share_memory(array, one) for one in self._arrays)
+
+
+def _parts(obj: Any) -> Iterable[Any]:
+    """The arrays of a sparse object; a list of lists and a dictionary of keys have none that another format takes."""
+    names = {"coo": ("coords", "data"), "dia": ("data", "offsets")}.get(obj.format, ("data", "indices", "indptr"))
+    if obj.format in ("lil", "dok"):
+        return ()
+    if names[0] == "coords" and not hasattr(obj, "coords"):  # SciPy 1.13
+        names = ("row", "col", "data")
+    return [getattr(obj, name) for name in names]

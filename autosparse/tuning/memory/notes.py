@@ -1,0 +1,62 @@
+"""Notes: where plans lie, written into the accounts of their problems for the processes that come."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from pathlib import Path
+
+from autosparse import _native
+from autosparse._native.kernels import identity
+from autosparse.cache.accounts import ledger
+from autosparse.cache.accounts.rows import ASKED, NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch import accounts
+from autosparse.errors import BuildError
+from autosparse.tuning.memory import stamps
+from autosparse.tuning.memory.plan_lookup import key_of
+from autosparse.tuning.trials.lab import KernelLab
+
+
+def note(lab: KernelLab, plan: Plan, *, is_asked: bool = False) -> None:
+    """Say in the account of the lab's problem where its plan lies, so that the next process finds it at once.
+
+    Nothing is written where options keep nothing, for parts (which the short way cannot recall), and for plans whose
+    effort is off.
+    """
+    problem, options = lab.problem, lab.options
+    place = accounts.place_of(options)
+    is_simple = plan.schedule is None or isinstance(plan.schedule, SuperSchedule)
+    if not lab.account_key or place is None or plan.effort == "off" or not is_simple or lab.is_stale:
+        return
+    stamp = stamps.stamp_of(problem, options)
+    if stamp is None or identity.backend_name(options.compiler) != "c":
+        return
+    made = PlanNote(
+        plan=bytes.fromhex(key_of(lab).stable_hash()), stamp=stamp, default_s=plan.default_s or 0.0,
+        measured_s=(plan.measured_s or 0.0) if plan.schedule is not None else 0.0,
+        flags=_flags(lab, plan, is_asked=is_asked),
+    )  # fmt: skip
+    _write(lab, place[0], place[1], made)
+
+
+def _write(lab: KernelLab, folder: Path, root: Path, made: PlanNote) -> None:
+    known = ledger.read(root, lab.account_key)
+    old = known.plan if known is not None else None
+    if old is not None and old.is_asked:
+        made = dataclasses.replace(made, flags=made.flags | ASKED)
+    if old != made:
+        row = plan_row(lab.account_key, made, process=ledger.token(), now=time.time())
+        ledger.append(folder, [row])
+
+
+def _flags(lab: KernelLab, plan: Plan, *, is_asked: bool) -> int:
+    flags = ASKED if is_asked else 0
+    if plan.schedule is None:
+        return flags | NOTHING_FASTER
+    try:
+        kernel = lab.loaded(plan.schedule)
+    except BuildError:
+        return flags
+    return flags | (NEEDS_SORTED if isinstance(kernel, _native.Kernel) and kernel.needs_sorted else 0)

@@ -1,0 +1,187 @@
+"""Recall: let a remembered plan serve, with nothing imported that only a search needs.
+
+The account of the problem says where the record of the plan lies (`notes`). What the long way checks is checked here
+too: the record's checksum and owner, every field of its key (those that a stamp stands for by the stamp), the
+digests of the compiled kernel's files, failures that were remembered, and the kernel's result on the matrix at hand
+beside the default kernel's. Whatever is not as it should be leaves the problem to the long way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from autosparse._native.c.build import FLAGS, ISA_FLAGS
+from autosparse._native.kernels.kernel import Kernel
+from autosparse.cache import artefacts
+from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
+from autosparse.cache.folder import Folder
+from autosparse.config import Effort, Options
+from autosparse.core.problem import Problem, columns_bucket
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch.accounts import ProblemAccount
+from autosparse.dispatch.state import DispatchState, dispatcher_of
+from autosparse.errors import TUNING_FAILURES, RecordError
+from autosparse.log import event
+from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.packed_copies import PackedCopyCache
+from autosparse.tuning.memory import stamps
+from autosparse.tuning.problems import problem_of
+from autosparse.tuning.trials.handling import Handling, handling_of
+from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.specs import spec_of
+
+if TYPE_CHECKING:
+    from autosparse.operands.unfolding import AnyOperand
+
+REFRESH_S: Final = 2e-9
+"""Price of taking a new value into a packed copy, seconds: what `tuner.search.prices` begins with."""
+
+
+class _NoExperience:
+    """Prices of a process that has not imported those which were learned."""
+
+    @property
+    def prices(self) -> _NoExperience:
+        """The prices."""
+        return self
+
+    def price_s(self, kind: str, units: float = 1.0) -> float:
+        """Return the price of refreshing values; other steps are not weighed here."""
+        return REFRESH_S * units if kind == "refresh" else 0.0
+
+    def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
+        """Learn nothing: the long way does."""
+
+
+class RecallBench:
+    """What a trial of a remembered plan needs beside its schedule; see `kernel_trial.Workbench`."""
+
+    def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
+        self.problem: Problem = problem_of(operand, state)
+        self.options: Options = state.options
+        self.packed_copies: PackedCopyCache = dispatcher_of(operand).packed_copies
+        self.structure_version: int = operand.structure_version
+        self.is_stale = False
+        self.experience: Any = _NoExperience()  # Any: of an Experience only these methods are used
+        self.operand: Callable[[], AnyOperand | None] = weakref.ref(operand)
+        self._account = account
+
+    @property
+    def handling(self) -> Handling:
+        """How the sparse operand is packed."""
+        return handling_of(self.problem.operation)
+
+    @property
+    def limit_bytes(self) -> int:
+        """Upper bound on the bytes of packed copies of this operand."""
+        return int(self.options.extra_memory * self.problem.operand_bytes)
+
+    def n_threads(self) -> int:
+        """Threads that a kernel may use now."""
+        from autosparse._native import runtime_api
+
+        return self.options.threads or runtime_api.max_threads()
+
+    def loaded(self, schedule: Any) -> Kernel | None:
+        """Return nothing: the trial that is made here has its kernel."""
+        return None
+
+    def is_built(self, schedule: Any) -> bool:
+        """Return whether no compiler is needed: never asked before the kernel is there."""
+        return True
+
+    def build(self, trials: Sequence[KernelTrial]) -> None:
+        """Compile nothing."""
+
+    def compare_price_s(self, schedule: Any = None) -> float:
+        """Return 0: a recall is weighed as a whole."""
+        return 0.0
+
+    def note_wrong(self, trial: KernelTrial, difference: str) -> None:
+        """The kernel computes something else than the default one: forget where its plan lies."""
+        trial.failed = f"the kernel computes something else than the default kernel: {difference}"
+        _forget(self._account)
+        warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", difference))
+
+
+def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
+    """Let the plan that the account names compute the next products of `state`, if it can be believed."""
+    note = account.plan
+    assert note is not None
+    try:
+        trial = _ready(state, operand, account, note)
+    except (RecordError, *TUNING_FAILURES) as err:
+        event("fallback", f"a remembered plan is not used: {type(err).__name__}: {err}")
+        return
+    if trial is not None:
+        state.serving = trial
+        event("plan", "remembered", schedule=trial.schedule.to_json() if trial.schedule else "default")
+
+
+def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, note: PlanNote) -> KernelTrial | None:
+    bench = RecallBench(state, operand, account)
+    if stamps.stamp_of(bench.problem, state.options) != note.stamp:
+        return None
+    folder = Folder(account.root)
+    found = folder.read_record("plan", note.plan.hex())
+    if found is None or not _is_same_problem(bench.problem, found.record.get("key")):
+        return None
+    account.is_settled = Effort(found.record.get("effort", "off")).rank >= state.options.effort.rank
+    if note.flags & NOTHING_FASTER or found.record.get("schedule") is None:
+        return None
+    schedule = SuperSchedule.from_json(json.dumps(found.record["schedule"]))
+    trial = KernelTrial(schedule, bench)
+    if schedule.format.values not in ("", bench.problem.storage) or not trial.fits():
+        return None
+    trial.kernel = _kernel(bench, folder, schedule, note, found.record["key"])
+    if trial.kernel is None:
+        return None
+    trial.gain_s = max(0.0, note.default_s - note.measured_s) if note.measured_s else 0.0
+    trial.pack()  # compares its result with the default kernel's
+    return trial if trial.ready else None
+
+
+def _is_same_problem(problem: Problem, key: object) -> bool:
+    """Whether the record of a plan says that it was found for this problem."""
+    wanted = {
+        "pattern": problem.pattern.sparsity_hash, "operation": problem.name, "transposed": problem.transposed,
+        "columns_bucket": columns_bucket(problem.n_dense_cols), "dtype": problem.dtype,
+        "index_dtype": problem.pattern.index_dtype, "threads": problem.threads,
+        "deterministic": problem.deterministic, "target": problem.target.key(),
+    }  # fmt: skip
+    return isinstance(key, dict) and all(key.get(name) == value for name, value in wanted.items())
+
+
+def _kernel(
+    bench: RecallBench, folder: Folder, schedule: SuperSchedule, note: PlanNote, key: Mapping[str, Any]
+) -> Kernel | None:
+    """Return the plan's kernel where it is there already: the runtime's own, a shipped one, or compiled earlier."""
+    spec: Any = spec_of(bench.problem, schedule)  # Any: a KernelSpec, since the schedule is simple
+    if folder.read_record("failure", spec.key()) is not None:
+        return None
+    if schedule.is_precompiled:
+        from autosparse._native.kernels.precompiled import ready_kernel
+
+        return ready_kernel(spec)
+    from autosparse._native.kernels.shipped import shipped_kernel
+
+    if (shipped := shipped_kernel(spec, bench.options.compiler)) is not None:
+        return shipped
+    facts = [spec.key(), str(key["emitter"]), str(key["compiler"]), " ".join((*FLAGS, *ISA_FLAGS[spec.isa])), ""]
+    name = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
+    place = artefacts.find(folder, name)
+    if place is None:
+        return None
+    return Kernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
+
+
+def _forget(account: ProblemAccount) -> None:
+    from autosparse.cache.accounts import ledger
+
+    account.plan = None
+    ledger.append(account.folder, [plan_row(account.key, None, process=ledger.token(), now=time.time())])

@@ -1,0 +1,53 @@
+"""Problems: what is to be computed for a state of dispatch, as tuning sees it."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING
+
+from autosparse._native import runtime_api
+from autosparse.config import Options
+from autosparse.core.formats import NUMBERED
+from autosparse.core.problem import Problem
+from autosparse.core.target import Target
+from autosparse.dispatch.state import DispatchState
+from autosparse.operands.csr import Operand
+from autosparse.ops import OPS
+
+if TYPE_CHECKING:
+    from autosparse.operands.unfolding import AnyOperand
+
+
+def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
+    """Return the problem of `state`; the pattern is hashed when its hash is asked for."""
+    options, target = state.options, target_of(state.options)
+    return Problem(
+        operation=state.operation, pattern=operand.pattern, transposed=state.transposed,
+        n_dense_cols=state.n_dense_cols, dtype=state.dtype.name, threads=options.threads or runtime_api.max_threads(),
+        deterministic=options.deterministic, target=target,
+        mode=getattr(operand, "mode", 0), storage=storage_of(operand, state, target),
+    )  # fmt: skip
+
+
+def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str:
+    """How A's values may be stored: rounded where the user says so, which products in float32 know; else by number.
+
+    Products with one vector alone read values as often as they use them, and a table is one permutation in AVX-512.
+    """
+    abilities = OPS[state.operation].abilities
+    if state.options.storage and "storage" in abilities and state.dtype.name == "float32":
+        return state.options.storage
+    from autosparse._native.storage.numbered import has_few_kinds
+
+    can_number = state.n_dense_cols == 1 and "slices" in abilities and target.isa == "avx512"
+    is_own = isinstance(operand, Operand) and operand.dtype == state.dtype
+    return NUMBERED if can_number and is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
+
+
+def target_of(options: Options) -> Target:
+    """This machine, held to the instruction set that options allow."""
+    host = Target.host()
+    order = ("baseline", "avx2", "avx512")
+    if options.isa is None or order.index(options.isa) >= order.index(host.isa):
+        return host
+    return dataclasses.replace(host, isa=options.isa)

@@ -1,0 +1,239 @@
+"""A short program that is run again and again with one cache: how soon its products are as fast as tuned ones.
+
+    python benchmarks/second_run.py             # 20 runs of 0.3 s of each program
+    python benchmarks/second_run.py --quick     # 3 runs of 0.05 s: whether the script works
+
+Every run is a process of its own. The first one computes products for so many seconds and says how many they were; all
+others compute that many. Beside them, with a cache of its own: a process that calls ``A.tune()``, and the process that
+comes after it, of which the table says when its products began to be served by the tuned kernel.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from peerlib.table import markdown
+
+FIRST_CHECKED: Final = 10
+"""Runs from this one on must have products as fast as tuned ones."""
+NEAR: Final = 1.05
+"""Median product over the tuned one's that counts as fast."""
+SLOW: Final = 1.10
+"""Time of a run over the first one's that counts as slow."""
+SERVED_MS: Final = 10.0
+"""Milliseconds of products, or SERVED_PRODUCTS of them, within which a remembered plan must serve."""
+SERVED_PRODUCTS: Final = 30
+RTOL: Final = 1e-5
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one process says."""
+
+    n: int  # products, or iterations of cg
+    run_s: float  # all of them
+    median_s: float  # of one
+    life_s: float = 0.0  # of the process, as its parent sees it
+    served_after: int | None = None  # products before the first by a tuned kernel; None: there was none
+    served_after_ms: float | None = None  # ... and how long they took
+
+
+# -- one process -----------------------------------------------------------------------------------------------------
+
+
+def grid(side: int) -> Any:
+    """The five-point Laplacian of a square grid, 5 side² entries, and 0.01 on the diagonal."""
+    import scipy.sparse as sps
+
+    line = sps.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
+    eye = sps.eye_array(side)
+    return sps.csr_array(sps.kron(line, eye) + sps.kron(eye, line) + 0.01 * sps.eye_array(side * side))
+
+
+def scattered(n: int) -> Any:
+    """Twenty entries in each row, near the diagonal, in no order that a format could use."""
+    import scipy.sparse as sps
+
+    rng = np.random.default_rng(0)
+    rows = np.repeat(np.arange(n), 20)
+    columns = (rows + rng.integers(-300, 300, rows.size)) % n
+    return sps.csr_array(sps.coo_array((rng.standard_normal(rows.size), (rows, columns)), shape=(n, n)))
+
+
+def products(A: Any, seconds: float, n: int) -> tuple[list[float], float]:
+    """Times of SpMVs, so many or for so many seconds, and of all together."""
+    x = np.ones(A.shape[1])
+    times: list[float] = []
+    begin = time.perf_counter()
+    while len(times) < n or (not n and time.perf_counter() - begin < seconds):
+        start = time.perf_counter()
+        A @ x
+        times.append(time.perf_counter() - start)
+    return times, time.perf_counter() - begin
+
+
+def solves(A: Any, seconds: float, n: int) -> tuple[list[float], float]:
+    """Times of iterations of SciPy's cg, so many or for so many seconds, and of all together."""
+    from scipy.sparse.linalg import cg
+
+    b, times, begin = np.ones(A.shape[0]), list[float](), time.perf_counter()
+    last = begin
+
+    def took(_: Any) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        times.append(now - last)
+        last = now
+
+    while len(times) < n or (not n and time.perf_counter() - begin < seconds):
+        last = time.perf_counter()
+        cg(A, b, rtol=RTOL, maxiter=min(100, n - len(times)) if n else 100, callback=took)
+    return times, time.perf_counter() - begin
+
+
+PROGRAMS: Final[dict[str, tuple[Callable[[], Any], Callable[[Any, float, int], tuple[list[float], float]]]]] = {
+    "SpMV, grid of 100,000 entries": (lambda: grid(142), products),
+    "SpMV, grid of 288,000 entries": (lambda: grid(240), products),
+    "SpMV, 500,000 scattered entries": (lambda: scattered(25_000), products),
+    "cg, grid of 288,000 entries": (lambda: grid(240), solves),
+}
+
+
+def child(name: str, seconds: float, n: int, *, tunes: bool) -> Run:
+    """What this process measures."""
+    import autosparse as asp
+
+    make, run = PROGRAMS[name]
+    m = make()
+    A = asp.csr(m)
+    if tunes:
+        A.tune()
+    times, run_s = run(A, seconds, n)
+    served = _served_from(A)
+    return Run(
+        n=len(times), run_s=run_s, median_s=statistics.median(times), served_after=served,
+        served_after_ms=None if served is None else 1e3 * sum(times[:served]),
+    )  # fmt: skip
+
+
+def _served_from(A: Any) -> int | None:
+    """Products before the first one by a tuned kernel, by what dispatch counted: it is asked after the run."""
+
+    dispatcher = A._cell.dispatcher
+    found = []
+    for state in dispatcher.states.values() if dispatcher is not None else ():
+        state.settle()
+        if state.n_tuned:
+            found.append(state.n_calls - state.n_tuned)
+    return min(found, default=None)
+
+
+# -- many processes --------------------------------------------------------------------------------------------------
+
+
+def run_once(name: str, cache: Path, *, seconds: float, n: int, tunes: bool = False) -> Run:
+    """Run the program in a process of its own."""
+    command = [sys.executable, __file__, "--child", name, "--seconds", str(seconds), "--n", str(n)]
+    start = time.perf_counter()
+    done = subprocess.run(
+        [*command, *(["--tunes"] if tunes else [])], env=os.environ | {"AUTOSPARSE_CACHE_DIR": str(cache)},
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    facts = json.loads(done.stdout)
+    return Run(**(facts | {"life_s": time.perf_counter() - start}))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All runs of one program."""
+
+    name: str
+    runs: Sequence[Run]
+    tuned: Run  # in the process that called `tune`
+    after: Run  # the process that came next
+
+    def reasons(self) -> list[str]:
+        """What is not as it should be."""
+        first, found = self.runs[0], []
+        slow = [at for at, run in enumerate(self.runs, 1) if run.run_s > SLOW * first.run_s]
+        far = [
+            at for at, run in enumerate(self.runs, 1)
+            if at >= FIRST_CHECKED and run.median_s > NEAR * self.tuned.median_s
+        ]  # fmt: skip
+        if slow:
+            found.append(f"runs {slow} took longer than {SLOW:g} x the first")
+        if far:
+            found.append(f"products of runs {far} took longer than {NEAR:g} x tuned ones")
+        served, ms = self.after.served_after, self.after.served_after_ms
+        if served is None or ms is None:
+            found.append("after tune the next process was not served by the plan")
+        elif served > SERVED_PRODUCTS and ms > SERVED_MS:
+            found.append(f"after tune the next process was served after {served} products, {ms:.1f} ms")
+        return found
+
+
+def measure(name: str, *, n_runs: int, seconds: float) -> Outcome:
+    """Run a program so often with one cache, and with another one after `tune`."""
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        runs = [run_once(name, Path(one), seconds=seconds, n=0)]
+        runs += [run_once(name, Path(one), seconds=seconds, n=runs[0].n) for _ in range(n_runs - 1)]
+        tuned = run_once(name, Path(other), seconds=seconds, n=runs[0].n, tunes=True)
+        after = run_once(name, Path(other), seconds=seconds, n=runs[0].n)
+    return Outcome(name, runs, tuned, after)
+
+
+def report(outcome: Outcome) -> str:
+    """A row per run: time of the run over the first one's, median product, and that over the tuned one's."""
+    first, tuned_s = outcome.runs[0], outcome.tuned.median_s
+    rows = [["run", "loop, s", "over the first", "median, us", "over the tuned", "tuned from product"]]
+    named = [*((str(at), run) for at, run in enumerate(outcome.runs, 1)), ("tune", outcome.tuned)]
+    for label, run in [*named, ("after tune", outcome.after)]:
+        rows.append([
+            label, f"{run.run_s:.3f}", f"{run.run_s / first.run_s:.2f}", f"{run.median_s * 1e6:.1f}",
+            f"{run.median_s / tuned_s:.2f}", "-" if run.served_after is None else str(run.served_after),
+        ])  # fmt: skip
+    reasons = outcome.reasons() or ["as it should be"]
+    return f"{outcome.name}, {first.n:,} products\n\n{markdown(rows)}\n\n" + "".join(f"- {one}\n" for one in reasons)
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--seconds", type=float, default=0.3, help="of products in the first run")
+    parser.add_argument("--programs", nargs="*", default=list(PROGRAMS), choices=list(PROGRAMS), metavar="NAME")
+    parser.add_argument("--quick", action="store_true", help="3 runs of 0.05 s of the first program")
+    parser.add_argument("--child", choices=list(PROGRAMS), help=argparse.SUPPRESS)
+    parser.add_argument("--n", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--tunes", action="store_true", help=argparse.SUPPRESS)
+    return parser.parse_args(given)
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Run, then report; 1 where something is not as it should be (never with --quick)."""
+    args = arguments(given)
+    if args.child is not None:
+        print(json.dumps(vars(child(args.child, args.seconds, args.n, tunes=args.tunes))))
+        return 0
+    names, n_runs, seconds = args.programs, args.runs, args.seconds
+    if args.quick:
+        names, n_runs, seconds = names[:1], 3, 0.05
+    outcomes = [measure(name, n_runs=n_runs, seconds=seconds) for name in names]
+    print("\n".join(map(report, outcomes)))
+    return int(not args.quick and any(outcome.reasons() for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Accounts: what earlier processes spent on each problem, and where its plan lies; one small file for all problems."""

@@ -1,0 +1,126 @@
+"""The file of accounts: read whole by a process that may need it, appended to at the end of one, bounded in size.
+
+Rows are appended by one `write` each time, which the system does not mix with another process's. A file that has grown
+beyond MAX_BYTES is folded to one or two rows per problem under a lock, and the problems unused for longest go. Readers
+take no lock: a row has a checksum, and the folded file appears whole. Nothing here warns: an account that cannot be
+read or written only makes the next program begin as if there were none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from autosparse.cache import trust
+from autosparse.cache.accounts.rows import (
+    ACCOUNTS,
+    MAX_BYTES,
+    ROW,
+    Account,
+    folded,
+    plan_row,
+    rows_of,
+    spent_row,
+    with_key,
+)
+
+from autosparse.errors import RecordError
+
+MAX_PROBLEMS: Final = 512
+"""Problems that are kept when it is."""
+_ATTEMPTS: Final = 8
+_process: list[tuple[int, int]] = []  # (process id, token)
+
+
+def token() -> int:
+    """Return a number that names this process in rows."""
+    if not _process or _process[0][0] != os.getpid():
+        _process[:] = [(os.getpid(), int.from_bytes(os.urandom(8), "little"))]
+    return _process[0][1]
+
+
+def read(root: Path, key: bytes) -> Account | None:
+    """Return the account of `key` in the file below the trusted `root`; None when there is none to be believed."""
+    try:
+        content = trust.read_trusted(root, root / ACCOUNTS, max_bytes=4 * MAX_BYTES)
+    except (OSError, RecordError):
+        return None
+    found = folded(with_key(content, key)).get(key)
+    return None if found is None else found[1]
+
+
+def append(cache_folder: Path, rows: Sequence[bytes], *, max_bytes: int = MAX_BYTES) -> bool:
+    """Add rows to the file; return whether they are there."""
+    try:
+        path = trust.made_root(cache_folder) / ACCOUNTS
+        size = 0
+        with _opened(path) as fd:
+            size = os.fstat(fd).st_size
+            if size % ROW.size == 0 and size + len(rows) * ROW.size <= max_bytes:
+                content = b"".join(rows)
+                return os.write(fd, content) == len(content)
+        return _fold(path, rows, max_bytes=max_bytes)
+    except (OSError, RecordError):
+        return False
+
+
+@contextlib.contextmanager
+def _opened(path: Path, *, alone: bool = False) -> Iterator[int]:
+    """Open the file that lies at `path` now, locked against folding, or `alone` against everybody."""
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+    for _ in range(_ATTEMPTS):
+        fd = os.open(path, flags, 0o600)
+        try:
+            _lock(fd, alone=alone)
+            facts, there = os.fstat(fd), path.stat()
+            if (facts.st_dev, facts.st_ino) == (there.st_dev, there.st_ino):  # else it was folded meanwhile
+                yield fd
+                return
+        finally:
+            os.close(fd)
+    raise FileNotFoundError(str(path))
+
+
+def _lock(fd: int, *, alone: bool) -> None:
+    """Lock the file where the system can; elsewhere rows of processes that end while it is folded may be lost."""
+    with contextlib.suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(fd, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+
+
+def _fold(path: Path, rows: Sequence[bytes], *, max_bytes: int) -> bool:
+    """Put in place of the file one with the same accounts, and `rows`, in as few rows as that takes."""
+    with _opened(path, alone=True):
+        content = trust.read_trusted(path.parent, path, max_bytes=max(4 * MAX_BYTES, 4 * max_bytes))
+        accounts = folded([*rows_of(content), *rows])
+        most = min(MAX_PROBLEMS, max_bytes // (4 * ROW.size))
+        kept = sorted(accounts.items(), key=lambda item: -item[1][0])[:most]
+        made = b"".join(part for key, (date, account) in kept for part in _whole(key, account, date))
+        staged = path.parent / "staging" / f"{ACCOUNTS}.{os.urandom(8).hex()}"
+        trust.make_folders(staged.parent)
+        try:
+            fd = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600)
+            with open(fd, "wb") as file:
+                file.write(made)
+            staged.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                staged.unlink()
+            raise
+    return True
+
+
+def _whole(key: bytes, account: Account, date: float) -> Iterator[bytes]:
+    yield spent_row(key, account.spent, process=0, now=date)
+    if account.plan is not None:
+        yield plan_row(key, account.plan, process=0, now=date)
+
+
+def now() -> float:
+    """Return the date that rows get."""
+    return time.time()

@@ -1,0 +1,161 @@
+"""Rows of the file of accounts: fixed size, each with a checksum of its own, folded into one `Account` per problem."""
+
+from __future__ import annotations
+
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from autosparse.core.values import dataclass
+
+ACCOUNTS: Final = "accounts"
+"""Name of the file below the root of the cache."""
+MAX_BYTES: Final = 1 << 18
+"""Size at which the file is folded: 2,730 rows, read and searched in 0.1 ms."""
+VERSION: Final = 1
+"""Number in every row. Raise when the meaning of a field changes: rows of other versions are ignored."""
+KEY_BYTES: Final = 16
+ROW: Final = struct.Struct("<HHI16sQd56s")
+"""Version, kind, CRC-32 of the rest of the row, key, token of the process, date, and 56 bytes by kind."""
+_SPENT: Final = struct.Struct("<QIIddddQ")
+_PLAN: Final = struct.Struct("<16s16sddQ")
+_SPENT_KIND, _PLAN_KIND, _FORGET_KIND = 1, 2, 3
+_MOST: Final = 1e15
+"""Upper bound on counts, seconds and dates: their sums are exact enough, and finite."""
+NEEDS_SORTED: Final = 1
+"""Flag of a plan: its generated kernel must be told which levels are sorted."""
+ASKED: Final = 2
+"""Flag of a plan: a call of `tune` found it."""
+NOTHING_FASTER: Final = 4
+"""Flag of a plan: it is the default kernel."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spent:
+    """What processes spent on one problem; seconds are sums over processes."""
+
+    n_calls: int = 0
+    n_objects: int = 0
+    n_processes: int = 0
+    product_s: float = 0.0
+    tuning_s: float = 0.0
+    saved_s: float = 0.0  # time that tuned products took less than the default kernel would have
+    life_s: float = 0.0  # from the start of the process to its end
+
+    def __add__(self, other: Spent) -> Spent:
+        return Spent(
+            n_calls=self.n_calls + other.n_calls, n_objects=self.n_objects + other.n_objects,
+            n_processes=self.n_processes + other.n_processes, product_s=self.product_s + other.product_s,
+            tuning_s=self.tuning_s + other.tuning_s, saved_s=self.saved_s + other.saved_s,
+            life_s=self.life_s + other.life_s,
+        )  # fmt: skip
+
+    @property
+    def mean_product_s(self) -> float:
+        """Seconds that a process spent in products, in the mean; 0 while nothing is known."""
+        return self.product_s / self.n_processes if self.n_processes else 0.0
+
+    @property
+    def mean_life_s(self) -> float:
+        """Seconds that a process lived, in the mean; 0 while nothing is known."""
+        return self.life_s / self.n_processes if self.n_processes else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanNote:
+    """Where the plan of a problem lies in the cache, and under which conditions its key is known to be the same."""
+
+    plan: bytes  # the plan's key, 16 bytes
+    stamp: bytes  # digest of the machine, the compiler, the sources and the options: 16 bytes
+    default_s: float = 0.0  # measured time of a product by the default kernel; 0 where it was not measured
+    measured_s: float = 0.0  # ... and by the plan's kernel
+    flags: int = 0
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a call of `tune` found it."""
+        return bool(self.flags & ASKED)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """Everything that the file says about one problem."""
+
+    spent: Spent = Spent()  # frozen
+    plan: PlanNote | None = None
+
+
+def spent_row(key: bytes, spent: Spent, *, process: int, now: float) -> bytes:
+    """Return the row that adds `spent` to the account of `key`."""
+    payload = _SPENT.pack(
+        spent.n_calls, spent.n_objects, spent.n_processes, spent.product_s, spent.tuning_s, spent.saved_s,
+        spent.life_s, 0,
+    )  # fmt: skip
+    return _row(_SPENT_KIND, key, payload, process=process, now=now)
+
+
+def plan_row(key: bytes, note: PlanNote | None, *, process: int, now: float) -> bytes:
+    """Return the row that says where the plan of `key` lies; None: there is none any more."""
+    if note is None:
+        return _row(_FORGET_KIND, key, b"", process=process, now=now)
+    payload = _PLAN.pack(note.plan, note.stamp, note.default_s, note.measured_s, note.flags)
+    return _row(_PLAN_KIND, key, payload, process=process, now=now)
+
+
+def _row(kind: int, key: bytes, payload: bytes, *, process: int, now: float) -> bytes:
+    bare = ROW.pack(VERSION, kind, 0, key, process, now, payload)
+    return ROW.pack(VERSION, kind, zlib.crc32(bare), key, process, now, payload)
+
+
+def rows_of(content: bytes) -> Iterator[bytes]:
+    """Yield the rows of a file's content, believable or not; what a torn write left at the end is left out."""
+    for at in range(0, len(content) - ROW.size + 1, ROW.size):
+        yield content[at : at + ROW.size]
+
+
+def with_key(content: bytes, key: bytes) -> list[bytes]:
+    """Return the rows of `key`, without a look at the others."""
+    found, at = [], content.find(key)
+    while at >= 0:
+        begin = at - (at % ROW.size)
+        if at - begin == 8 and begin + ROW.size <= len(content):
+            found.append(content[begin : begin + ROW.size])
+        at = content.find(key, at + 1)
+    return found
+
+
+def folded(rows: Iterable[bytes]) -> dict[bytes, tuple[float, Account]]:
+    """Return date of the last row and account by key. Rows whose checksum or values are wrong are left out."""
+    accounts: dict[bytes, tuple[float, Account]] = {}
+    for row in rows:
+        version, kind, checksum, key, process, date, payload = ROW.unpack(row)
+        bare = ROW.pack(version, kind, 0, key, process, date, payload)
+        if version != VERSION or checksum != zlib.crc32(bare) or not _is_amount(date):
+            continue
+        newest, account = accounts.get(key, (0.0, Account()))
+        changed = _changed(account, kind, payload)
+        if changed is not None:
+            accounts[key] = max(newest, date), changed
+    return accounts
+
+
+def _changed(account: Account, kind: int, payload: bytes) -> Account | None:
+    if kind == _SPENT_KIND:
+        *values, _reserved = _SPENT.unpack(payload)
+        if not all(map(_is_amount, values)):
+            return None
+        names = ("n_calls", "n_objects", "n_processes", "product_s", "tuning_s", "saved_s", "life_s")
+        return Account(spent=account.spent + Spent(**dict(zip(names, values, strict=True))), plan=account.plan)
+    if kind == _PLAN_KIND:
+        plan, stamp, default_s, measured_s, flags = _PLAN.unpack(payload)
+        if not (_is_amount(default_s) and _is_amount(measured_s)):
+            return None
+        note = PlanNote(plan=plan, stamp=stamp, default_s=default_s, measured_s=measured_s, flags=flags)
+        return Account(spent=account.spent, plan=note)
+    return Account(spent=account.spent) if kind == _FORGET_KIND else None
+
+
+def _is_amount(value: float) -> bool:
+    return math.isfinite(value) and 0.0 <= value <= _MOST

@@ -1,0 +1,79 @@
+"""Matrices of SciPy's and of ours that share arrays or do not, and a count of looks at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse
+from autosparse.operands import mutation_guard
+from autosparse.operands.csr import Operand
+
+N = 12
+KINDS = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
+counts_known = pytest.mark.skipif(
+    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+)
+
+
+def plain(kind: str = "csr_array", n: int = N, seed: int = 0) -> Any:
+    m = sps.random(n, n, 0.3, format=kind[:3], random_state=np.random.RandomState(seed))
+    return getattr(sps, kind)(m)
+
+
+def ours(m: Any, **how: Any) -> Any:
+    return getattr(autosparse, m.format)(m, **how)
+
+
+SIZE = 40_000
+"""Entries: large beside everything else that is allocated, below where copies are made outside of NumPy's sight."""
+
+
+def large(kind: str = "csr_array") -> Any:
+    rng = np.random.default_rng(0)
+    n = 1000
+    indices = np.concatenate([np.sort(rng.choice(n, SIZE // n, replace=False)) for _ in range(n)]).astype(np.int32)
+    indptr = np.arange(0, SIZE + 1, SIZE // n, dtype=np.int32)
+    return getattr(sps, kind)((rng.random(SIZE), indices, indptr), shape=(n, n))
+
+
+def bytes_of(m: Any) -> int:
+    return sum(array.nbytes for array in (m.data, m.indices, m.indptr))
+
+
+def over_bytes(m: Any) -> Any:
+    arrays = (np.frombuffer(array.tobytes(), array.dtype) for array in (m.data, m.indices, m.indptr))
+    return sps.csr_array(tuple(arrays), shape=m.shape)
+
+
+def big() -> Any:
+    """Arrays that NumPy unpickles without a copy (from 1000 bytes on)."""
+    return plain(n=60)
+
+
+class Looks:
+    """Counts passes over the arrays."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.n = 0
+        for name in ("_compare_values", "_compare_structure"):
+            patch.setattr(Operand, name, self._counted(name))
+
+    def _counted(self, name: str) -> Any:
+        right = getattr(Operand, name)
+
+        def counted(operand: Any) -> Any:
+            self.n += 1
+            return right(operand)
+
+        return counted
+
+    def of_the_second(self, A: Any) -> int:
+        """Passes of a `refresh` after another one."""
+        A._cell.refresh()
+        before = self.n
+        A._cell.refresh()
+        return self.n - before

@@ -1,0 +1,37 @@
+"""The clock and the machines of `pytest --chaos` (tests/chaos.py)."""
+
+from __future__ import annotations
+
+import pytest
+
+from autosparse.core.target import VECTOR_BYTES
+from tests import chaos
+
+
+def test_intervals_are_multiplied_by_factors_within_the_bounds_and_repeat_with_their_seed():
+    real_ns = range(0, 10**6, 1000)
+    shown = [[clock.ns() for _ in real_ns] for clock in (clock_of(3, real_ns), clock_of(3, real_ns))]
+    steps = [after - before for before, after in zip(shown[0], shown[0][1:], strict=False)]
+    assert shown[0] == shown[1]
+    assert min(steps) >= 1000 * chaos.LEAST - 1
+    assert max(steps) <= 1000 * chaos.MOST + 1
+    assert max(steps) > 2 * min(steps)
+
+
+def clock_of(seed: int, real_ns: range) -> chaos.ChaoticClock:
+    ticks = iter((0, *real_ns))
+    return chaos.ChaoticClock(seed, lambda: next(ticks))
+
+
+def test_the_machines_differ_in_what_decisions_depend_on():
+    machines = [chaos.machine(name) for name in chaos.NAMES]
+    assert len(machines) == 6
+    assert {one.isa for one in machines} == set(VECTOR_BYTES)
+    assert {one.n_cores for one in machines} >= {2, 4, 8, 16, 64}
+    assert len({one.l2_bytes for one in machines}) >= 5
+    assert any(one.fills_last_cache_late for one in machines)
+
+
+@pytest.mark.parametrize("name", chaos.NAMES)
+def test_a_machine_is_a_target(name):
+    assert chaos.machine(name).vector_bytes in VECTOR_BYTES.values()
