@@ -106,6 +106,19 @@ def from_tensor(tensor: Tensor) -> Any:
     return convert(tensor)
 
 
+def with_gradients(tensor: Tensor, shape: Any, dtype: Any, *, is_copy: bool) -> Any:
+    """A `autosparse.torch.Csr` of a tensor in CPU memory, whose products give gradients to the tensor."""
+    import numpy as np
+    import torch
+
+    from autosparse.torch import matrix
+
+    A = matrix.csr(tensor, shape=shape)
+    if dtype is not None:
+        A = A.to(torch.from_numpy(np.empty(0, dtype)).dtype)
+    return A.with_values(A.values.clone()) if is_copy else A
+
+
 _FAST_PATH: Final = Operand.__dict__["fast_path"]
 
 

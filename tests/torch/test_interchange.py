@@ -146,3 +146,25 @@ def test_malformed_tensors_make_no_matrix_that_multiplies(name, make, layout):
     with pytest.raises(ValueError, match=r"\w"):
         A = make(malformed(name, layout))
         A @ (torch.ones(A.shape[1]) if make is asp.csr else np.ones(A.shape[1], np.float32))
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc, torch.sparse_coo, torch.strided], ids=str)
+def test_csr_of_a_tensor_keeps_gradients(layout):
+    D = dense(5, 4)
+    leaf = (D.clone() if layout is torch.strided else D.to_sparse(layout=layout)).requires_grad_()
+    A = autosparse.csr(leaf)
+    assert isinstance(A, asp.Csr)
+    if layout is not torch.sparse_csc:  # PyTorch cannot accumulate gradients of this layout
+        (A @ torch.ones(4)).sum().backward()
+        assert_close(leaf.grad.to_dense() * (D != 0), (D != 0).float())
+    assert A.requires_grad
+    assert autosparse.csr(leaf, dtype=np.float64).dtype is torch.float64
+    assert autosparse.csr(leaf, copy=True).requires_grad
+    with pytest.raises(ShapeError):
+        autosparse.csr(leaf, shape=(4, 5))
+    for without in (autosparse.csr(leaf, gradients=False), autosparse.csr(leaf.detach())):
+        assert isinstance(without, autosparse.csr_array)
+        assert np.allclose(without @ np.ones(4, np.float32), D.numpy() @ np.ones(4, np.float32))
+    asked = autosparse.csr(leaf.detach(), gradients=True)
+    assert isinstance(asked, asp.Csr)
+    assert not asked.requires_grad
