@@ -111,7 +111,7 @@ def csr(
     >>> A @ np.array([1.0, 1.0, 1.0])
     array([3., 3.])
     """
-    if tensors.is_tensor(obj) and not tensors.is_on_gpu(obj) and (obj.requires_grad if gradients is None else gradients):
+    if tensors.keeps_gradients(obj, gradients):
         return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
     return _construct("csr", obj, shape, dtype, copy=copy, frozen=frozen)
 
@@ -123,12 +123,15 @@ def csc(
     copy: bool | None = None,
     *,
     frozen: bool = False,
+    gradients: bool | None = None,
 ) -> csc_array | Any:  # Any: of a SciPy sparse matrix, csc_matrix
     """A = obj as compressed columns; arguments, results and errors as `csr`.
 
     >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
     array([1, 0], dtype=int32)
     """
+    if tensors.keeps_gradients(obj, gradients):
+        return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
     return _construct("csc", obj, shape, dtype, copy=copy, frozen=frozen)
 
 

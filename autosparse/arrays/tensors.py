@@ -106,6 +106,13 @@ def from_tensor(tensor: Tensor) -> Any:
     return convert(tensor)
 
 
+def keeps_gradients(obj: object, wanted: bool | None) -> bool:
+    """Return whether `obj` is a tensor in CPU memory that becomes a torch matrix; None: where it requires gradients."""
+    if not is_tensor(obj) or is_on_gpu(obj):
+        return False
+    return bool(getattr(obj, "requires_grad", False) if wanted is None else wanted)
+
+
 def with_gradients(tensor: Tensor, shape: Any, dtype: Any, *, is_copy: bool) -> Any:
     """A `autosparse.torch.Csr` of a tensor in CPU memory, whose products give gradients to the tensor."""
     import numpy as np
