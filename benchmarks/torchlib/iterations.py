@@ -137,6 +137,6 @@ PROGRAMS = (
     TorchProgram(name="power_iteration", what="products with a vector of 2,000", prepare=_power_iteration, steps=3000),
     TorchProgram(name="cg", what="conjugate gradients on a grid of 60 x 60", prepare=_cg, steps=2000),
     TorchProgram(name="admm", what="lasso: small products with A and its transpose", prepare=_admm, steps=1000),
-    TorchProgram(name="reductions", what="sum, mean, max and min over rows", prepare=_reductions, steps=40),
-    TorchProgram(name="two_hop", what="features of neighbours and of theirs", prepare=_two_hop, steps=60),
+    TorchProgram(name="reductions", what="sum, mean, max and min over rows", prepare=_reductions, steps=20),
+    TorchProgram(name="two_hop", what="features of neighbours and of theirs", prepare=_two_hop, steps=30),
 )

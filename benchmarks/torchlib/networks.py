@@ -165,14 +165,14 @@ def _autoencoder(dtype: torch.dtype, toy: bool) -> Step:
 
 
 PROGRAMS = (
-    TorchProgram(name="gcn", what="two layers of graph convolutions, trained", prepare=_gcn, steps=60),
-    TorchProgram(name="graphsage", what="means over neighbours, trained", prepare=_graphsage, steps=40),
-    TorchProgram(name="gat", what="attention over neighbours, trained: new values at each step", prepare=_gat, steps=60),
-    TorchProgram(name="gin", what="sums over neighbours and perceptrons, trained", prepare=_gin, steps=40),
-    TorchProgram(name="appnp", what="six propagations after a perceptron, trained", prepare=_appnp, steps=40),
+    TorchProgram(name="gcn", what="two layers of graph convolutions, trained", prepare=_gcn, steps=30),
+    TorchProgram(name="graphsage", what="means over neighbours, trained", prepare=_graphsage, steps=20),
+    TorchProgram(name="gat", what="attention over neighbours, trained: new values at each step", prepare=_gat, steps=30),
+    TorchProgram(name="gin", what="sums over neighbours and perceptrons, trained", prepare=_gin, steps=20),
+    TorchProgram(name="appnp", what="six propagations after a perceptron, trained", prepare=_appnp, steps=20),
     TorchProgram(name="pruned_mlp", what="inference with pruned layers: linear of CSR", prepare=_pruned_mlp, steps=60),
     TorchProgram(name="sparse_linear", what="a sparse layer with sparse gradients", prepare=_sparse_linear, steps=60),
     TorchProgram(name="mini_batches", what="a new matrix at each step, trained", prepare=_mini_batches, steps=600),
     TorchProgram(name="attention_mask", what="attention at a mask's entries", prepare=_attention_mask, steps=60),
-    TorchProgram(name="autoencoder", what="sparse input, dense layers, trained", prepare=_autoencoder, steps=40),
+    TorchProgram(name="autoencoder", what="sparse input, dense layers, trained", prepare=_autoencoder, steps=20),
 )

@@ -84,7 +84,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
             shape=(shape[0], shape[1]),
             n_stored=col.shape[0],
         )
-    checked(crow, col, shape[0], shape[1])
+    checked((crow, col), shape[0], shape[1], of=A)
     return Entries((crow, col), native.whole(values), shape, transposed=by_columns)
 
 
