@@ -107,7 +107,7 @@ class AutoSparseTensor:
     ) -> Plan:
         """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` of the factors."""
         return executor.tune(
-            self._unfolding(_mode(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
+            self._unfolding(mode_of(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
             budget_s=budget_s, dtype=dtype, progress=progress,
         )  # fmt: skip
 
@@ -115,7 +115,7 @@ class AutoSparseTensor:
         """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
         from autosparse.explain.explanation import explain
 
-        return explain(self._unfolding(_mode(self, mode)), columns, operation=MTTKRP.name)
+        return explain(self._unfolding(mode_of(self, mode)), columns, operation=MTTKRP.name)
 
     def todense(self) -> AnyArray:
         """The tensor as an ndarray."""
@@ -252,7 +252,8 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     strides; the one at `mode` is not looked at (None will do). M is (shape[mode], R), of NumPy's promotion of all
     dtypes; kernels compute float32 and float64, NumPy the others. The same as einsum("ikl,kj,lj->ij", T, B, C) for
     order 3, mode 0. `out`: takes M when given, and is returned.
-    A torch sparse COO tensor on a GPU goes with factors there, of its dtype, and gives M there (docs/gpu.md).
+    A torch sparse COO tensor gives M as a torch tensor, with gradients where T or factors require them; on a GPU it
+    goes with factors there, of its dtype (docs/gpu.md).
     Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
 
     >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])
@@ -266,8 +267,12 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
 
         on_gpu: Any = fibers.mttkrp(T, factors, mode, out=out)
         return on_gpu
+    if tensors.is_tensor(T):
+        from autosparse.torch import fibers as fibers_of_torch  # imported by who has such a tensor
+
+        return fibers_of_torch.mttkrp(T, factors, mode, out=out)
     T = T if isinstance(T, AutoSparseTensor) else tensor(T, copy=False)
-    mode = _mode(T, mode)
+    mode = mode_of(T, mode)
     matrices = _matrices(T, factors, mode)
     others = [matrix for matrix in matrices if matrix is not None]
     shape, dtype = (T.shape[mode], others[0].shape[1]), np.result_type(T.dtype, *others)
@@ -289,7 +294,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     return out
 
 
-def _mode(T: AutoSparseTensor, mode: Any) -> int:
+def mode_of(T: AutoSparseTensor, mode: Any) -> int:
     """`mode` counted from 0; ShapeError where T has no such mode, or no other."""
     if T.ndim < 2:
         raise ShapeError.unfit(MTTKRP.name, wanted="a tensor of order 2 or more", T=T.shape)

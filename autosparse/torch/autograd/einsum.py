@@ -181,13 +181,14 @@ def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torc
     letters, places = subscripts.inputs[n], ctx.places[n]
     others = [one for m, one in enumerate(operands) if m != n]
     inputs = [one for m, one in enumerate(subscripts.inputs) if m != n]
-    factor = np.ones((), grad.dtype) if places is None else places.filled(np.ones(places.coords.shape[1], grad.dtype))
     shape = tuple(operands[n].shape)
     reached = set("".join(inputs) + subscripts.output) | (set() if places is None else set(letters))
     kept = "".join(index for index in letters if index in reached)
-    own = letters if places is not None else ""
-    inner = Subscripts((*inputs, subscripts.output, own), kept, subscripts.extents)
-    made = [*others, grad, factor]
+    made, own = [*others, grad], [subscripts.output]
+    if places is not None:
+        made.append(places.filled(np.ones(places.coords.shape[1], grad.dtype)))
+        own.append(letters)
+    inner = Subscripts((*inputs, *own), kept, subscripts.extents)
     if places is not None:
         result = compute(made, inner, np.result_type(*(one.dtype for one in made)), is_dense=False)
         return torch.from_numpy(_at(places, result))
