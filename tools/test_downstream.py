@@ -55,8 +55,10 @@ SUITES: Final = {
 }
 
 
-def failures_of(suite: Suite, processes: int, *, installed: bool, only: Sequence[str] = ()) -> dict[str, str]:
-    """Tests that fail, by their names, and the first lines of why."""
+def failures_of(
+    suite: Suite, processes: int, *, installed: bool, only: Sequence[str] = ()
+) -> tuple[dict[str, str], int]:
+    """Tests that fail, by their names, with the first lines of why, and the number of tests that ran."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
@@ -68,8 +70,10 @@ def failures_of(suite: Suite, processes: int, *, installed: bool, only: Sequence
         environment = {**os.environ, "PYTHONPATH": paths, "AUTOSPARSE_CACHE_DIR": str(Path(folder) / "cache")}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         if not report.exists():
-            return {f"{suite.modules[0]} (no report)": done.stdout[-500:] + done.stderr[-500:]}
-        return _failed(ET.parse(report).getroot())
+            return {f"{suite.modules[0]} (no report)": done.stdout[-500:] + done.stderr[-500:]}, 0
+        root = ET.parse(report).getroot()
+        n_run = sum(case.find("skipped") is None for case in root.iter("testcase"))
+        return _failed(root), n_run
 
 
 def _failed(root: ET.Element) -> dict[str, str]:
@@ -126,13 +130,15 @@ def run(name: str, processes: int) -> list[str]:
         print(f"{name:24} skipped: {suite.package} is not installed")
         return []
     start_s = time.monotonic()
-    failed = failures_of(suite, processes, installed=True)
+    failed, n_run = failures_of(suite, processes, installed=True)
+    if not n_run:
+        return [f"{name}  no test ran  {failed}"]
     unlisted = [test for test in failed if not is_known(name, test)]
     if unlisted:
-        plain = failures_of(suite, processes, installed=False, only=modules_of(unlisted, suite))
+        plain, _ = failures_of(suite, processes, installed=False, only=modules_of(unlisted, suite))
         unlisted = [test for test in unlisted if test not in plain]
     print(
-        f"{name:24} {len(failed)} fail, {len(unlisted)} of them differ, {time.monotonic() - start_s:.0f} s", flush=True
+        f"{name:24} {n_run} tests, {len(failed)} fail, {len(unlisted)} of them differ, {time.monotonic() - start_s:.0f} s", flush=True
     )
     return [f"{name}  {test}  {failed[test]}" for test in unlisted]
 

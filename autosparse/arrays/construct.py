@@ -12,6 +12,7 @@ from numpy.typing import DTypeLike
 
 from autosparse.arrays import adoption, tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
 from autosparse.interop import foreign, neighbours
 from autosparse.operands import ownership
@@ -73,10 +74,12 @@ def csr(
     copy: bool | None = None,
     *,
     frozen: bool = False,
+    gradients: bool | None = None,
 ) -> csr_array | Any:  # Any: of a SciPy sparse matrix, csr_matrix
     """A = obj as compressed rows: `autosparse.csr_matrix` of a SciPy sparse matrix, `autosparse.csr_array` of all else.
 
-    A torch tensor on a GPU becomes a `autosparse.cuda.matrix.CudaCsr`, which stays there.
+    A torch tensor on a GPU becomes a `autosparse.cuda.matrix.CudaCsr`, which stays there. A tensor in CPU memory that
+    requires gradients becomes a `autosparse.torch.Csr`, whose products keep them.
 
     Parameters
     ----------
@@ -94,6 +97,9 @@ def csr(
     frozen
         Promise that nobody writes to the arrays: no product looks for writes, and the matrix hands the arrays out
         read-only. For ``copy=False``. A write in spite of the promise leads to stale results.
+    gradients
+        For torch tensors in CPU memory. True: the result is a `autosparse.torch.Csr`, which multiplies torch tensors.
+        False: it multiplies arrays, and gradients are dropped. None: True where the tensor requires gradients.
 
     Raises
     ------
@@ -106,6 +112,8 @@ def csr(
     >>> A @ np.array([1.0, 1.0, 1.0])
     array([3., 3.])
     """
+    if tensors.keeps_gradients(obj, gradients):
+        return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
     return _construct("csr", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
@@ -116,12 +124,15 @@ def csc(
     copy: bool | None = None,
     *,
     frozen: bool = False,
+    gradients: bool | None = None,
 ) -> csc_array | Any:  # Any: of a SciPy sparse matrix, csc_matrix
     """A = obj as compressed columns; arguments, results and errors as `csr`.
 
     >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
     array([1, 0], dtype=int32)
     """
+    if tensors.keeps_gradients(obj, gradients):
+        return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
     return _construct("csc", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
@@ -132,7 +143,8 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or what else `csr` takes
 
 def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool) -> Any:  # Any: of SciPy
     neighbours.greet()
-    copy = ownership.wanted(copy)
+    if copy is not False and (copy is not None or get_options().share):
+        copy = bool(copy)
     A: Any = None
     if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
         A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)

@@ -58,7 +58,7 @@ class _Family:
         return coo_array if isinstance(self, sps.sparray) else coo_matrix
 
 
-class AutoSparseMatrix(_Family, Reflected, Copies, Products):
+class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseResults):
     """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -143,11 +143,11 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products):
             if not adoption.can_be_cut(indices, data, nnz):
                 return False
             indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
-        arrays, copied_bytes = [indptr, indices, data], None
-        if copy is not False:
-            arrays, copied_bytes = ownership.copies_of(arrays, everything=copy is True)
-        self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
-        if copied_bytes is not None:
+        if copy is False:
+            self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
+        else:
+            arrays, copied_bytes = ownership.copies_of_rows(indptr, indices, data, everything=copy is True)
+            self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
             cell.copied_bytes, cell.fresh = copied_bytes, False
         set_state(self, shape)
         return True

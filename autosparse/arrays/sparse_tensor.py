@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse.arrays import tensors
 from autosparse.arrays.construct import check_out, describe
+from autosparse.config import get_options
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands import ownership
@@ -108,7 +109,7 @@ class AutoSparseTensor:
     ) -> Plan:
         """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` of the factors."""
         return executor.tune(
-            self._unfolding(_mode(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
+            self._unfolding(mode_of(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
             budget_s=budget_s, dtype=dtype, progress=progress,
         )  # fmt: skip
 
@@ -116,7 +117,7 @@ class AutoSparseTensor:
         """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
         from autosparse.explain.explanation import explain
 
-        return explain(self._unfolding(_mode(self, mode)), columns, operation=MTTKRP.name)
+        return explain(self._unfolding(mode_of(self, mode)), columns, operation=MTTKRP.name)
 
     def todense(self) -> AnyArray:
         """The tensor as an ndarray."""
@@ -159,7 +160,8 @@ def tensor(
     >>> T.shape
     (2, 3, 2)
     """
-    copy = ownership.wanted(copy)
+    if copy is None and get_options().share:
+        copy = False
     if isinstance(coords, AutoSparseTensor):
         if not copy and shape is None:
             return coords._same()
@@ -184,8 +186,8 @@ def tensor(
     fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
     fixed.flags.writeable = False
     made = Entries(extents, fixed, entries)
-    if copy is not False:
-        made.own(ownership.Given((values,)), everything=copy is True)
+    if copy is None or copy:
+        made.own(ownership.Given((values,)), everything=bool(copy))
     return AutoSparseTensor(made)
 
 
@@ -260,7 +262,8 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     strides; the one at `mode` is not looked at (None will do). M is (shape[mode], R), of NumPy's promotion of all
     dtypes; kernels compute float32 and float64, NumPy the others. The same as einsum("ikl,kj,lj->ij", T, B, C) for
     order 3, mode 0. `out`: takes M when given, and is returned.
-    A torch sparse COO tensor on a GPU goes with factors there, of its dtype, and gives M there (docs/gpu.md).
+    A torch sparse COO tensor gives M as a torch tensor, with gradients where T or factors require them; on a GPU it
+    goes with factors there, of its dtype (docs/gpu.md).
     Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
 
     >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])
@@ -274,8 +277,12 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
 
         on_gpu: Any = fibers.mttkrp(T, factors, mode, out=out)
         return on_gpu
+    if tensors.is_tensor(T):
+        from autosparse.torch import fibers as fibers_of_torch  # imported by who has such a tensor
+
+        return fibers_of_torch.mttkrp(T, factors, mode, out=out)
     T = T if isinstance(T, AutoSparseTensor) else tensor(T, copy=False)
-    mode = _mode(T, mode)
+    mode = mode_of(T, mode)
     matrices = _matrices(T, factors, mode)
     others = [matrix for matrix in matrices if matrix is not None]
     shape, dtype = (T.shape[mode], others[0].shape[1]), np.result_type(T.dtype, *others)
@@ -297,7 +304,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     return out
 
 
-def _mode(T: AutoSparseTensor, mode: Any) -> int:
+def mode_of(T: AutoSparseTensor, mode: Any) -> int:
     """`mode` counted from 0; ShapeError where T has no such mode, or no other."""
     if T.ndim < 2:
         raise ShapeError.unfit(MTTKRP.name, wanted="a tensor of order 2 or more", T=T.shape)

@@ -1,13 +1,12 @@
 """Subscripts of an einsum, read and checked against the operands' shapes as ``np.einsum`` does."""
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
 
 import functools
 import operator
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -18,8 +17,7 @@ LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
 """Of the numbers in index lists: in the order in which an output that is not given lists them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscripts:
+class Subscripts(NamedTuple):
     """Index letters of each operand and of the output, and the extent of each index."""
 
     inputs: tuple[str, ...]

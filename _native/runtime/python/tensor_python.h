@@ -13,7 +13,7 @@ typedef struct tensor_entries {
     int64_t n, k, nnz, index_step, pair_step;
     int by_columns;
     int32_t dtype, index_dtype;
-    char *impls[2]; /* TensorImpls of starts and indices */
+    char *impl, *impls[2]; /* TensorImpls of the matrix, its starts and its indices */
 } tensor_entries;
 
 /* The at::Tensor of an object; NULL of an object that is not a tensor, or of a class of somebody's. */
@@ -102,6 +102,7 @@ static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries 
         about->get_sizes(tensor, &sizes))
         return 0;
     char *members = *(char **)tensor;
+    A->impl = members;
     A->n = sizes[0];
     A->k = sizes[1];
     A->by_columns = layout == about->csc;
@@ -123,21 +124,33 @@ static asp_sound tensor_identity(const asp_tensors *about, const tensor_entries 
 {
     asp_sound one = {.n_major = A->by_columns ? A->k : A->n, .n_minor = A->by_columns ? A->n : A->k, .nnz = A->nnz,
                      .data = {A->starts, A->indices}};
-    for (int at = 0; at < 2; ++at) {
-        const char *counter;
-        memcpy(&one.storages[at], A->impls[at] + about->storage_at, sizeof(void *));
-        memcpy(&counter, A->impls[at] + about->version_at, sizeof counter);
-        if (counter) memcpy(&one.versions[at], counter + about->version_in, sizeof(uint32_t)); /* none in inference mode */
-    }
+    const char *counter;
+    for (int at = 0; at < 2; ++at) memcpy(&one.storages[at], A->impls[at] + about->storage_at, sizeof(void *));
+    memcpy(&counter, A->impl + about->version_at, sizeof counter);
+    if (counter) memcpy(&one.version, counter + about->version_in, sizeof one.version); /* none in inference mode */
     return one;
 }
 
-static int tensor_is_same(const asp_sound *one, const asp_sound *other)
+static void tensor_print(const asp_tensors *about, const tensor_entries *A, asp_sound *one)
 {
-    return one->n_major == other->n_major && one->n_minor == other->n_minor && one->nnz == other->nnz &&
-           !memcmp(one->storages, other->storages, sizeof one->storages) &&
-           !memcmp(one->data, other->data, sizeof one->data) &&
-           !memcmp(one->versions, other->versions, sizeof one->versions);
+    const int64_t width = A->index_dtype == about->int64 ? 8 : 4;
+    one->prints[0] = asp_xxh3_low(A->starts, (one->n_major + 1) * width);
+    one->prints[1] = asp_xxh3_low(A->indices, A->nnz * width);
+}
+
+/* Whether the arrays `now` of A are those in the slot. Arrays that are watched, of a tensor that was written to since,
+ * are looked through: the values may have been written. */
+static int tensor_is_same(const asp_tensors *about, const tensor_entries *A, asp_sound *slot, asp_sound *now)
+{
+    if (slot->n_major != now->n_major || slot->n_minor != now->n_minor || slot->nnz != now->nnz ||
+        memcmp(slot->storages, now->storages, sizeof slot->storages) || memcmp(slot->data, now->data, sizeof slot->data))
+        return 0;
+    if (slot->watched && slot->version != now->version) {
+        tensor_print(about, A, now);
+        if (memcmp(slot->prints, now->prints, sizeof now->prints)) return 0;
+        slot->version = now->version;
+    }
+    return 1;
 }
 
 static asp_sound *tensor_slot(asp_tensors *about, const asp_sound *one)
@@ -161,9 +174,8 @@ static int tensor_is_sound(asp_tensors *about, PyObject *object, const tensor_en
     *known = NULL;
     if (!A->starts) return 1; /* each index is looked at when it is used */
     if (A->nnz < about->checked) return tensor_check(about, A);
-    const asp_sound now = tensor_identity(about, A);
-    asp_sound *slot = tensor_slot(about, &now);
-    const int is_same = tensor_is_same(slot, &now);
+    asp_sound now = tensor_identity(about, A), *slot = tensor_slot(about, &now);
+    const int is_same = tensor_is_same(about, A, slot, &now);
     if (is_same && slot->watched) {
         slot->n_products++;
         *known = slot;
@@ -178,6 +190,7 @@ static int tensor_is_sound(asp_tensors *about, PyObject *object, const tensor_en
         PyObject *watched = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->watch, object, NULL);
         if (!watched) PyErr_Clear(); /* it is checked again */
         before = slot->watched;
+        tensor_print(about, A, &now);
         *slot = now;
         slot->watched = watched;
         Py_XDECREF(before);

@@ -84,7 +84,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
             shape=(shape[0], shape[1]),
             n_stored=col.shape[0],
         )
-    checked(crow, col, shape[0], shape[1])
+    checked((crow, col), shape[0], shape[1], of=A)
     return Entries((crow, col), native.whole(values), shape, transposed=by_columns)
 
 
@@ -316,12 +316,14 @@ def _sampled_values(
 ) -> tuple[Entries, torch.Tensor] | None:
     """Values of alpha · (x @ y at S's entries) + beta · S; None: not ours."""
     dtype = S.dtype
-    if S.layout is not torch.sparse_csr or dtype not in VALUE_CODES or S.dim() != 2 or not _holds(dtype, alpha, beta):
+    if S.layout is not torch.sparse_csr or dtype not in SERVED or S.dim() != 2 or not _holds(dtype, alpha, beta):
         return None
     if not (is_plain(x, dtype, 2) and is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0]:
         return None
     if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
         return None
+    if dtype in HALF:  # PyTorch's own refuses them
+        return A, native.sddmm(A, x.float(), y.t().float(), scale=(alpha, beta), base=A.values.float()).to(dtype)
     return A, native.sddmm(A, x, y.t(), scale=(alpha, beta), base=A.values)
 
 
