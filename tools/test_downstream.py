@@ -138,7 +138,8 @@ def run(name: str, processes: int) -> list[str]:
         plain, _ = failures_of(suite, processes, installed=False, only=modules_of(unlisted, suite))
         unlisted = [test for test in unlisted if test not in plain]
     print(
-        f"{name:24} {n_run} tests, {len(failed)} fail, {len(unlisted)} of them differ, {time.monotonic() - start_s:.0f} s", flush=True
+        f"{name:24} {n_run} tests, {len(failed)} fail, {len(unlisted)} of them differ, {time.monotonic() - start_s:.0f} s",
+        flush=True,
     )
     return [f"{name}  {test}  {failed[test]}" for test in unlisted]
 

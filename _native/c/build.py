@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
+import math
 import os
 import re
 import shutil
@@ -13,6 +14,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -142,6 +144,7 @@ class Compilations:
     """Running compilers, so that an interrupt can end them all. Used by one build, or by several in threads."""
 
     limit_s: float = COMPILE_LIMIT_S  # for each; never more than COMPILE_LIMIT_S
+    ends_at: float = math.inf  # by time.monotonic(): then all are ended, which says nothing about their kernels
     failed: dict[str, BuildError] = field(default_factory=dict)  # by the keys of kernels: not once more in this build
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _mutex: threading.Lock = field(default_factory=forking.lock)
@@ -150,10 +153,13 @@ class Compilations:
     def compile(self, compiler: Compiler, isa: str, source: Path, target: Path) -> None:
         """Run the compiler on `source`; BuildError with its output when it fails, is slow or was cancelled."""
         process = self._start(compiler.arguments(isa, source, target))
+        limit_s, left_s = min(self.limit_s, COMPILE_LIMIT_S), max(0.0, self.ends_at - time.monotonic())
         try:
-            _, log = process.communicate(timeout=min(self.limit_s, COMPILE_LIMIT_S))
+            _, log = process.communicate(timeout=min(limit_s, left_s))
         except subprocess.TimeoutExpired:
-            limit_s = min(self.limit_s, COMPILE_LIMIT_S)
+            if left_s < limit_s:
+                message = f"the budget of tuning ended while {compiler.command[0]} compiled a kernel"
+                raise BuildError(message, is_cancelled=True) from None
             raise BuildError(f"the compiler took more than {limit_s:.3g} s on {source.name}") from None
         finally:
             self._end(process)

@@ -204,6 +204,17 @@ def test_a_path_with_a_space_that_is_not_quoted_is_named(tmp_path: Path) -> None
         Compiler.find(f"'{path}")
 
 
+def test_a_compiler_ends_with_the_budget_and_its_kernel_is_not_called_bad(tmp_path: Path) -> None:
+    compiler = script(tmp_path, "exec sleep 60")
+    ended = Compilations(ends_at=time.monotonic())
+    with pytest.raises(BuildError, match="the budget of tuning ended while") as caught:
+        ended.compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
+    assert caught.value.is_cancelled
+    with pytest.raises(BuildError, match=r"took more than 0\.01 s") as caught:
+        Compilations(limit_s=0.01).compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
+    assert not caught.value.is_cancelled
+
+
 def test_cancelling_ends_the_compiler_and_its_children(tmp_path: Path) -> None:
     """The compiler's child outlives a plain kill of its parent; it must not outlive ours."""
     pid_file = tmp_path / "pid"
