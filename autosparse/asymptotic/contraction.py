@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse.asymptotic.kinds import is_sparse
-from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, prepare
+from autosparse.asymptotic.kinds import AnyArray, is_sparse
+from autosparse.asymptotic.operands import Dense, Operand, Sparse, prepare
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.routes import joins, paid
 from autosparse.asymptotic.routes.patterns import key_of
@@ -38,7 +38,8 @@ def compute(
         halved = triangles(prepared, subscripts)
         if halved is not None:
             of_lower = serve(halved.operands, halved.subscripts, is_dense=True)
-            return halved.total(dense(of_lower) if isinstance(of_lower, Sparse) else of_lower)
+            total: AnyArray = halved.total(dense(of_lower) if isinstance(of_lower, Sparse) else of_lower)
+            return total
     result = serve(prepared, subscripts, is_dense=is_dense)
     return broadcast(result, subscripts) if isinstance(result, Sparse) else result
 

@@ -12,11 +12,12 @@ from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse.asymptotic.candidates import listed, name_of
 from autosparse.asymptotic.choice import choose, plan_of
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower import numba_kernel
 from autosparse.asymptotic.lower.bound import Bound, bound, is_kept, is_plain
 from autosparse.asymptotic.lower.kernel import Program, compiled, execute
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
+from autosparse.asymptotic.operands import Operand, Sparse
 from autosparse.asymptotic.race import race
 from autosparse.asymptotic.routes import joins
 from autosparse.asymptotic.routes.patterns import key_of
@@ -196,6 +197,6 @@ def _load(
     plan = plan_of(candidate, operands, subscripts, is_dense_output=is_dense_output)
     if not plan.fits(subscripts.extents):
         return None
-    tasks = record.get("tasks")
+    tasks: Any = record.get("tasks")
     is_number = isinstance(tasks, int | float) and 0 <= tasks <= MOST_TASKS
     return float(tasks) if is_number else 0.0, plan, record.get("is_timed") is True

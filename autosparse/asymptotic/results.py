@@ -26,7 +26,8 @@ def _csr(entries: Any) -> Any:
         check_room(entries.shape[0])
         return construct.csr(_coo(entries).tocsr(), copy=False)
     if entries.rows is not None:
-        return _of_rows(*entries.rows, entries)
+        indptr, indices = entries.rows
+        return _of_rows(indptr, indices, entries)
     check_room(entries.shape[0])
     major, minor = entries.coords
     indptr = np.concatenate(([0], np.cumsum(np.bincount(major, minlength=entries.shape[0])))).astype(minor.dtype)

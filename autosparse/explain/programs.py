@@ -35,9 +35,9 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
         return ProgramExplanation(title, (_section(title, facts, f"{EINSUM.library}: no operand is sparse"),))
     begun = "first calls are joins in NumPy"
     if known.direct is not None:
-        arguments, route = known.direct.arguments(request.operands), known.direct.route
-        if takes(known.direct, arguments):
-            account = account_of(known.direct, arguments, known.subscripts)
+        route, given = known.direct.route, known.direct.arguments(request.operands)
+        if takes(known.direct, given):
+            account = account_of(known.direct, given, known.subscripts)
             if not route.begins or not account.prefers_kernel:
                 return ProgramExplanation(title, (_section(title, facts + _calls(route, account), route.says),))
             begun = f"{route.says}, at first"

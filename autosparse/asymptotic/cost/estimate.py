@@ -11,9 +11,10 @@ import numpy as np
 from autosparse.asymptotic.cin.nodes import Assign, Loop, reads
 from autosparse.asymptotic.cost.queries import Atom
 from autosparse.asymptotic.cost.tasks import PlainQuery, bits
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.ordered_entries import keys
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, AnyArray, Sparse
+from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Sparse
 
 N_SAMPLES: Final = 512
 FARTHEST: Final = 8.0

@@ -17,11 +17,12 @@ from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.kernels import dumping
 from autosparse._native.memory import empty_output
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.emit import SUMS, emit
 from autosparse.asymptotic.lower.levels import levels, pointers, transposed
 from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, AnyArray, Dense, Operand, Sparse, distinct
+from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Dense, Operand, Sparse, distinct
 from autosparse.cache.stores import open_store
 from autosparse.core.target import Target
 from autosparse.errors import BuildError

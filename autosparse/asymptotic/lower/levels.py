@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse._native import runtime_api
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.ordered_entries import Levels, keys
-from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, AnyArray, Sparse
+from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Sparse
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
 Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"

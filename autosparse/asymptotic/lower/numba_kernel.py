@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower import python_helpers
 from autosparse.asymptotic.lower.emit import SUMS, emit_python
 from autosparse.asymptotic.lower.levels import levels
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
+from autosparse.asymptotic.operands import Dense, Operand, Sparse, distinct
 
 HELPERS: Final = (
     "out_new", "push", "flush", "space_new", "space_has", "space_add", "space_clear", "space_sort", "table_new",

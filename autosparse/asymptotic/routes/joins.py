@@ -11,8 +11,9 @@ from typing import Final
 
 import numpy as np
 
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
+from autosparse.asymptotic.operands import Dense, Operand, Sparse, distinct
 from autosparse.asymptotic.subscripts import Subscripts
 
 BLOCK: Final = 1 << 20

@@ -18,9 +18,9 @@ import torch
 
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.kinds import check_coordinates, sound
+from autosparse.asymptotic.kinds import AnyArray, check_coordinates, sound
 from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
+from autosparse.asymptotic.operands import Sparse, distinct
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
