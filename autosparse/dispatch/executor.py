@@ -34,7 +34,7 @@ AnyArray = NDArray[Any]  # one of the native dtypes
 MOST_ROWS: Final = 1 << 14
 """Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
 LARGE_COPY: Final = 1 << 12
-"""Entries of a dense operand from which reading it as it lies, or threads that turn it to rows, pay; NumPy copies less."""
+"""Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
