@@ -61,7 +61,8 @@ class DenseResults:
     def diagonal(self, k: int = 0) -> Any:
         """SciPy's diagonal: the k-th diagonal of the matrix."""
         arrays = self._cell._arrays
-        if k != 0 or len(self._shape) != 2 or type(arrays[DATA]) is not np.ndarray or arrays[DATA].dtype.char not in NATIVE:
+        is_plain = type(arrays[DATA]) is np.ndarray and arrays[DATA].dtype.char in NATIVE
+        if k != 0 or len(self._shape) != 2 or not is_plain:
             return super().diagonal(k)  # type: ignore[misc]
         diagonal = np.empty(min(self._shape), arrays[DATA].dtype)
         csr_diagonal(0, self._cell.n_major, self._cell.n_minor, *arrays, diagonal)

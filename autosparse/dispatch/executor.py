@@ -34,7 +34,7 @@ AnyArray = NDArray[Any]  # one of the native dtypes
 MOST_ROWS: Final = 1 << 14
 """Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
 LARGE_COPY: Final = 1 << 12
-"""Entries of a dense operand from which reading it as it lies, or threads that turn it to rows, pay; NumPy copies less."""
+"""Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
@@ -52,10 +52,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     n_vecs = ldb = ldc = 1 if B.ndim == 1 else B.shape[1]
     source = None
     if B.flags.num & _CONTIGUOUS_ALIGNED != _CONTIGUOUS_ALIGNED:
-        if B.ndim == 1 or B.size < LARGE_COPY:
-            B = np.array(B, order="C")
-        else:
-            B, ldb, source = _strided(B)
+        B, ldb, source = _strided(B)
     is_new = out is None
     if out is None:
         out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
@@ -112,7 +109,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
 def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
     """C = M @ B, or Mᵀ @ B, by the default kernel, with no state: the operand is a temporary one. B is contiguous."""
     rows, options = operand.validate(), get_options()
-    runtime_api.hold_isa(options.isa)
+    runtime_api.hold(options.isa, options.wait)
     out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     if code := _call(rows, B, out, transposed).by_default(options.threads or _lib.asp_max_threads(), flags):
@@ -231,13 +228,14 @@ def _void(array: AnyArray) -> Any:
 
 
 def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
-    """(B or a row-major copy of it, entries between rows, address) for a large B of two dimensions."""
+    """(B or a row-major copy of it, entries between rows, address unless the copy is contiguous) for any B."""
+    if B.ndim == 1 or B.size < LARGE_COPY:
+        return np.array(B, order="C"), 1 if B.ndim == 1 else B.shape[1], None
     from autosparse.operands.dense import by_rows, has_rows, row_step
 
     if has_rows(B):
         return B, row_step(B), _void(B)
-    B = by_rows(B, threads=get_options().threads or 0)
-    return B, B.shape[1], _from_buffer(B)
+    return by_rows(B, threads=get_options().threads or 0), B.shape[1], None
 
 
 def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving | None, took_ns: int) -> None:

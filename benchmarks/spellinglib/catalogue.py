@@ -1,4 +1,4 @@
-"""The spellings: each makes a call from a matrix in one library's class and dense operands that both libraries share."""
+"""The spellings: each makes a call from a matrix in one of the libraries and dense operands that both of them read."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def test_deterministic_results_depend_on_neither_threads_nor_alignment(columns: 
 @pytest.mark.parametrize("columns", [1, 3, 64, 65, 3000])
 @pytest.mark.parametrize("mean", [0.5, 1, 3, 8, 20, 60])
 def test_vectors_are_multiplied_whatever_the_lengths_of_rows(mean: float, columns: int, dtype: str, index: str) -> None:
-    """Rows of many lengths and of one, some longer than the buffer of products; whole numbers, so that sums are exact."""
+    """Rows of many lengths and of one, and one longer than the buffer of products; sums of whole numbers are exact."""
     rng = np.random.default_rng(7)
     for lengths in (rng.poisson(mean, 3000), np.full(3000, max(1, int(mean)))):
         lengths[rng.integers(3000)] = 2500
