@@ -280,7 +280,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     if tensors.is_tensor(T):
         from autosparse.torch import fibers as fibers_of_torch  # imported by who has such a tensor
 
-        return fibers_of_torch.mttkrp(T, factors, mode, out=out)
+        return fibers_of_torch.mttkrp(T, factors, mode_of(T, mode), make=tensor, multiply=mttkrp, out=out)
     T = T if isinstance(T, AutoSparseTensor) else tensor(T, copy=False)
     mode = mode_of(T, mode)
     matrices = _matrices(T, factors, mode)

@@ -325,6 +325,13 @@ def _made(key: tuple[int, int, int, int, int, torch.dtype], crow: torch.Tensor, 
     return made
 
 
+def index_arrays(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row starts and columns of a CSR tensor, or column starts and rows of a CSC tensor."""
+    if A.layout is torch.sparse_csr:
+        return A.crow_indices(), A.col_indices()
+    return A.ccol_indices(), A.row_indices()
+
+
 def checked(arrays: tuple[torch.Tensor, torch.Tensor], n_rows: int, n_cols: int, *, of: torch.Tensor) -> Structure:
     """The structure of a sparse tensor with these arrays, whose indices a kernel may follow. Raises StructureError.
 

@@ -7,14 +7,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse.torch import products, results
-from autosparse.torch.structure import Structure, checked
-
-
-def index_arrays(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Row starts and columns of a CSR tensor, or column starts and rows of a CSC tensor."""
-    if A.layout is torch.sparse_csr:
-        return A.crow_indices(), A.col_indices()
-    return A.ccol_indices(), A.row_indices()
+from autosparse.torch.structure import Structure, checked, index_arrays
 
 
 class Known:

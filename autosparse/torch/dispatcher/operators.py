@@ -281,7 +281,7 @@ def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = _times_vector(a, x)
     if result is None:
-        result = originals["mv"].call_boxed(keys, a, settled(x))
+        result = originals["mv"].call_boxed(keys, settled(a), settled(x))
     return result
 
 
@@ -335,7 +335,7 @@ def sampled_addmm(
         return sample
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
-        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha)
+        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha)
         return result
     A, values = found
     return A.with_values(values, S.shape)
@@ -354,7 +354,7 @@ def sampled_addmm_out(
     """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
     found = _sampled_values(S, x, y, beta, alpha) if out is S else None
     if found is None:
-        originals["sparse_sampled_addmm.out"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha, out=out)
+        originals["sparse_sampled_addmm.out"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha, out=out)
     else:
         out.values().copy_(found[1])
     return out
