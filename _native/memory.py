@@ -109,6 +109,13 @@ def default_pool_bytes() -> int:
     return _default_pool_bytes
 
 
+def release_kept() -> None:
+    """Give the pages of freed results, which are kept for the next ones, back to the system."""
+    if _handler is not None and _handler.limit_bytes > 0:
+        lib.asp_output_limit(0)
+        lib.asp_output_limit(_handler.limit_bytes)
+
+
 def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An uninitialised C-ordered array of `shape` that owns its elements; from 128 KiB on with recycled pages.
 
@@ -189,7 +196,7 @@ def copied(array: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
-ALL_THREADS_FROM_BYTES: Final = 1 << 20
+ALL_THREADS_FROM_BYTES: Final = 2 << 20
 """Bytes of arrays from which on `copied_all` uses all threads: one thread copies less in the time that they start."""
 
 

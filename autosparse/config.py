@@ -196,7 +196,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting("share", "AUTOSPARSE_SHARE", _flag, "true or false",
                 "Let csr, csc and tensor share the caller's arrays where `copy` is not given, as up to version 0.2 "
                 "(default: the matrix owns a copy)."),
-        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans and kernels on disk."),
+        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans, kernels and accounts on disk."),
         Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
         Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",
                 "Size limit of the cache; the entries unused for longest go first."),
@@ -377,6 +377,12 @@ def blas_threads() -> str | None:
     """Return what the environment says about OpenBLAS's number of threads; None: nothing, so all cores."""
     names = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in the order in which OpenBLAS reads them
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def xdg_cache_home() -> str:
+    """Return the folder of caches by the XDG specification; relative where the user has no home folder."""
+    named = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return named if os.path.isabs(named) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117  # as platformdirs
 
 
 def in_continuous_integration() -> bool:

@@ -27,6 +27,10 @@ MOST_SECONDS: Final = 1e15
 """Thirty million years, or a date: sums and products of such numbers are finite."""
 
 
+MOST_PROGRAM_CHARS: Final = 4096
+"""Characters of the text of a program: four operands and their loops take a few hundred."""
+
+
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
 
@@ -269,10 +273,18 @@ def _machine(record: Record) -> Record:
 
 
 def _program(record: Record) -> Record:
-    """A program of an einsum by its text, and the sparse operands whose first level is dense."""
+    """A program of an einsum by its text, and the sparse operands whose first level is dense.
+
+    Whether the enumeration lists the program, those who use the record ask: the text is only compared, never read.
+    """
     program = record.get("program") if isinstance(record, dict) else None
-    if not isinstance(program, str):
-        raise RecordError.bad_field(EINSUM.name, "program", program, expected="text")
+    if not isinstance(program, str) or len(program) > MOST_PROGRAM_CHARS:
+        raise RecordError.bad_field(
+            EINSUM.name, "program", program, expected=f"at most {MOST_PROGRAM_CHARS} characters"
+        )
+    tasks = record.get("tasks", 0.0)
+    if not _is_float(tasks):
+        raise RecordError.bad_field(EINSUM.name, "tasks", tasks, expected="a number of turns of loops")
     names = record.get("dense_levels")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise RecordError.bad_field(EINSUM.name, "dense_levels", names, expected="names of operands")

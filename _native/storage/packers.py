@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import PRESETS, Format
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # values or indices of any supported dtype
 
@@ -78,7 +79,7 @@ def _fill_panels(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Ar
     check(code)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Packer:
     """A native way into one family of formats: `takes` says which, `fill` writes values only, in place."""
 

@@ -7,6 +7,8 @@ from typing import Final
 from autosparse.core.composite import Part, Schedule, parts_of
 from autosparse.core.values import dataclass
 
+EFFORT_IS_OFF: Final = "effort is off"
+"""Reason of a plan where the options allow no tuning."""
 MOST_WORDS: Final = 100
 """Characters of a reason in a line."""
 

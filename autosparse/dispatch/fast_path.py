@@ -94,9 +94,9 @@ class FastPath:
     def settle(self, state: DispatchState) -> None:
         """Bring the accounts of its state up to date, and stay open until it is time to look at tuning again."""
         record = self._record
-        n_calls, spent_ns = record.n_calls, record.product_ns
+        n_calls = runtime_api.lib.asp_entry_take_calls(record)
         if n_calls:
-            record.n_calls = record.product_ns = 0
+            spent_ns = runtime_api.lib.asp_entry_take_ns(record)
             self.has_served = True
             state.n_calls += n_calls
             state.product_ns += spent_ns

@@ -12,6 +12,7 @@ import numpy as np
 from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, decisive_options, get_options
+from autosparse.log import event  # now: a fallback must import nothing (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
@@ -96,8 +97,6 @@ class DispatchState:
         fast_path, self.fast_path, self.aside = self.fast_path, None, None
         if fast_path is not None:
             fast_path.retire()
-        from autosparse.log import event
-
         reason = f"{type(err).__name__}: {err}"
         event("fallback", reason)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")

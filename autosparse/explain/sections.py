@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from autosparse.core.composite import Composite
 from autosparse.core.pattern import TensorPattern
-from autosparse.core.plan import Candidate, Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
 from autosparse.explain.memory import memory_section
@@ -177,7 +177,7 @@ def _was_tuned(plan: Plan) -> bool:
 
 def _effort(plan: Plan) -> str:
     if not _was_tuned(plan):
-        return "off"
+        return "off" if EFFORT_IS_OFF in plan.why else "none so far"
     name = plan.effort if plan.effort != "off" else "search not finished"
     return f"{name}, {'remembered from an earlier run' if plan.remembered else 'found in this process'}"
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
 from autosparse.operands.array_views import Lease, moved, pointer_to, same_memory, structure_sample
-from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes
 from autosparse.operands.packed_copies import smoothed
 
 if TYPE_CHECKING:
@@ -367,7 +367,7 @@ class Operand:
         is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
-            rows = NativeRows(self.n_major, self.n_minor, self._arrays[DATA].dtype, codes)
+            rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
             self._known_rows = rows  # not before it is whole: another thread would use it
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.

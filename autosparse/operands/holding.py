@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from autosparse.operands.csr import Operand
 from autosparse.operands.ownership import owns_arrays
-from autosparse.operands.unfolding import AnyOperand
+from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
 
 LOOK_BYTES_PER_S: Final = 2e10
 """Speed at which a look reads arrays, before one was timed."""
@@ -37,9 +37,9 @@ class Holding(NamedTuple):
     @classmethod
     def of(cls, operand: AnyOperand) -> Holding:
         """How things are now."""
-        holder: Any = getattr(operand, "entries", operand)  # of a tensor, they hold the values
+        holder = operand.entries if isinstance(operand, Unfolding) else operand
         is_owned, is_alone = owns_arrays(holder), holder.is_alone
-        arrays = (holder.coords, holder.peek()) if holder is not operand else map(holder.peek, range(3))
+        arrays = (holder.coords, holder.peek()) if isinstance(holder, Entries) else map(holder.peek, range(3))
         return cls(sum(array.nbytes for array in arrays), holder.copied_bytes, is_owned, is_alone, holder.frozen)
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import weakref
 from typing import Any, Final
 
@@ -77,7 +78,7 @@ def tune(
     state.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
     lab = lab_of(operand, state)
-    lab.patience_s = budget_s
+    lab.patience_s, lab.ends_at = budget_s, time.monotonic() + budget_s
     asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
     with memory.scratch_recycled():
         decision = planner.plan(lab, runs=runs, **asked)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 from autosparse.config import Effort
-from autosparse.core.plan import Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
@@ -82,7 +82,7 @@ def plan(
     `may_lower` they may also be found to pay best for a less thorough tier than `effort`.
     """
     if effort is Effort.OFF or lab.problem.deterministic:
-        why = "effort is off" if effort is Effort.OFF else "deterministic: one kernel, one summation order"
+        why = EFFORT_IS_OFF if effort is Effort.OFF else "deterministic: one kernel, one summation order"
         return Decision(default_plan(why))
     known = supported(lab, recall(lab))
     if known is not None and satisfies(known, effort, budget_s):

@@ -297,7 +297,7 @@ def check_estimate() -> None:
     plan = A.tune(columns=32, effort="estimate", budget_s=ENOUGH_S)
     isa = target_of(get_options()).isa
     assert plan.is_default == (isa not in seen.STATISTICS.isas)
-    assert (f"the model was not trained on {isa}" in plan.why) == plan.is_default
+    assert (f"the model was not trained with {isa}" in plan.why) == plan.is_default
     assert plan.effort == "estimate"
     assert plan.measured_s is None
     assert all(one.measured_s is None for one in plan.candidates)

@@ -66,7 +66,7 @@ def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
     for is_shared in (False, True):
         A = make(200, 300)
         kept = A.data if is_shared else None
-        array = autosparse.csr(A)
+        array = autosparse.csr(A, copy=False)
         del A
         with autosparse.options(effort="off"):
             trial = force(array, schedule_of("slices", 1))

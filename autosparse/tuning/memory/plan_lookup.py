@@ -125,12 +125,18 @@ def forget(lab: KernelLab) -> None:
     lab.store.remove("plan", key_of(lab).stable_hash())
 
 
-def remember(lab: KernelLab, plan: Plan) -> None:
-    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced."""
+def remember(lab: KernelLab, plan: Plan, *, at_once: bool = False) -> None:
+    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced.
+
+    It is written soon by another thread, or `at_once`: at exit there are no threads.
+    """
     old = recall(lab)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
         key = key_of(lab)
-        lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+        if at_once:
+            lab.store.save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
+        else:
+            lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
 
 
 def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
@@ -143,7 +149,7 @@ def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tun
     if raced and has_met_known and not lab.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
         found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
-        remember(lab, found)
+        remember(lab, found, at_once=True)
         return found
     return None
 

@@ -71,6 +71,7 @@ class KernelLab:
     failures: list[str] = field(default_factory=list)
     plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
     patience_s: float = math.inf  # how long a compiler may take although it was expected to take less
+    ends_at: float = math.inf  # by time.monotonic(): when the budget that the user gave is over
     is_stale: bool = False  # the matrix has another structure than the problem by now, or values of more kinds
     _mapped: dict[int, tuple[Schedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
@@ -136,7 +137,9 @@ class KernelLab:
         compiler = self.options.compiler
         are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]
         start_s = time.perf_counter()
-        kernels = _native.build_many(specs, store=self.store, compiler=compiler, limit_s=self.compile_limit_s())
+        kernels = _native.build_many(
+            specs, store=self.store, compiler=compiler, limit_s=self.compile_limit_s(), ends_at=self._compilers_end()
+        )
         seconds = (time.perf_counter() - start_s) / max(1, sum(are_new) or len(specs))
         for trial, kernel, is_new in zip(wanted, kernels, are_new, strict=True):
             if isinstance(kernel, BuildError):
@@ -153,6 +156,10 @@ class KernelLab:
     def compile_limit_s(self) -> float:
         """Most seconds that one compilation may take."""
         return max(self.patience_s, LEAST_LIMIT_S, COMPILE_PRICES * self.experience.prices.price_s("compile"))
+
+    def _compilers_end(self) -> float:
+        """When every compiler is ended: with the budget, but none before twice the time that it is expected to take."""
+        return max(self.ends_at, time.monotonic() + 2.0 * self.experience.prices.price_s("compile"))
 
     def _failed_before(self, trial: KernelTrial) -> bool:
         assert trial.schedule is not None
