@@ -40,7 +40,9 @@ class Holding(NamedTuple):
         holder = operand.entries if isinstance(operand, Unfolding) else operand
         is_owned, is_alone = owns_arrays(holder), holder.is_alone
         arrays = (holder.coords, holder.peek()) if isinstance(holder, Entries) else map(holder.peek, range(3))
-        return cls(sum(array.nbytes for array in arrays), holder.copied_bytes, is_owned, is_alone, holder.frozen)
+        return cls(
+            sum(getattr(array, "nbytes", 0) for array in arrays), holder.copied_bytes, is_owned, is_alone, holder.frozen
+        )
 
     @property
     def own_bytes(self) -> int:

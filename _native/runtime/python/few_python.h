@@ -16,10 +16,17 @@ static const entry_array *few_array(const asp_array_types *types, PyObject *obje
     return array->n_dims >= 1 && array->n_dims <= n_dims && (array->flags & wanted) == wanted ? array : NULL;
 }
 
-static int few_code(const void *const *descrs, int n, const PyObject *descr)
+/* Unpickled arrays have dtype objects of their own: those are of the same class as NumPy's, one for each kind of number,
+ * and name the same byte order, the third character behind `typeobj`. */
+static int few_code(const asp_array_types *types, const void *const *descrs, int n, const PyObject *descr)
 {
     for (int at = 0; at < n; ++at)
         if (descrs[at] == (const void *)descr) return at;
+    const int64_t order_at = types->header + (int64_t)sizeof(void *) + 2;
+    for (int at = 0; at < n; ++at)
+        if (Py_TYPE((PyObject *)(uintptr_t)descrs[at]) == Py_TYPE((PyObject *)(uintptr_t)descr) &&
+            ((const char *)descrs[at])[order_at] == ((const char *)descr)[order_at])
+            return at;
     return -1;
 }
 
@@ -35,9 +42,10 @@ static int few_look(const asp_array_types *types, PyObject *const *args, int64_t
     for (Py_ssize_t at = 0; at < 3; ++at)
         if (!(parts[at] = few_array(types, PyList_GetItem(args[0], at), 1, FEW_READ))) return ASP_NOT_PLAIN;
     A->indptr = parts[0], A->indices = parts[1], A->data = parts[2];
-    A->dtype = few_code(types->values, 4, A->data->descr);
-    A->itype = few_code(types->indices, 2, A->indices->descr);
-    if (A->dtype < 0 || A->itype < 0 || A->indptr->descr != A->indices->descr) return ASP_NOT_PLAIN;
+    A->dtype = few_code(types, types->values, 4, A->data->descr);
+    A->itype = few_code(types, types->indices, 2, A->indices->descr);
+    if (A->dtype < 0 || A->itype < 0 || few_code(types, types->indices, 2, A->indptr->descr) != A->itype)
+        return ASP_NOT_PLAIN;
     A->n_rows = PyLong_AsLongLong(args[1]);
     A->n_cols = PyLong_AsLongLong(args[2]);
     if (A->n_rows < 0 || A->n_cols < 0 || A->indptr->dimensions[0] != A->n_rows + 1) return ASP_FAULTY;
@@ -72,7 +80,9 @@ static int64_t few_product(const asp_array_types *types, PyObject *const *args)
     if (seen < 0) return seen;
     const int transposed = args[6] == Py_True;
     const entry_array *B = few_array(types, args[4], 2, FEW_ALIGNED), *out = few_array(types, args[5], 2, FEW_WRITTEN);
-    if (!B || !out || B->descr != A.data->descr || out->descr != B->descr || out->n_dims != B->n_dims) return ASP_NOT_FEW;
+    if (!B || !out || few_code(types, types->values, 4, B->descr) != A.dtype || out->descr != B->descr ||
+        out->n_dims != B->n_dims)
+        return ASP_NOT_FEW;
     const int64_t n_vecs = B->n_dims == 2 ? B->dimensions[1] : 1;
     if (n_vecs < 1 || (A.nnz + A.n_rows + A.n_cols) > ASP_FEW / n_vecs ||
         B->dimensions[0] != (transposed ? A.n_rows : A.n_cols) ||
