@@ -58,7 +58,9 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR) = plan, few
         for name in KERNELS:
             setattr(Launch, name, originals[name])
-        for table, before in zip((registration.TABLES, registration.PREFIXES, registration.SPARSE_GRADIENTS), kept, strict=True):
+        for table, before in zip(
+            (registration.TABLES, registration.PREFIXES, registration.SPARSE_GRADIENTS), kept, strict=True
+        ):
             _replace(table, before)
         asp.torch.forget_structures()
 
