@@ -101,7 +101,9 @@ def summary(records: Sequence[Mapping[str, Any]]) -> str:
     for way in WAYS:
         dist = Distribution.of([record["ways"][way]["ratio"] for record in right])
         slower = [record["key"] for record in right if record["ways"][way]["interval"][1] < ENOUGH]
-        lines.append(f"{way}: geomean {dist.geomean:.2f}, least {dist.least:.2f}; below 0.97: {', '.join(slower) or 'none'}")
+        lines.append(
+            f"{way}: geomean {dist.geomean:.2f}, least {dist.least:.2f}; below 0.97: {', '.join(slower) or 'none'}"
+        )
     return "\n".join([*lines, f"largest peak memory: {max(map(peak, right)):.2f} x"])
 
 

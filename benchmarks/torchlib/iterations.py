@@ -132,7 +132,9 @@ def _two_hop(dtype: torch.dtype, toy: bool) -> Step:
 PROGRAMS = (
     TorchProgram(name="label_propagation", what="16 labels over a graph", prepare=_label_propagation, steps=100),
     TorchProgram(name="pagerank", what="products with a vector of 50,000", prepare=_pagerank, steps=300),
-    TorchProgram(name="matrix_factorisation", what="sampled errors and two products", prepare=_matrix_factorisation, steps=60),
+    TorchProgram(
+        name="matrix_factorisation", what="sampled errors and two products", prepare=_matrix_factorisation, steps=60
+    ),
     TorchProgram(name="chebyshev", what="a polynomial filter of order 7", prepare=_chebyshev, steps=60),
     TorchProgram(name="power_iteration", what="products with a vector of 2,000", prepare=_power_iteration, steps=3000),
     TorchProgram(name="cg", what="conjugate gradients on a grid of 60 x 60", prepare=_cg, steps=2000),

@@ -44,7 +44,7 @@ def call(name: str, way: str, setting: Setting, answer: Path, cache: Path) -> di
 def race(
     name: str, rtol: float, setting: Setting, *, ways: Sequence[str] = WAYS, rounds: int, most: int = 0
 ) -> dict[str, Any]:
-    """Ratios of stock's time to that of each way, up to `most` rounds while one of them is open. Raises WrongAnswerError."""
+    """Ratios of stock's time to each way's, up to `most` rounds while one is open. Raises WrongAnswerError."""
     samples = {way: Samples((STOCK, way)) for way in ways}
     allowed = rtol if setting.dtype == "float32" else 1e-6
     n_repeated = n = 0

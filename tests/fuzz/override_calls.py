@@ -100,7 +100,7 @@ class Case:
         elif way == 4:
             starts[0] = rng.choice((1, -1, 10**6))
         else:
-            starts[-1] = nnz + rng.choice((1, 10**6, -10**6))
+            starts[-1] = nnz + rng.choice((1, 10**6, -(10**6)))
         return starts, indices, values
 
     def odd(self, A: torch.Tensor) -> torch.Tensor:

@@ -52,7 +52,7 @@ def test_memory_serves_again_when_no_tensor_is_left():
         lambda Y: Y.untyped_storage(),
         lambda Y: Y.detach(),
         lambda Y: torch.utils.dlpack.to_dlpack(Y),
-        lambda Y: (Y * torch.ones(SHAPE, requires_grad=True)),  # saved for the backward pass
+        lambda Y: Y * torch.ones(SHAPE, requires_grad=True),  # saved for the backward pass
     ],
     ids=["view", "array", "storage", "detached", "capsule", "graph"],
 )

@@ -335,7 +335,9 @@ def sampled_addmm(
         return sample
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
-        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha)
+        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(
+            keys, settled(S), x, y, beta=beta, alpha=alpha
+        )
         return result
     A, values = found
     return A.with_values(values, S.shape)

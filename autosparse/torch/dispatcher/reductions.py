@@ -26,7 +26,9 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
         return product, torch.empty(0, dtype=torch.int64, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:
-        result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(keys, settled(a), b, reduce)
+        result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(
+            keys, settled(a), b, reduce
+        )
         return result
     dtype = b.dtype
     values, dense = (A.values.float(), b.float()) if dtype in HALF else (A.values, b)
