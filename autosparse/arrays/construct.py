@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, Protocol, SupportsIndex
 
 import numpy as np
@@ -13,7 +12,9 @@ from numpy.typing import DTypeLike
 
 from autosparse.arrays import adoption, tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
+from autosparse.interop import foreign, neighbours
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
 
@@ -49,7 +50,7 @@ _CURES: Final[Mapping[str, str]] = {
 }
 _ANY_INPUT: Final = (
     "pass a SciPy sparse array or matrix, a two-dimensional array, (data, indices, indptr), a torch sparse tensor or a "
-    "path to a .mtx, .mtx.gz or .npz file"
+    "path to a .mtx, .mtx.gz, .mtx.bz2, .tar.gz or .npz file, or an open one"
 )
 
 
@@ -73,10 +74,12 @@ def csr(
     copy: bool | None = None,
     *,
     frozen: bool = False,
+    gradients: bool | None = None,
 ) -> csr_array | Any:  # Any: of a SciPy sparse matrix, csr_matrix
     """A = obj as compressed rows: `autosparse.csr_matrix` of a SciPy sparse matrix, `autosparse.csr_array` of all else.
 
-    A torch tensor on a GPU becomes a `autosparse.cuda.matrix.CudaCsr`, which stays there.
+    A torch tensor on a GPU becomes a `autosparse.cuda.matrix.CudaCsr`, which stays there. A tensor in CPU memory that
+    requires gradients becomes a `autosparse.torch.Csr`, whose products keep them.
 
     Parameters
     ----------
@@ -94,6 +97,9 @@ def csr(
     frozen
         Promise that nobody writes to the arrays: no product looks for writes, and the matrix hands the arrays out
         read-only. For ``copy=False``. A write in spite of the promise leads to stale results.
+    gradients
+        For torch tensors in CPU memory. True: the result is a `autosparse.torch.Csr`, which multiplies torch tensors.
+        False: it multiplies arrays, and gradients are dropped. None: True where the tensor requires gradients.
 
     Raises
     ------
@@ -106,6 +112,8 @@ def csr(
     >>> A @ np.array([1.0, 1.0, 1.0])
     array([3., 3.])
     """
+    if tensors.keeps_gradients(obj, gradients):
+        return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
     return _construct("csr", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
@@ -116,12 +124,15 @@ def csc(
     copy: bool | None = None,
     *,
     frozen: bool = False,
+    gradients: bool | None = None,
 ) -> csc_array | Any:  # Any: of a SciPy sparse matrix, csc_matrix
     """A = obj as compressed columns; arguments, results and errors as `csr`.
 
     >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
     array([1, 0], dtype=int32)
     """
+    if tensors.keeps_gradients(obj, gradients):
+        return tensors.with_gradients(obj, shape, dtype, is_copy=bool(copy))
     return _construct("csc", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
@@ -131,7 +142,9 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or what else `csr` takes
 
 
 def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool) -> Any:  # Any: of SciPy
-    copy = ownership.wanted(copy)
+    neighbours.greet()
+    if copy is not False and (copy is not None or get_options().share):
+        copy = bool(copy)
     A: Any = None
     if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
         A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)
@@ -161,18 +174,11 @@ def _check_indices(A: Any) -> None:
 
 def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """The matrix by way of SciPy's constructor."""
-    given, tensor = ownership.Given(obj), None
-    if isinstance(obj, str | os.PathLike):
-        from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
-
-        obj = files.read(Path(obj))
-    elif fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
+    if fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
         from autosparse.cuda import matrix  # torch and our GPU kernels, for who has such a tensor
 
         return matrix.csr(obj)
-    elif tensors.is_tensor(obj):
-        tensor, obj = obj, tensors.from_tensor(obj)
-        given = ownership.Given(obj)
+    obj, given, tensor = _for_scipy(obj)
     if isinstance(obj, tuple) and len(obj) == 4:
         shape = obj[3] if shape is None else shape
         obj = obj[:3]
@@ -191,6 +197,20 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
     if isinstance(obj, tuple) and len(obj) == 3:
         _check_indices(A)
     return A
+
+
+def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
+    """What SciPy's constructor takes instead of `obj`, the caller's arrays in it, and the tensor that has them."""
+    if foreign.is_file(obj):
+        return foreign.from_file(obj), ownership.Given(None), None
+    if tensors.is_tensor(obj):
+        made = tensors.from_tensor(obj)
+        return made, ownership.Given(made), obj
+    try:
+        made = obj if sps.issparse(obj) else foreign.as_scipys(obj)
+        return made, ownership.Given(made), None
+    except ValueError as err:
+        raise InputError.refused(_first_line(err), given=describe(obj), cure="subtract the fill value") from err
 
 
 def _first_line(err: Exception) -> str:

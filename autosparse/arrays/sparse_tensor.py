@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse.arrays import tensors
 from autosparse.arrays.construct import check_out, describe
+from autosparse.config import get_options
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands import ownership
@@ -106,7 +109,7 @@ class AutoSparseTensor:
     ) -> Plan:
         """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` of the factors."""
         return executor.tune(
-            self._unfolding(_mode(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
+            self._unfolding(mode_of(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
             budget_s=budget_s, dtype=dtype, progress=progress,
         )  # fmt: skip
 
@@ -114,7 +117,7 @@ class AutoSparseTensor:
         """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
         from autosparse.explain.explanation import explain
 
-        return explain(self._unfolding(_mode(self, mode)), columns, operation=MTTKRP.name)
+        return explain(self._unfolding(mode_of(self, mode)), columns, operation=MTTKRP.name)
 
     def todense(self) -> AnyArray:
         """The tensor as an ndarray."""
@@ -146,9 +149,10 @@ def tensor(
 ) -> AutoSparseTensor:
     """T with ``values[e]`` at ``coords[:, e]``: coords (ndim, nnz) of integers, values (nnz,), in any order.
 
-    Instead of the three: a ``sparse.COO`` (with fill value 0), or a COO array of SciPy. `shape`: the smallest that
-    holds the coordinates when left out. Coordinates are copied, and so are values that are an array; with `copy` False
-    values are shared: writes to them are seen. A tensor of ours shares everything, plans included, unless `copy`.
+    Instead of the three: a ``sparse.COO`` (with fill value 0), a COO array of SciPy, a path or an open file (.tns as
+    FROSTT writes it, .npz, .mtx). `shape`: the smallest that holds the coordinates when left out. Coordinates are
+    copied, and so are values that are an array; with `copy` False values are shared: writes to them are seen. A tensor
+    of ours shares everything, plans included, unless `copy`.
     Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError), or RoomError (MemoryError)
     where the copy of the values does not fit.
 
@@ -156,7 +160,8 @@ def tensor(
     >>> T.shape
     (2, 3, 2)
     """
-    copy = ownership.wanted(copy)
+    if copy is None and get_options().share:
+        copy = False
     if isinstance(coords, AutoSparseTensor):
         if not copy and shape is None:
             return coords._same()
@@ -181,8 +186,8 @@ def tensor(
     fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
     fixed.flags.writeable = False
     made = Entries(extents, fixed, entries)
-    if copy is not False:
-        made.own(ownership.Given((values,)), everything=copy is True)
+    if copy is None or copy:
+        made.own(ownership.Given((values,)), everything=bool(copy))
     return AutoSparseTensor(made)
 
 
@@ -200,7 +205,14 @@ def _unpickled(coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Au
 
 
 def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
-    """(coords, values, shape) of an object that has them."""
+    """(coords, values, shape) of an object that has them, or of a file."""
+    if isinstance(obj, str | os.PathLike) or (hasattr(obj, "read") and not hasattr(obj, "shape")):
+        from autosparse.arrays import files  # takes scipy.io
+
+        obj = files.read_any(Path(obj)) if isinstance(obj, str | os.PathLike) else files.read_any_open(obj)
+        if isinstance(obj, files.coordinates.Entries):
+            return obj.coords, obj.values, shape
+        obj = sps.coo_array(sps.csr_array(obj[:3], shape=obj[3]) if isinstance(obj, tuple) else obj)
     if isinstance(obj, sps.coo_array):
         return np.stack(obj.coords), obj.data, shape or obj.shape
     if type(obj).__name__ == "COO" and hasattr(obj, "fill_value"):
@@ -210,7 +222,7 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
                 "entries that are not stored must be 0", given=given, cure="subtract the fill value"
             )
         return obj.coords, obj.data, shape or obj.shape
-    cure = "tensor(coords, values, shape), a sparse.COO, or a scipy.sparse.coo_array"
+    cure = "tensor(coords, values, shape), a sparse.COO, a scipy.sparse.coo_array, or a path to a .tns file"
     raise InputTypeError.refused("a sparse tensor cannot be made from this", given=describe(obj), cure=cure)
 
 
@@ -250,7 +262,8 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     strides; the one at `mode` is not looked at (None will do). M is (shape[mode], R), of NumPy's promotion of all
     dtypes; kernels compute float32 and float64, NumPy the others. The same as einsum("ikl,kj,lj->ij", T, B, C) for
     order 3, mode 0. `out`: takes M when given, and is returned.
-    A torch sparse COO tensor on a GPU goes with factors there, of its dtype, and gives M there (docs/gpu.md).
+    A torch sparse COO tensor gives M as a torch tensor, with gradients where T or factors require them; on a GPU it
+    goes with factors there, of its dtype (docs/gpu.md).
     Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
 
     >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])
@@ -264,8 +277,12 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
 
         on_gpu: Any = fibers.mttkrp(T, factors, mode, out=out)
         return on_gpu
+    if tensors.is_tensor(T):
+        from autosparse.torch import fibers as fibers_of_torch  # imported by who has such a tensor
+
+        return fibers_of_torch.mttkrp(T, factors, mode_of(T, mode), make=tensor, multiply=mttkrp, out=out)
     T = T if isinstance(T, AutoSparseTensor) else tensor(T, copy=False)
-    mode = _mode(T, mode)
+    mode = mode_of(T, mode)
     matrices = _matrices(T, factors, mode)
     others = [matrix for matrix in matrices if matrix is not None]
     shape, dtype = (T.shape[mode], others[0].shape[1]), np.result_type(T.dtype, *others)
@@ -287,7 +304,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     return out
 
 
-def _mode(T: AutoSparseTensor, mode: Any) -> int:
+def mode_of(T: AutoSparseTensor, mode: Any) -> int:
     """`mode` counted from 0; ShapeError where T has no such mode, or no other."""
     if T.ndim < 2:
         raise ShapeError.unfit(MTTKRP.name, wanted="a tensor of order 2 or more", T=T.shape)

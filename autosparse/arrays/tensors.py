@@ -10,9 +10,10 @@ from typing import Any, Final
 import scipy.sparse as sps
 
 from autosparse import notices
-from autosparse.errors import InputError, InputTypeError
+from autosparse.errors import InputError, InputTypeError, StructureError
 from autosparse.notices import SnapshotWarning
 from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_FEW_NS, Operand
+from autosparse.operands.native_rows import check_structure
 
 Tensor = Any  # torch.Tensor; torch is optional
 
@@ -28,7 +29,7 @@ def is_on_gpu(obj: object) -> bool:
     return is_tensor(obj) and bool(getattr(obj, "is_cuda", False))
 
 
-def _numpy(tensor: Tensor) -> Any:
+def as_array(tensor: Tensor) -> Any:
     """The tensor's memory as an ndarray."""
     try:
         return tensor.detach().resolve_conj().resolve_neg().numpy()
@@ -39,25 +40,41 @@ def _numpy(tensor: Tensor) -> Any:
 
 
 def _from_coo(tensor: Tensor) -> Any:
-    rows, columns = _numpy(tensor._indices())
-    return sps.coo_array((_numpy(tensor._values()), (rows, columns)), shape=tuple(tensor.shape))
+    rows, columns = as_array(tensor._indices())
+    return sps.coo_array((as_array(tensor._values()), (rows, columns)), shape=tuple(tensor.shape))
 
 
 def _from_rows(container: Callable[..., Any]) -> Callable[[Tensor], Any]:
     def convert(tensor: Tensor) -> Any:
-        arrays = map(_numpy, (tensor.values(), tensor.col_indices(), tensor.crow_indices()))
-        return container(tuple(arrays), shape=tuple(tensor.shape))
+        values, col, crow = map(as_array, (tensor.values(), tensor.col_indices(), tensor.crow_indices()))
+        (n, m), (height, width) = tensor.shape, values.shape[1:] or (1, 1)
+        if height and width:
+            _check(crow, col, values, (n // height, m // width))
+        return container((values, col, crow), shape=(n, m))
 
     return convert
 
 
 def _from_csc(tensor: Tensor) -> Any:
-    arrays = map(_numpy, (tensor.values(), tensor.row_indices(), tensor.ccol_indices()))
-    return sps.csc_array(tuple(arrays), shape=tuple(tensor.shape))
+    values, row, ccol = map(as_array, (tensor.values(), tensor.row_indices(), tensor.ccol_indices()))
+    n, m = tensor.shape
+    _check(ccol, row, values, (m, n))
+    return sps.csc_array((values, row, ccol), shape=(n, m))
+
+
+def _check(starts: Any, indices: Any, values: Any, shape: tuple[int, int]) -> None:
+    """Make sure that SciPy may follow the indices, which PyTorch does not check. Raises StructureError."""
+    if len(starts) != shape[0] + 1:
+        raise StructureError.indptr_size(len(starts), wanted=shape[0] + 1)
+    if len(values) != len(indices):
+        raise StructureError.unsound(
+            f"there are {len(values)} values and {len(indices)} indices", shape=shape, n_stored=len(indices)
+        )
+    check_structure(starts, indices, shape)
 
 
 LAYOUTS: Final[Mapping[str, Callable[[Tensor], Any]]] = {
-    "torch.strided": _numpy,
+    "torch.strided": as_array,
     "torch.sparse_coo": _from_coo,
     "torch.sparse_csr": _from_rows(sps.csr_array),
     "torch.sparse_csc": _from_csc,
@@ -89,6 +106,26 @@ def from_tensor(tensor: Tensor) -> Any:
     return convert(tensor)
 
 
+def keeps_gradients(obj: object, wanted: bool | None) -> bool:
+    """Return whether `obj` is a tensor in CPU memory that becomes a torch matrix; None: where it requires gradients."""
+    if not is_tensor(obj) or is_on_gpu(obj):
+        return False
+    return bool(getattr(obj, "requires_grad", False) if wanted is None else wanted)
+
+
+def with_gradients(tensor: Tensor, shape: Any, dtype: Any, *, is_copy: bool) -> Any:
+    """A `autosparse.torch.Csr` of a tensor in CPU memory, whose products give gradients to the tensor."""
+    import numpy as np
+    import torch
+
+    from autosparse.torch import matrix
+
+    A = matrix.csr(tensor, shape=shape)
+    if dtype is not None:
+        A = A.to(torch.from_numpy(np.empty(0, dtype)).dtype)
+    return A.with_values(A.values.clone()) if is_copy else A
+
+
 _FAST_PATH: Final = Operand.__dict__["fast_path"]
 
 
@@ -103,39 +140,39 @@ class Snapshot(Operand):
     Every product reads `fast_path`, so that no other matrix pays for the question.
     """
 
-    __slots__ = ("_tensor", "_version", "n_later")
+    __slots__ = ("n_later", "origin", "version")
 
     n_later: int  # products since the tensor was written
+    origin: weakref.ref[Tensor] | None  # None: nothing to watch any more
+    version: int  # of the tensor, when its values were copied
 
     @classmethod
     def of(cls, operand: Operand, tensor: Tensor) -> Snapshot:
         """The same arrays, none of which has been looked at, as an operand that watches `tensor`."""
-        arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
         made = cls()
-        made._arrays = arrays
+        made._arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
         made.settle(operand.n_major, operand.n_minor, flat=operand._flat)
         made.copied_bytes, made.fresh = operand.copied_bytes, False
         made.few_ns = NOT_FEW_NS  # products before the first look read no fast path
-        made._tensor, made._version, made.n_later = weakref.ref(tensor), _version(tensor), 0
+        made.origin, made.version, made.n_later = weakref.ref(tensor), _version(tensor), 0
         return made
 
-    @property  # type: ignore[override]
+    @property
     def fast_path(self) -> Any:
         """As of every operand (`dispatch.fast_path`)."""
-        if self._tensor is not None:
-            self._watch()
+        if self.origin is not None:
+            self._watch(self.origin())
         return _FAST_PATH.__get__(self)
 
     @fast_path.setter
     def fast_path(self, enter: Any) -> None:
         _FAST_PATH.__set__(self, enter)
 
-    def _watch(self) -> None:
-        tensor = self._tensor()
+    def _watch(self, tensor: Tensor | None) -> None:
         if tensor is None:
-            self._tensor = None
-        elif _version(tensor) != self._version:
+            self.origin = None
+        elif _version(tensor) != self.version:
             self.n_later += 1
             if self.n_later == 2:
-                self._tensor = None
+                self.origin = None
                 notices.warn(SnapshotWarning, SnapshotWarning.written(describe(tensor)), stacklevel=3)

@@ -31,12 +31,14 @@ if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
 
 Run = Callable[..., bool]
-"""(B, out, options, transposed) -> whether out holds the product."""
+"""(B, out, decisive options, transposed) -> whether out holds the product."""
 
 MOST_ASIDE: Final = 8
 """Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
 ASIDE_WAIT: Final = 8
 """Products after one that such a way did not serve."""
+LOOKS_ASIDE: Final = 16
+"""Looks past Python after which a product is led through it, where the plan's service accounts for them."""
 WAIT: Final = 2
 """Products after a fast path that served some; twice as many after one that did not."""
 
@@ -46,12 +48,15 @@ class FastPath:
 
     __slots__ = ("__weakref__", "_bound", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
 
-    def __init__(self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int) -> None:
+    def __init__(
+        self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int, *,
+        is_guarded: bool = True,
+    ) -> None:  # fmt: skip
         assert make is not None
         cast = runtime_api.ffi.cast
         record = runtime_api.ffi.new("asp_entry *")
         record.rows_slot = cast("void *", id(operand) + object_layout.OFFSETS["rows"])
-        same = {"rows": rows, "options": state.options, "array_type": np.ndarray, "descr": rows.dtype}
+        same = {"rows": rows, "options": state.decisive, "array_type": np.ndarray, "descr": rows.dtype}
         for name, kept in (*same.items(), ("transposed", state.transposed)):
             setattr(record, name, cast("void *", id(kept)))
         record.header, record.n_dims, record.n_vecs = HEADER, n_dims, n_vecs
@@ -65,7 +70,7 @@ class FastPath:
         self._kernel: list[object] = []  # what a generated kernel reads
         self._bound = None if self.trial is None else weakref.ref(self.trial.bound)
         if self.trial is not None:
-            self._kernel += _generated(record, self.trial, operand, rows)
+            self._kernel += _generated(record, self.trial, operand, rows, is_guarded=is_guarded)
             if self.trial.packed_copy is not None:
                 self.trial.packed_copy.fast_paths.add(self)
         self.run: Run = make(int(cast("uintptr_t", record)), (record, *same.values(), self._kernel))
@@ -93,22 +98,23 @@ class FastPath:
     def settle(self, state: DispatchState) -> None:
         """Bring the accounts of its state up to date, and stay open until it is time to look at tuning again."""
         record = self._record
-        n_calls, spent_ns = record.n_calls, record.product_ns
+        n_calls = runtime_api.lib.asp_entry_take_calls(record)
         if n_calls:
-            record.n_calls = record.product_ns = 0
+            spent_ns = runtime_api.lib.asp_entry_take_ns(record)
             self.has_served = True
             state.n_calls += n_calls
             state.product_ns += spent_ns
             if self.trial is not None:
                 state.n_tuned += n_calls
                 state.tuned_ns += spent_ns
+        record.looks_left = LOOKS_ASIDE
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
 
     def open(self) -> None:
         """Stay open, whatever the accounts of a state say."""
-        self._record.limit_ns = 1 << 62
+        self._record.limit_ns = self._record.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
         """Nanoseconds of a product that it has just computed, Python's left out; None where it did not serve."""
@@ -133,7 +139,9 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     rows, trial, old = operand.rows, state.serving, state.fast_path
     if make is None or rows is None or rows.dtype is not state.dtype or not rows.is_live:
         return
-    if old is not None and old.is_for(rows, trial, n_dims, n_vecs):
+    # Where another state's way was open, as before an options block, nothing was written that closed this one.
+    is_apart = old is not None and operand.fast_path is not old.run and old.leads(rows, trial, n_dims, n_vecs)
+    if old is not None and (is_apart or old.is_for(rows, trial, n_dims, n_vecs)):
         operand.fast_path = old.run
         return
     if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):
@@ -148,14 +156,19 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     operand.fast_path = made.run
 
 
-def beside(operand: Operand, state: DispatchState, rows: NativeRows, *, n_dims: int, n_vecs: int) -> FastPath | None:
-    """The way that `arm` would open for `state`, for products that are timed; None where there is none."""
+def beside(
+    operand: Operand, state: DispatchState, rows: NativeRows, *, n_dims: int, n_vecs: int, is_guarded: bool = True
+) -> FastPath | None:
+    """The way that `arm` would open for `state`, for products that are timed; None where there is none.
+
+    Not `is_guarded`: whatever was written, a packed copy is read as it is. For times alone.
+    """
     trial = state.serving
-    if trial is not None and trial.packed_copy is not None:
+    if trial is not None and trial.packed_copy is not None and is_guarded:
         operand.refresh()  # a copy of values that were written since is of no use
-    if make is None or not rows.is_live or (trial is not None and not may_serve(trial, operand, rows)):
+    if make is None or not rows.is_live or (trial is not None and not may_serve(trial, operand, rows, is_guarded)):
         return None
-    made = FastPath(state, operand, rows, n_dims, n_vecs)
+    made = FastPath(state, operand, rows, n_dims, n_vecs, is_guarded=is_guarded)
     made.open()
     return made
 
@@ -177,19 +190,26 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
         if len(aside) >= MOST_ASIDE:
             aside.clear()
         aside[id(trial)] = path
-    took_ns = path.took_ns(B, out, state.options, state.transposed)
+    took_ns = path.took_ns(B, out, state.decisive, state.transposed)
     if took_ns is None:  # something was written
         del aside[id(trial)]
         state.aside_due = state.n_calls + ASIDE_WAIT
+    elif trial is not None:
+        trial.looked_ns = 0
     return took_ns
 
 
-def may_serve(trial: Serving, operand: Operand, rows: NativeRows) -> bool:
-    """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
+def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bool = True) -> bool:
+    """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds.
+
+    Not `is_guarded`: a packed copy may be of older values.
+    """
     if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
         return False
     if trial.packed_copy is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
+    if not is_guarded:
+        return operand.structure_version == trial.lab.structure_version
     return (
         operand.watch is not None
         and bool(object_layout.OF_PACKED_COPY)
@@ -202,13 +222,17 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
     return rows.indptr[0], rows.indices[0], rows.data[0]
 
 
-def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows) -> list[object]:
+def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows, *, is_guarded: bool) -> list[object]:
     """Write what a generated kernel needs into `record`; what must live as long."""
     cast, bound = runtime_api.ffi.cast, trial.bound
     assert bound is not None
     bound.enter(record)
     if trial.packed_copy is None:
         for at, place in enumerate(_places(rows)):
+            record.places[at] = place
+        return [bound]
+    if not is_guarded:
+        for at, place in enumerate(_places(rows)):  # whatever was written there
             record.places[at] = place
         return [bound]
     watch, packed_copy = operand.watch, trial.packed_copy

@@ -13,7 +13,8 @@ import numpy as np
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import get_options
-from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.array_views import pointer_to, structure_sample
+from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes
 from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, UNHASHED, AnyArray, WatchedArrays
 
 if TYPE_CHECKING:
@@ -30,11 +31,12 @@ _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 class Operand(WatchedArrays):
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
-    __slots__ = ("_flat", "_pattern", "dispatcher", "fast_path", "few_ns", "n_few", "shared")
+    __slots__ = ("_flat", "_pattern", "dispatcher", "fast_path", "few_ns", "n_few", "n_touched", "shared")
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # ... and its way past Python (`dispatch.fast_path`)
     few_ns: int  # spent in products that nobody has thought about yet, n_few of them
+    n_touched: int  # products that found arrays handed out or replaced
     shared: bool  # a transpose uses this operand too
     _flat: bool  # one-dimensional sparse array
     _pattern: tuple[int, Pattern] | None
@@ -42,7 +44,7 @@ class Operand(WatchedArrays):
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self._aliases_before = 0
+        self.n_few = self.n_touched = self._aliases_before = 0
         self.few_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
@@ -61,8 +63,7 @@ class Operand(WatchedArrays):
         made = cls()
         made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
-        made._checked = is_valid
-        made.fresh = not is_valid
+        made._checked, made.fresh = is_valid, not is_valid
         made._handed_out = False
         return made
 
@@ -121,13 +122,8 @@ class Operand(WatchedArrays):
         return self.nnz * int(self.indices.itemsize)
 
     def structure_sample(self) -> bytes:
-        """Shape and some of the structure: tells most patterns apart in microseconds."""
-        nnz = self.nnz
-        picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
-        starts = np.linspace(0, self.n_major, 17).astype(np.int64)
-        facts = np.array([self.n_major, self.n_minor, nnz], dtype=np.int64).tobytes()
-        facts += self.indptr[starts].astype(np.int64).tobytes()
-        return facts + (self.indices[picks].astype(np.int64).tobytes() if nnz else b"")
+        """See `array_views.structure_sample`."""
+        return structure_sample(self)
 
     def pin(self) -> None:
         """Until `unpin` the arrays are read between products too: nothing to do where the operand owns them."""
@@ -154,6 +150,7 @@ class Operand(WatchedArrays):
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
+        self.n_touched += 1  # products that find arrays handed out or replaced come here
         if self._native_watch is not None and self._native_watch.look(False, get_options().threads or 0):
             known = self._known_rows
             if known is not None:
@@ -168,7 +165,7 @@ class Operand(WatchedArrays):
         is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
-            rows = NativeRows(self.n_major, self.n_minor, self._arrays[DATA].dtype, codes)
+            rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
             self._known_rows = rows  # not before it is whole: another thread would use it
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.
@@ -213,11 +210,6 @@ class Operand(WatchedArrays):
 
     def _point(self, field: int) -> Any:
         """Cffi pointer to a pointer to the array's memory."""
-        array = self._arrays[field]
-        fixed = runtime_api.pointer(array)
-        # Where the array object keeps its data pointer: right even after the array was resized in place.
-        live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
-        if live[0] != fixed:
-            self._known_rows = None
-            return (fixed,)
-        return live
+        found, is_live = pointer_to(self._arrays[field])
+        self._known_rows = self._known_rows if is_live else None
+        return found

@@ -7,7 +7,7 @@ which hashes their chunks. `Watch` does so in C while the array objects stay the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from time import perf_counter_ns
 from typing import Any, Final
 
@@ -189,6 +189,11 @@ class WatchedArrays:
         return all(map(self._is_alone, FIELDS))
 
     @property
+    def is_exposed(self) -> bool:
+        """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
+        return not self.is_alone
+
+    @property
     def is_untouched(self) -> bool:
         """Whether `refresh` would find at once that nothing can have been written since the last look."""
         return (
@@ -320,7 +325,11 @@ class WatchedArrays:
 
     def _can_be_watched(self) -> bool:
         """Whether C can look at the arrays as they are."""
-        return layout_of(type(self)) is not None and can_watch(self._arrays)
+        return self._layout() is not None and can_watch(self._arrays)
+
+    def _layout(self) -> Mapping[str, int] | None:
+        """Where slots are: the same in all that are derived from `Operand`, the first class above this one."""
+        return layout_of(type(self).__mro__[-3])
 
     def _fill_in_watch(self) -> None:
         """Let C look next time, where it can."""
@@ -328,7 +337,7 @@ class WatchedArrays:
         if rows is None or rows.dtype is None or not rows.is_live or not self._can_be_watched():
             return
         if self._native_watch is None:
-            watch = Watch(self, layout_of(type(self)) or {})
+            watch = Watch(self, self._layout() or {})
             record = watch.record
             record.n_looks, record.look_ns, record.smoothed_look_ns, record.total_look_ns = self._looks
             self._native_watch = watch

@@ -4,6 +4,7 @@
 # (torch's functions are not all typed, its autograd classes not at all)
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -34,7 +35,8 @@ class Csr:
     """``n × m`` matrix by compressed rows: values (nnz,) of a real or complex floating dtype, on the CPU.
 
     Values are read at every product and may require gradients; `with_values` puts others into the same structure.
-    The transpose shares everything. Made by `autosparse.torch.csr`; pickles and copies like the tensors in it.
+    The transpose shares everything. Made by `autosparse.torch.csr`; pickles and copies like the tensors in it, and
+    ``torch.load`` accepts it.
 
     >>> A = asp.torch.csr(torch.eye(2).to_sparse_csr())
     >>> A.with_values(torch.tensor([2.0, 3.0])) @ torch.ones(2)
@@ -49,6 +51,14 @@ class Csr:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _made_again, (self.rows, self.values, self._transposed)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Csr:
+        values = self.values
+        if not values.is_leaf:  # as those of a sparse tensor that requires gradients: the copy is a leaf of its own
+            values = memo.setdefault(id(values), values.detach().clone().requires_grad_())
+        else:
+            values = copy.deepcopy(values, memo)
+        return Csr(copy.deepcopy(self.rows, memo), values, transposed=self._transposed)
 
     @property
     def shape(self) -> torch.Size:
@@ -219,8 +229,17 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
 
 
 def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
-    """What a pickled or copied `Csr` is made from."""
+    """What a pickled or copied `Csr` is made from; a file may hold anything."""
+    if not isinstance(rows, Rows):
+        raise InputTypeError.refused(
+            "a Csr in a file is made of rows and values", given=f"an object of type {type(rows).__name__}",
+            cure="a file written by torch.save",
+        )  # fmt: skip
     return Csr(rows, values, transposed=transposed)
+
+
+if hasattr(torch.serialization, "add_safe_globals"):  # both check what they are given
+    torch.serialization.add_safe_globals([Rows, _made_again])
 
 
 @run_as_is

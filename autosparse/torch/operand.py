@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter_ns
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.dispatch import executor
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
+from autosparse.operands.packed_copies import smoothed
 from autosparse.torch import native
 from autosparse.torch.structure import CPU, VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
@@ -38,17 +40,30 @@ Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
 
 
 class _Borrowed:
-    """Memory that an array reads without owning it."""
+    """Memory that an array uses without owning it."""
 
     __slots__ = ("__array_interface__",)
 
-    def __init__(self, address: Any, n: int, dtype: np.dtype[Any]) -> None:
-        place = int(ffi.cast("uintptr_t", address))
-        self.__array_interface__ = {"version": 3, "shape": (n,), "typestr": dtype.str, "data": (place, True)}
+    def __init__(self, **interface: Any) -> None:
+        self.__array_interface__ = {"version": 3, **interface}
 
 
 def _view(address: Any, n: int, dtype: np.dtype[Any]) -> AnyArray:
-    return np.asarray(_Borrowed(address, n, dtype)) if n else np.empty(0, dtype)
+    place = int(ffi.cast("uintptr_t", address))
+    return np.asarray(_Borrowed(shape=(n,), typestr=dtype.str, data=(place, True))) if n else np.empty(0, dtype)
+
+
+def array_over(tensor: torch.Tensor) -> AnyArray:
+    """An array over a dense tensor's memory, which the caller keeps alive.
+
+    After ``tensor.numpy()`` the tensor's storage could not be resized any more.
+    """
+    dtype = NUMPY_DTYPES[tensor.dtype]
+    if not tensor.numel():
+        return np.empty(tensor.shape, dtype)
+    strides = tuple(step * dtype.itemsize for step in tensor.stride())
+    data = (tensor.data_ptr(), False)
+    return np.asarray(_Borrowed(shape=tuple(tensor.shape), typestr=dtype.str, data=data, strides=strides))
 
 
 class Pinned:
@@ -167,11 +182,19 @@ class TorchOperand(Operand):
 
     def refresh(self) -> None:
         """Raise the versions when values or structure are not what they were at the last look."""
+        start_ns = perf_counter_ns()
         now = lib.asp_xxh3_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize)
         if now != self._fingerprint:
             self._fingerprint = now
             self.values_version += 1
         self._refresh_structure()
+        self.n_looks, self.look_ns = self.n_looks + 1, perf_counter_ns() - start_ns
+        self.smoothed_look_ns = smoothed(self.smoothed_look_ns, self.look_ns)
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others can write the arrays unseen: who made the tensors can."""
+        return True
 
     def _refresh_structure(self) -> None:
         if isinstance(self._structure, Structure):
@@ -266,7 +289,7 @@ def held(rows: Rows, values: torch.Tensor, *, transposed: bool) -> Iterator[Torc
 def run(operand: TorchOperand, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
     """The executor's product into `out`; the operand is the caller's alone (`busy`) and points at the values."""
     try:
-        executor.matmul(operand, B.detach().numpy(), transposed=False, out=out.numpy())
+        executor.matmul(operand, array_over(B), transposed=False, out=array_over(out))
     finally:
         operand.let_go()
     return out

@@ -14,7 +14,7 @@ from autosparse.operands.dense import by_rows
 from autosparse.operands.native_rows import NativeRows
 from autosparse.ops import SDDMM
 from autosparse.torch import native, thresholds
-from autosparse.torch.operand import sampling_of
+from autosparse.torch.operand import array_over, sampling_of
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, lib, structure_of
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class Sample:
         X, Y, rows, threads = self.X, self.Y.t(), self.rows, min(n_threads, native.threads())
         assert rows is not None
         if Y.stride(1) != 1 or Y.stride(0) < Y.shape[1]:
-            Y = torch.from_numpy(by_rows(Y.detach().numpy(), threads=threads))
+            Y = torch.from_numpy(by_rows(array_over(Y), threads=threads))
         ones = int(runtime_api.ffi.cast("intptr_t", rows.data[0]))
         places = X.data_ptr(), X.stride(0), Y.data_ptr(), Y.stride(0), ones, self.out.data_ptr()
         if bound.run(*places, self.n_vecs, threads) is False:

@@ -75,8 +75,8 @@ class Structure(Placed):
     """
 
     __slots__ = (
-        "_lock", "_print", "_turned", "_versions", "_watched", "operands", "inverse_lengths", "is_sound", "n_changes",
-        "rent_s",
+        "_content", "_lock", "_print", "_turned", "_versions", "_watched", "checked_at", "operands", "inverse_lengths",
+        "is_sound", "n_changes", "rent_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -93,6 +93,8 @@ class Structure(Placed):
         self._versions = (version(crow), version(col))
         self._turned: Transposed | None = None
         self._print: tuple[int, int] | None = None
+        self._content: tuple[int, int] | None = None
+        self.checked_at = 0  # the count of writes to the sparse tensor whose arrays these are
         self._lock = forking.lock()
 
     def stands(self, crow: torch.Tensor, col: torch.Tensor) -> bool:
@@ -127,6 +129,13 @@ class Structure(Placed):
             self.check()
         self._print = seen
         return was_known
+
+    def has_other_content(self) -> bool:
+        """Return whether any index differs from what the last call of this method has seen, O(nnz)."""
+        width = 8 if self.index_code else 4
+        seen = lib.asp_xxh3_low(self.crow, width * (self.n_rows + 1)), lib.asp_xxh3_low(self.col, width * self.nnz)
+        was, self._content = self._content, seen
+        return was is not None and was != seen
 
     def check(self) -> None:
         """Make sure that a kernel may follow the indices, O(nnz). Raises StructureError when it may not."""
@@ -207,12 +216,16 @@ def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
     return torch.frombuffer(ffi.buffer(address, n * (8 if index_code else 4)), dtype=dtype)
 
 
-def _is_index_array(array: torch.Tensor) -> bool:
+def _is_index_array(array: Any) -> bool:  # Any: a file may hold anything
+    if not isinstance(array, torch.Tensor):
+        return False
     plain = array.dtype in INDEX_CODES and array.dim() == 1 and array.is_cpu and array.layout is torch.strided
     return plain and array.is_contiguous() and (array.data_ptr() != 0 or not array.numel())
 
 
-def _described(array: torch.Tensor) -> str:
+def _described(array: Any) -> str:
+    if not isinstance(array, torch.Tensor):
+        return "that is no tensor"
     return f"of shape {tuple(array.shape)} and {array.dtype} on {array.device}"
 
 
@@ -240,6 +253,10 @@ class Rows:
                 "index arrays must be vectors without gaps in this computer's memory, both int32 or both int64",
                 given=f"a {type(crow).__name__} {_described(crow)} and a {type(col).__name__} {_described(col)}",
                 cure="plain torch tensors on the CPU",
+            )
+        if not (isinstance(self.n_rows, int) and isinstance(self.n_cols, int) and 0 <= self.n_cols < 1 << 62):
+            raise InputTypeError.refused(
+                "rows and columns are whole numbers", given=f"{self.n_rows!r:.50}, {self.n_cols!r:.50}", cure="n, m"
             )
         if crow.shape[0] != self.n_rows + 1:
             raise StructureError.indptr_size(crow.shape[0], wanted=self.n_rows + 1)
@@ -292,7 +309,11 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int
     known = _structures.get(key)
     if known is not None and known.stands(crow, col):
         return known
-    made = Structure(crow, col, n_rows, n_cols)
+    return _made(key, crow, col)
+
+
+def _made(key: tuple[int, int, int, int, int, torch.dtype], crow: torch.Tensor, col: torch.Tensor) -> Structure:
+    made = Structure(crow, col, key[3], key[4])
     with _lock:
         _structures[key] = made
         _structures.move_to_end(key)
@@ -304,12 +325,33 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int
     return made
 
 
-def checked(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> Structure:
-    """The structure at these arrays, whose indices a kernel may follow. Raises StructureError."""
-    structure = structure_of(crow, col, n_rows, n_cols)
+def index_arrays(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Row starts and columns of a CSR tensor, or column starts and rows of a CSC tensor."""
+    if A.layout is torch.sparse_csr:
+        return A.crow_indices(), A.col_indices()
+    return A.ccol_indices(), A.row_indices()
+
+
+def checked(arrays: tuple[torch.Tensor, torch.Tensor], n_rows: int, n_cols: int, *, of: torch.Tensor) -> Structure:
+    """The structure of a sparse tensor with these arrays, whose indices a kernel may follow. Raises StructureError.
+
+    Below autograd the arrays have no count of writes; the sparse tensor has one, to its values too.
+    """
+    structure, n_writes = structure_of(*arrays, n_rows, n_cols), version(of)
+    if structure.is_sound and structure.checked_at != n_writes and structure.has_other_content():
+        structure = renewed(structure, arrays)
     if not structure.is_sound:
         structure.check()
+        structure.has_other_content()
+    structure.checked_at = n_writes
     return structure
+
+
+def renewed(structure: Structure, arrays: tuple[torch.Tensor, torch.Tensor]) -> Structure:
+    """A new structure in the place of one whose arrays were written; nothing that was derived is taken over."""
+    crow, col = arrays
+    key = (crow.data_ptr(), col.data_ptr(), col.numel(), structure.n_rows, structure.n_cols, col.dtype)
+    return _made(key, crow, col)
 
 
 forgotten_too: Final[list[Callable[[], None]]] = []

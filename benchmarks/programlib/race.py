@@ -62,14 +62,18 @@ def compare(name: str, theirs: Sequence[np.ndarray], ours: Sequence[np.ndarray],
 
 @dataclass
 class Samples:
-    """What was measured of one program with each library."""
+    """What was measured of one program with each library: the reference and ours."""
 
-    wall_s: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in LIBRARIES})
-    cpu_s: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in LIBRARIES})
-    peak_mb: dict[str, list[float]] = field(default_factory=lambda: {name: [] for name in LIBRARIES})
+    libraries: tuple[str, str] = LIBRARIES
+    wall_s: dict[str, list[float]] = field(init=False)
+    cpu_s: dict[str, list[float]] = field(init=False)
+    peak_mb: dict[str, list[float]] = field(init=False)
     difference: float = 0.0
     disturbed: list[float] = field(default_factory=list)  # share of the cores that others took, by round that is kept
     n_repeated: int = 0
+
+    def __post_init__(self) -> None:
+        self.wall_s, self.cpu_s, self.peak_mb = ({name: [] for name in self.libraries} for _ in range(3))
 
     def add(self, found: Mapping[str, Mapping[str, float]], disturbed: float) -> None:
         """Keep one round: figures by library."""
@@ -83,14 +87,14 @@ class Samples:
         return statistics.median(getattr(self, what)[library])
 
     def ratio(self) -> float:
-        """SciPy's time over ours: above 1 we are faster."""
-        theirs, ours = LIBRARIES
+        """The reference's time over ours: above 1 we are faster."""
+        theirs, ours = self.libraries
         return self.median(theirs) / self.median(ours)
 
     def interval(self) -> tuple[float, float]:
         """5th and 95th percentile of the ratio over draws of as many rounds (bootstrap)."""
         rng, n = random.Random(0), len(self.disturbed)
-        theirs, ours = (self.wall_s[name] for name in LIBRARIES)
+        theirs, ours = (self.wall_s[name] for name in self.libraries)
         ratios = sorted(
             statistics.median(rng.choices(theirs, k=n)) / statistics.median(rng.choices(ours, k=n))
             for _ in range(N_DRAWS)
@@ -104,9 +108,9 @@ class Samples:
 
     def record(self) -> dict[str, Any]:
         """What is kept of it."""
-        medians = {name: self.median(name) for name in LIBRARIES}
-        cpu_s = {name: self.median(name, "cpu_s") for name in LIBRARIES}
-        peak_mb = {name: self.median(name, "peak_mb") for name in LIBRARIES}
+        medians = {name: self.median(name) for name in self.libraries}
+        cpu_s = {name: self.median(name, "cpu_s") for name in self.libraries}
+        peak_mb = {name: self.median(name, "peak_mb") for name in self.libraries}
         kept = {
             "ratio": self.ratio(),
             "interval": self.interval(),

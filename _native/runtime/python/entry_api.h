@@ -16,8 +16,12 @@ typedef struct asp_entry {
     const void *structure_slot, *structure_version; /* ... this slot of the operand must hold this object, */
     const void *values_slot, *packed_slot;          /* ... these slots of the operand and of the copy the same one, */
     void *watch;                                    /* ... once this asp_watch has looked; NULL: nobody can */
+    int64_t looks_left; /* looks after which Python computes one product, and accounts for what they cost */
 } asp_entry;
 /* Address of a C function `PyObject *(PyObject *state, PyObject *kept)`: a builtin `run(B, out, options, transposed)` on
  * the asp_entry at the address `state`, an int, that keeps `kept` alive. It answers True when out holds the product;
  * False when anything is not as it was: nothing was done. */
 uintptr_t asp_entry_maker(void);
+/* Return n_calls, or product_ns, and set it to 0: no call of another thread is lost in between. */
+int64_t asp_entry_take_calls(asp_entry *entry);
+int64_t asp_entry_take_ns(asp_entry *entry);

@@ -39,14 +39,17 @@ static int watch_is_same(const asp_watch *watch);
 static int64_t entry_threads(const asp_entry *entry) { return entry->n_threads ? entry->n_threads : asp_max_threads(); }
 
 /* Whether the generated kernel may compute: it reads the arrays where they are, or its copy is of what they hold. */
-static int entry_is_current(const asp_entry *entry)
+static int entry_is_current(asp_entry *entry)
 {
     if (entry->places[0])
         return *entry->indptr == entry->places[0] && *entry->indices == entry->places[1] &&
                *entry->data == entry->places[2];
     asp_watch *watch = entry->watch;
-    return watch && watch->rows == entry->rows && watch_refreshes(watch, (int)entry_threads(entry)) &&
-           *(const void *const *)entry->structure_slot == entry->structure_version &&
+    if (!watch || watch->rows != entry->rows || entry->looks_left <= 0) return 0;
+    const int64_t n_looks = watch->n_looks;
+    const int is_good = watch_refreshes(watch, (int)entry_threads(entry));
+    entry->looks_left -= watch->n_looks - n_looks;
+    return is_good && *(const void *const *)entry->structure_slot == entry->structure_version &&
            *(const void *const *)entry->values_slot == *(const void *const *)entry->packed_slot;
 }
 
@@ -62,6 +65,17 @@ static int entry_product(const asp_entry *entry, int transposed, const char *B, 
                                                     entry->n_vecs, entry->n_vecs, (int)n_threads, entry->flags);
 }
 
+/* Counters of an entry, which several threads may use at once: with a GIL one at a time, and without it atomically. */
+#ifdef Py_GIL_DISABLED
+#define ENTRY_ADD(counter, n) ((void)__atomic_fetch_add(&(counter), (n), __ATOMIC_RELAXED))
+#else
+#define ENTRY_ADD(counter, n) ((void)((counter) += (n)))
+#endif
+
+int64_t asp_entry_take_calls(asp_entry *entry) { return __atomic_exchange_n(&entry->n_calls, 0, __ATOMIC_RELAXED); }
+
+int64_t asp_entry_take_ns(asp_entry *entry) { return __atomic_exchange_n(&entry->product_ns, 0, __ATOMIC_RELAXED); }
+
 /* Whether the operand's rows are those that this way was made for: they are set, or they were validated for this product
  * while somebody keeps what was handed out. */
 static int entry_has_rows(const asp_entry *entry)
@@ -76,7 +90,7 @@ static int entry_has_rows(const asp_entry *entry)
 static int entry_serves(asp_entry *entry, PyObject *const *args)
 {
     if (!entry_has_rows(entry) || args[2] != entry->options || args[3] != entry->transposed ||
-        entry->product_ns >= entry->limit_ns)
+        __atomic_load_n(&entry->product_ns, __ATOMIC_RELAXED) >= entry->limit_ns)
         return 0;
     const entry_array *B = entry_seen(entry, args[0], ENTRY_READ), *out = entry_seen(entry, args[1], ENTRY_WRITTEN);
     const int transposed = args[3] == Py_True;
@@ -97,14 +111,14 @@ static int entry_serves(asp_entry *entry, PyObject *const *args)
     const char *from = B->data;
     char *to = out->data;
     int status;
-    entry->n_running += 1;
+    ENTRY_ADD(entry->n_running, 1);
     Py_BEGIN_ALLOW_THREADS;
     status = entry_product(entry, transposed, from, to, arrays);
     Py_END_ALLOW_THREADS;
-    entry->n_running -= 1;
+    ENTRY_ADD(entry->n_running, -1);
     if (status) return 0;
-    entry->n_calls += 1;
-    entry->product_ns += entry_now_ns() - start_ns;
+    ENTRY_ADD(entry->n_calls, 1);
+    ENTRY_ADD(entry->product_ns, entry_now_ns() - start_ns);
     return 1;
 }
 

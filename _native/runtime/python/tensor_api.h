@@ -6,7 +6,8 @@
 typedef struct asp_sound {
     void *watched; /* a Python object, owned; NULL: these may be other arrays by now */
     const void *storages[2], *data[2];
-    uint32_t versions[2];
+    uint64_t prints[2]; /* of the arrays' content, with `watched` */
+    uint32_t version;   /* count of writes through the sparse tensor, to values too */
     int64_t n_major, n_minor, nnz;
     int64_t n_seen, n_products; /* without and with `watched` */
 } asp_sound;

@@ -13,7 +13,7 @@ typedef struct tensor_entries {
     int64_t n, k, nnz, index_step, pair_step;
     int by_columns;
     int32_t dtype, index_dtype;
-    char *impls[2]; /* TensorImpls of starts and indices */
+    char *impl, *impls[2]; /* TensorImpls of the matrix, its starts and its indices */
 } tensor_entries;
 
 /* The at::Tensor of an object; NULL of an object that is not a tensor, or of a class of somebody's. */
@@ -102,6 +102,7 @@ static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries 
         about->get_sizes(tensor, &sizes))
         return 0;
     char *members = *(char **)tensor;
+    A->impl = members;
     A->n = sizes[0];
     A->k = sizes[1];
     A->by_columns = layout == about->csc;
@@ -118,72 +119,7 @@ static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries 
         for (int64_t j = 0; j < m; ++j) ((T *)C)[i * m + j] += value * from[j];              \
     }
 
-/* What identifies the arrays of A as long as somebody watches their storages. */
-static asp_sound tensor_identity(const asp_tensors *about, const tensor_entries *A)
-{
-    asp_sound one = {.n_major = A->by_columns ? A->k : A->n, .n_minor = A->by_columns ? A->n : A->k, .nnz = A->nnz,
-                     .data = {A->starts, A->indices}};
-    for (int at = 0; at < 2; ++at) {
-        const char *counter;
-        memcpy(&one.storages[at], A->impls[at] + about->storage_at, sizeof(void *));
-        memcpy(&counter, A->impls[at] + about->version_at, sizeof counter);
-        if (counter) memcpy(&one.versions[at], counter + about->version_in, sizeof(uint32_t)); /* none in inference mode */
-    }
-    return one;
-}
-
-static int tensor_is_same(const asp_sound *one, const asp_sound *other)
-{
-    return one->n_major == other->n_major && one->n_minor == other->n_minor && one->nnz == other->nnz &&
-           !memcmp(one->storages, other->storages, sizeof one->storages) &&
-           !memcmp(one->data, other->data, sizeof one->data) &&
-           !memcmp(one->versions, other->versions, sizeof one->versions);
-}
-
-static asp_sound *tensor_slot(asp_tensors *about, const asp_sound *one)
-{
-    const uintptr_t key = (uintptr_t)one->data[1] ^ (uintptr_t)one->data[0] >> 3;
-    return about->sound + (((key >> 4) * 0x9E3779B97F4A7C15u) >> 58);
-}
-
-static int tensor_check(const asp_tensors *about, const tensor_entries *A)
-{
-    const int is_wide = A->index_dtype == about->int64;
-    const int64_t n_major = A->by_columns ? A->k : A->n, n_minor = A->by_columns ? A->n : A->k;
-    const int64_t end = is_wide ? ((const int64_t *)A->starts)[n_major] : ((const int32_t *)A->starts)[n_major];
-    return end == A->nnz && !asp_csr_check(is_wide, n_major, n_minor, A->starts, A->indices, A->nnz, 1);
-}
-
-/* Whether kernels may follow the indices of A, the sparse tensor `object`; *known: where it is remembered. Until it was
- * seen a few times it is checked again: a matrix that is made for each product is not worth remembering. */
-static int tensor_is_sound(asp_tensors *about, PyObject *object, const tensor_entries *A, asp_sound **known)
-{
-    *known = NULL;
-    if (!A->starts) return 1; /* each index is looked at when it is used */
-    if (A->nnz < about->checked) return tensor_check(about, A);
-    const asp_sound now = tensor_identity(about, A);
-    asp_sound *slot = tensor_slot(about, &now);
-    const int is_same = tensor_is_same(slot, &now);
-    if (is_same && slot->watched) {
-        slot->n_products++;
-        *known = slot;
-        return 1;
-    }
-    if (!tensor_check(about, A)) return 0;
-    PyObject *before = slot->watched;
-    if (!is_same) {
-        *slot = now;
-        Py_XDECREF(before);
-    } else if (++slot->n_seen >= about->remembered) {
-        PyObject *watched = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->watch, object, NULL);
-        if (!watched) PyErr_Clear(); /* it is checked again */
-        before = slot->watched;
-        *slot = now;
-        slot->watched = watched;
-        Py_XDECREF(before);
-    }
-    return 1;
-}
+#include "tensor_sound.h"
 
 /* C = A B for rows of B ldb apart and C without gaps; 0: there was an index without a place. */
 static int tensor_product(const asp_tensors *about, const tensor_entries *A, const char *B, int64_t ldb, int64_t m, char *C,

@@ -67,7 +67,7 @@ def multiply(A: torch.Tensor, B: torch.Tensor, *, n_dims: int = 2) -> torch.Tens
     n, k = A.shape
     if shape[0] != k or col.shape[0] * m >= thresholds.DIRECT_PRODUCT:
         return None
-    checked(crow, col, k if by_columns else n, n if by_columns else k)
+    checked((crow, col), k if by_columns else n, n if by_columns else k, of=A)
     out = native.empty((n, m) if n_dims == 2 else (n,), dtype)
     status = lib.asp_csr_mm_at(
         by_columns, code, INDEX_CODES[col.dtype], k if by_columns else n, n if by_columns else k, crow.data_ptr(),
@@ -89,7 +89,7 @@ def _multiply_rows(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
     (n, k), (k_too, m) = A.shape, B.shape
     if k_too != k or steps[0] < k or n * col.shape[0] >= thresholds.ROW_BY_ROW_PRODUCT:
         return None
-    checked(crow, col, m, k)
+    checked((crow, col), m, k, of=B)
     out = native.empty((n, m), dtype)
     status = lib.asp_csr_rows_at(
         code, INDEX_CODES[col.dtype], m, k, crow.data_ptr(), col.data_ptr(), values.data_ptr(), A.data_ptr(), steps[0],
@@ -137,7 +137,7 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
     if rows is None:
         return None
     crow, col, base, _ = rows
-    Structure(crow, col, n, m).check() if result is not None else checked(crow, col, n, m)
+    Structure(crow, col, n, m).check() if result is not None else checked((crow, col), n, m, of=S)
     nnz, values, new_col = col.shape[0], base, None
     if result is None:
         new_col, values = native.empty((nnz,), col.dtype), native.empty((nnz,), dtype)

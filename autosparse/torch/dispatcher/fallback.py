@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import torch
 
+from autosparse.errors import StructureError
 from autosparse.torch import native, thresholds
-from autosparse.torch.structure import CPU, VALUE_CODES
+from autosparse.torch.structure import CPU, INDEX_CODES, VALUE_CODES, Structure, checked, index_arrays
 
 originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
 
@@ -103,8 +104,34 @@ OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outs
 
 
 def settled(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` without conj or neg bit: PyTorch resolves them before it calls most kernels, but not below itself."""
+    """`tensor` as PyTorch's kernels below the dispatcher may read it: no conj or neg bit, no index out of the matrix.
+
+    Raises StructureError.
+    """
+    if tensor.layout is not _STRIDED:
+        if (tensor.layout is _CSR or tensor.layout is torch.sparse_csc) and tensor.is_cpu:
+            _check(tensor)
+        return tensor
     return native.settled(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
+
+
+def _check(A: torch.Tensor) -> None:
+    """Make sure that a matrix by compressed rows or columns has no index out of itself; others are PyTorch's."""
+    arrays = crow, col = index_arrays(A)
+    n, m = A.shape if A.layout is _CSR else A.shape[::-1] if A.dim() == 2 else (0, 0)
+    if A.dim() != 2 or crow.dim() != 1 or col.dim() != 1 or crow.dtype is not col.dtype or col.dtype not in INDEX_CODES:
+        return
+    n_values = A.values().shape[0]
+    if crow.shape[0] != n + 1 or n_values != col.shape[0]:
+        raise StructureError.unsound(
+            f"there are {crow.shape[0]} starts and {n_values} values", shape=(n, m), n_stored=col.shape[0]
+        )
+    if not (crow.is_contiguous() and col.is_contiguous()):
+        arrays = crow.contiguous(), col.contiguous()
+    if col.shape[0] < thresholds.ENTRIES_CHECKED:  # remembering it takes longer
+        Structure(*arrays, n, m).check()
+    else:
+        checked(arrays, n, m, of=A)
 
 
 def has_bits(out: torch.Tensor) -> bool:
@@ -124,7 +151,7 @@ def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ b`` by PyTorch, base being of any shape that it broadcasts."""
-    base, b = settled(base), settled(b)
+    base, a, b = settled(base), settled(a), settled(b)
     if a.layout is _COO:
         result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     else:
@@ -137,7 +164,7 @@ def addmv(
     keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ x`` by PyTorch, into out."""
-    base, x, kernel = settled(base), settled(x), originals["addmv.out"].call_boxed
+    base, a, x, kernel = settled(base), settled(a), settled(x), originals["addmv.out"].call_boxed
     if beta == 1 and alpha == 1:
         kernel(keys, base, a, x, out=out)
     else:

@@ -7,14 +7,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse.torch import products, results
-from autosparse.torch.structure import Structure, structure_of
-
-
-def index_arrays(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Row starts and columns of a CSR tensor, or column starts and rows of a CSC tensor."""
-    if A.layout is torch.sparse_csr:
-        return A.crow_indices(), A.col_indices()
-    return A.ccol_indices(), A.row_indices()
+from autosparse.torch.structure import Structure, checked, index_arrays
 
 
 class Known:
@@ -37,6 +30,5 @@ class Known:
         structure = self._structure
         if structure is None:
             n_rows, n_cols = A.shape[::-1] if by_columns else A.shape
-            structure = self._structure = structure_of(*index_arrays(A), n_rows, n_cols)
-            structure.is_sound = True
+            structure = self._structure = checked(index_arrays(A), n_rows, n_cols, of=A)
         return products.of_structure(structure, A.values(), B, owner=(A,), transposed=by_columns)

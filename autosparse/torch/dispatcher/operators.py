@@ -84,7 +84,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
             shape=(shape[0], shape[1]),
             n_stored=col.shape[0],
         )
-    checked(crow, col, shape[0], shape[1])
+    checked((crow, col), shape[0], shape[1], of=A)
     return Entries((crow, col), native.whole(values), shape, transposed=by_columns)
 
 
@@ -281,7 +281,7 @@ def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = _times_vector(a, x)
     if result is None:
-        result = originals["mv"].call_boxed(keys, a, settled(x))
+        result = originals["mv"].call_boxed(keys, settled(a), settled(x))
     return result
 
 
@@ -316,12 +316,14 @@ def _sampled_values(
 ) -> tuple[Entries, torch.Tensor] | None:
     """Values of alpha · (x @ y at S's entries) + beta · S; None: not ours."""
     dtype = S.dtype
-    if S.layout is not torch.sparse_csr or dtype not in VALUE_CODES or S.dim() != 2 or not _holds(dtype, alpha, beta):
+    if S.layout is not torch.sparse_csr or dtype not in SERVED or S.dim() != 2 or not _holds(dtype, alpha, beta):
         return None
     if not (is_plain(x, dtype, 2) and is_plain(y, dtype, 2)) or x.shape[1] != y.shape[0]:
         return None
     if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
         return None
+    if dtype in HALF:  # PyTorch's own refuses them
+        return A, native.sddmm(A, x.float(), y.t().float(), scale=(alpha, beta), base=A.values.float()).to(dtype)
     return A, native.sddmm(A, x, y.t(), scale=(alpha, beta), base=A.values)
 
 
@@ -333,7 +335,9 @@ def sampled_addmm(
         return sample
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
-        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha)
+        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(
+            keys, settled(S), x, y, beta=beta, alpha=alpha
+        )
         return result
     A, values = found
     return A.with_values(values, S.shape)
@@ -352,7 +356,7 @@ def sampled_addmm_out(
     """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
     found = _sampled_values(S, x, y, beta, alpha) if out is S else None
     if found is None:
-        originals["sparse_sampled_addmm.out"].call_boxed(keys, S, x, y, beta=beta, alpha=alpha, out=out)
+        originals["sparse_sampled_addmm.out"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha, out=out)
     else:
         out.values().copy_(found[1])
     return out

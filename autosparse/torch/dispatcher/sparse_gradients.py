@@ -9,6 +9,7 @@ import torch
 
 from autosparse.torch import matrix
 from autosparse.torch.autograd import functions
+from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher.fallback import originals
 from autosparse.torch.dispatcher.operators import SERVED, Keys
 
@@ -17,6 +18,8 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm for autograd: a CSR `a` that wants a gradient gets one with its own entries."""
     if a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled() and _ours(a, b):
         A = matrix.csr(a)
+        if a.dtype in HALF:  # as `operators.times`: computed in float32 and rounded once, and so are the gradients
+            return functions.product(A.rows, A.values.float(), b.float()).to(a.dtype)
         return functions.product(A.rows, A.values, b)
     result: torch.Tensor = originals["autograd::mm"].call_boxed(keys, a, b)
     return result

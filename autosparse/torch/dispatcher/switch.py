@@ -46,6 +46,7 @@ class override:  # noqa: N801  used like torch.no_grad
     @overload
     def __new__(cls, function: None = None, /, *, sparse_gradients: bool = False) -> Self: ...
     def __new__(cls, function: Any = None, /, *, sparse_gradients: bool = False) -> Any:
+        """Make a context manager, or decorate `function` with one."""
         made = super().__new__(cls)
         made._sparse_gradients = bool(sparse_gradients)
         return made if function is None else made(function)

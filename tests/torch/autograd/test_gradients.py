@@ -280,3 +280,22 @@ def test_rows_without_entries_do_not_meet_infinite_features():
     v, X = torch.ones(2, requires_grad=True), torch.tensor([[1.0, 2.0], [-torch.inf, 3.0]])
     found = [torch.autograd.grad(asp.spmm(A.with_values(v), X, "max").sum(), v, create_graph=one)[0] for one in (0, 1)]
     assert found[0].tolist() == found[1].tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("sparse_gradients", [False, True], ids=["dense", "sparse"])
+def test_half_precision_has_gradients_under_the_override(dtype, sparse_gradients):
+    D = dense(30, 40).to(dtype)
+    for k in (0, 8):
+        B, up = numbers(40, k).to(dtype), numbers(30, k, seed=5).to(dtype)
+        for product in (lambda A, B: A @ B, torch.sparse.mm, lambda A, B: A.t() @ (A @ B)):
+            results = []
+            for kind in (torch.float32, dtype):
+                A, X = compressed(D.to(kind)).requires_grad_(), B.detach().clone().to(kind).requires_grad_()
+                with asp.override(sparse_gradients=sparse_gradients):
+                    Y = product(A, X)
+                    Y.backward(up.to(kind) if Y.shape == up.shape else Y.detach())
+                results.append((Y.detach(), A.grad.to_dense() * (D != 0), X.grad))
+            for want, got in zip(*results, strict=True):
+                assert got.dtype is dtype
+                assert (got.float() - want).norm() <= 0.03 * want.norm()

@@ -1,0 +1,80 @@
+/* Whether kernels may follow the indices of a sparse tensor: checked, and remembered; part of tensor_python.h. */
+
+/* What identifies the arrays of A as long as somebody watches their storages. */
+static asp_sound tensor_identity(const asp_tensors *about, const tensor_entries *A)
+{
+    asp_sound one = {.n_major = A->by_columns ? A->k : A->n, .n_minor = A->by_columns ? A->n : A->k, .nnz = A->nnz,
+                     .data = {A->starts, A->indices}};
+    const char *counter;
+    for (int at = 0; at < 2; ++at) memcpy(&one.storages[at], A->impls[at] + about->storage_at, sizeof(void *));
+    memcpy(&counter, A->impl + about->version_at, sizeof counter);
+    if (counter) memcpy(&one.version, counter + about->version_in, sizeof one.version); /* none in inference mode */
+    return one;
+}
+
+static void tensor_print(const asp_tensors *about, const tensor_entries *A, asp_sound *one)
+{
+    const int64_t width = A->index_dtype == about->int64 ? 8 : 4;
+    one->prints[0] = asp_xxh3_low(A->starts, (one->n_major + 1) * width);
+    one->prints[1] = asp_xxh3_low(A->indices, A->nnz * width);
+}
+
+/* Whether the arrays `now` of A are those in the slot. Arrays that are watched, of a tensor that was written to since,
+ * are looked through: the values may have been written. */
+static int tensor_is_same(const asp_tensors *about, const tensor_entries *A, asp_sound *slot, asp_sound *now)
+{
+    if (slot->n_major != now->n_major || slot->n_minor != now->n_minor || slot->nnz != now->nnz ||
+        memcmp(slot->storages, now->storages, sizeof slot->storages) || memcmp(slot->data, now->data, sizeof slot->data))
+        return 0;
+    if (slot->watched && slot->version != now->version) {
+        tensor_print(about, A, now);
+        if (memcmp(slot->prints, now->prints, sizeof now->prints)) return 0;
+        slot->version = now->version;
+    }
+    return 1;
+}
+
+static asp_sound *tensor_slot(asp_tensors *about, const asp_sound *one)
+{
+    const uintptr_t key = (uintptr_t)one->data[1] ^ (uintptr_t)one->data[0] >> 3;
+    return about->sound + (((key >> 4) * 0x9E3779B97F4A7C15u) >> 58);
+}
+
+static int tensor_check(const asp_tensors *about, const tensor_entries *A)
+{
+    const int is_wide = A->index_dtype == about->int64;
+    const int64_t n_major = A->by_columns ? A->k : A->n, n_minor = A->by_columns ? A->n : A->k;
+    const int64_t end = is_wide ? ((const int64_t *)A->starts)[n_major] : ((const int32_t *)A->starts)[n_major];
+    return end == A->nnz && !asp_csr_check(is_wide, n_major, n_minor, A->starts, A->indices, A->nnz, 1);
+}
+
+/* Whether kernels may follow the indices of A, the sparse tensor `object`; *known: where it is remembered. Until it was
+ * seen a few times it is checked again: a matrix that is made for each product is not worth remembering. */
+static int tensor_is_sound(asp_tensors *about, PyObject *object, const tensor_entries *A, asp_sound **known)
+{
+    *known = NULL;
+    if (!A->starts) return 1; /* each index is looked at when it is used */
+    if (A->nnz < about->checked) return tensor_check(about, A);
+    asp_sound now = tensor_identity(about, A), *slot = tensor_slot(about, &now);
+    const int is_same = tensor_is_same(about, A, slot, &now);
+    if (is_same && slot->watched) {
+        slot->n_products++;
+        *known = slot;
+        return 1;
+    }
+    if (!tensor_check(about, A)) return 0;
+    PyObject *before = slot->watched;
+    if (!is_same) {
+        *slot = now;
+        Py_XDECREF(before);
+    } else if (++slot->n_seen >= about->remembered) {
+        PyObject *watched = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->watch, object, NULL);
+        if (!watched) PyErr_Clear(); /* it is checked again */
+        before = slot->watched;
+        tensor_print(about, A, &now);
+        *slot = now;
+        slot->watched = watched;
+        Py_XDECREF(before);
+    }
+    return 1;
+}

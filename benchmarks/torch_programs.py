@@ -1,0 +1,137 @@
+"""Whole programs on torch's sparse tensors, with PyTorch's own products and with ours.
+
+    python benchmarks/torch_programs.py --out benchmarks/results/torch_programs.jsonl
+    python benchmarks/torch_programs.py --only gcn,cg --dtypes float32 --threads 2 --rounds 9
+    python benchmarks/torch_programs.py --quick
+
+Each run is a fresh process with default settings and an empty cache of plans. Imports and inputs are not timed, every
+step from the first one on is. Four ways take turns: PyTorch alone ("stock"), `asp.torch.install()` once ("global"),
+`asp.torch.override()` entered at each step ("step"), and products outside every block while our kernels are registered
+("outside"). Ratio = stock's time / that of the way, from medians over rounds, with an interval of 90 % (bootstrap of
+rounds); while it holds 0.97, rounds go on, up to `--most-rounds`. Answers are compared; a wrong one fails the script.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peerlib.records import ResultFile
+from peerlib.summary import Distribution
+from peerlib.table import aligned, markdown, seconds
+from programlib.race import ENOUGH, ProgramFailedError, WrongAnswerError, compile_bytecode
+from torchlib.race import STOCK, WAYS, Setting, race
+
+DTYPES = ("float32", "float64")
+HEADER = ["program", "stock", *(f"{way}{what}" for way in WAYS for what in ("", " 90 %")), "peak memory (largest)"]
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    from torchlib.catalogue import PROGRAMS
+
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--only", default="", help="names of programs, comma-separated; default: all")
+    add("--dtypes", default=",".join(DTYPES), help="comma-separated")
+    add("--threads", default="1,2", help="numbers of threads, comma-separated")
+    add("--rounds", type=int, default=5, help="runs in each way")
+    add("--most-rounds", type=int, default=15, help="as many while it is open whether a ratio is above 0.97")
+    add("--quick", action="store_true", help="toy inputs, three steps and one round: tells that everything runs")
+    add("--out", type=Path, help="JSON lines, appended; Markdown tables of the newest figures are written beside")
+    add("--list", action="store_true", help="only print the programs")
+    parsed = parser.parse_args(given)
+    parsed.only = list(filter(None, parsed.only.split(","))) or list(PROGRAMS)
+    if unknown := set(parsed.only) - set(PROGRAMS):
+        parser.error(f"no such program: {', '.join(sorted(unknown))}; there are {', '.join(PROGRAMS)}")
+    parsed.dtypes = parsed.dtypes.split(",")
+    if unknown := set(parsed.dtypes) - set(DTYPES):
+        parser.error(f"no such dtype: {', '.join(sorted(unknown))}; there are {', '.join(DTYPES)}")
+    parsed.threads = [int(number) for number in parsed.threads.split(",")]
+    if parsed.quick:
+        parsed.rounds = parsed.most_rounds = 1
+    return parsed
+
+
+def row(record: Mapping[str, Any]) -> list[str]:
+    """One row of a table."""
+    if "failure" in record:
+        return [record["key"], "failed", *["-"] * (2 * len(WAYS) + 1)]
+    ways = record["ways"]
+    cells = [record["key"], seconds(ways[WAYS[0]]["median_s"][STOCK])]
+    for way in WAYS:
+        cells += [f"{ways[way]['ratio']:.2f}", "{:.2f} to {:.2f}".format(*ways[way]["interval"])]
+    return [*cells, f"{peak(record):.2f}"]
+
+
+def peak(record: Mapping[str, Any]) -> float:
+    """Peak memory of the process in the way that takes most, over that of PyTorch alone."""
+    return max(record["ways"][way]["peak_mb"][way] / record["ways"][way]["peak_mb"][STOCK] for way in WAYS)
+
+
+def measure(args: argparse.Namespace, results: ResultFile, setting: Setting) -> list[dict[str, Any]]:
+    """Run every chosen program in one setting; records as they are kept."""
+    from torchlib.catalogue import PROGRAMS
+
+    records = []
+    for name in args.only:
+        program, circumstances = PROGRAMS[name], {"dtype": setting.dtype, "threads": setting.threads}
+        record: dict[str, Any] = {"kind": "case", "key": name, "what": program.what, **circumstances}
+        try:
+            record["ways"] = race(name, program.rtol, setting, rounds=args.rounds, most=args.most_rounds)
+        except (ProgramFailedError, WrongAnswerError) as error:
+            record["failure"] = str(error)
+            print(error, file=sys.stderr)
+        results.append(record)
+        records.append(record)
+        print("  ".join(row(record)), flush=True)
+    return records
+
+
+def summary(records: Sequence[Mapping[str, Any]]) -> str:
+    """For each way the geometric mean, and the programs whose interval lies below; the largest peak."""
+    right = [record for record in records if "ways" in record]
+    if not right:
+        return "nothing measured"
+    lines = []
+    for way in WAYS:
+        dist = Distribution.of([record["ways"][way]["ratio"] for record in right])
+        slower = [record["key"] for record in right if record["ways"][way]["interval"][1] < ENOUGH]
+        lines.append(
+            f"{way}: geomean {dist.geomean:.2f}, least {dist.least:.2f}; below 0.97: {', '.join(slower) or 'none'}"
+        )
+    return "\n".join([*lines, f"largest peak memory: {max(map(peak, right)):.2f} x"])
+
+
+def main() -> int:
+    """Measure and print."""
+    args = arguments()
+    if args.list:
+        from torchlib.catalogue import PROGRAMS
+
+        print(aligned([[name, program.what] for name, program in PROGRAMS.items()]))
+        return 0
+    from peerlib.machine import machine_facts
+
+    results, sections, failed = ResultFile(args.out), [], False
+    results.append({"kind": "run", "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "rounds": args.rounds, **machine_facts()})
+    compile_bytecode()
+    for dtype in args.dtypes:
+        for threads in args.threads:
+            print(f"\n{dtype}, {threads} threads")
+            records = measure(args, results, Setting(dtype=dtype, threads=threads, toy=args.quick))
+            failed |= any("failure" in record for record in records)
+            table = [HEADER, *map(row, records)]
+            print(f"\n{aligned(table)}\n\n{summary(records)}")
+            sections.append(f"## {dtype}, {threads} threads\n\n{markdown(table)}\n\n{summary(records)}\n")
+    if args.out is not None:
+        args.out.with_suffix(".md").write_text("\n".join(sections), encoding="utf-8")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""The override with malformed and odd tensors: refused, or PyTorch's answer; never a crash."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.sources import REPOSITORY
+
+pytest.importorskip("torch", reason="torch is not installed (extra: torch)")
+
+N_QUICK = 500
+N_CASES = 9_500
+PARTS = 2
+
+
+def run(n: int, seed: int) -> dict[str, int]:
+    """Outcomes of cases in another process, which a crash would end."""
+    command = [sys.executable, "-m", "tests.fuzz.override_calls", str(n), str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    outcomes: dict[str, int] = ast.literal_eval(done.stdout)
+    return outcomes
+
+
+def test_five_hundred_calls_of_the_override_are_right_or_refused():
+    outcomes = run(N_QUICK, seed=0)
+    for kind in ("right", "refused", "malformed"):
+        assert sum(n for outcome, n in outcomes.items() if outcome.endswith(kind)) > 30
+    assert sum(outcomes.values()) == N_QUICK
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("part", range(PARTS))
+def test_thousands_of_calls_of_the_override_are_right_or_refused(part):
+    n = N_CASES // PARTS
+    run(n, N_QUICK + part * n)

@@ -1,0 +1,162 @@
+"""Tensors that PyTorch does not check, under the override: no kernel follows an index out of a matrix."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+
+import pytest
+
+from tests.torch.test_interchange import MALFORMED, malformed
+from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
+
+import autosparse.torch as asp  # isort: skip
+from autosparse.errors import StructureError  # isort: skip
+from autosparse.torch import thresholds  # isort: skip
+from autosparse.torch.dispatcher import small_operands  # isort: skip
+from autosparse.torch.dispatcher.known import Known  # isort: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
+LAYOUTS = (torch.sparse_csr, torch.sparse_csc)
+PRODUCTS = {
+    "mm": lambda A, n, m: A @ torch.ones(m, 2),
+    "mm of many columns": lambda A, n, m: A @ torch.ones(m, 9000),
+    "mm of the executor": lambda A, n, m: A @ torch.ones(m, 300_000),
+    "mv": lambda A, n, m: A @ torch.ones(m),
+    "transposed": lambda A, n, m: A.t() @ torch.ones(n, 2),
+    "of rows": lambda A, n, m: torch.ones(3, n) @ A,
+    "addmm": lambda A, n, m: torch.addmm(torch.ones(n, 2), A, torch.ones(m, 2)),
+    "mm.out": lambda A, n, m: torch.mm(A, torch.ones(m, 2), out=torch.empty(n, 2)),
+    "addmv": lambda A, n, m: torch.addmv(torch.ones(n), A, torch.ones(m)),
+}
+OF_ROWS = {
+    "sampled_addmm": lambda A, n, m: torch.sparse.sampled_addmm(A, torch.ones(n, 3), torch.ones(3, m)),
+    "sampled of many": lambda A, n, m: torch.sparse.sampled_addmm(A, torch.ones(n, 2**23), torch.ones(2**23, m)),
+    "amax": lambda A, n, m: torch.sparse.mm(A, torch.ones(m, 2), "amax"),
+    "mean": lambda A, n, m: torch.sparse.mm(A, torch.ones(m, 2), "mean"),
+}
+
+
+@pytest.mark.parametrize("yes", [False, True], ids=["Python", "builtin"])
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+@pytest.mark.parametrize("index_dtype", INDICES, ids=str)
+@pytest.mark.parametrize("name", MALFORMED)
+def test_no_product_follows_an_index_out_of_its_matrix(name, index_dtype, layout, yes, builtin):
+    builtin(yes=yes)
+    A = malformed(name, layout, index_dtype)
+    products = PRODUCTS | (OF_ROWS if layout is torch.sparse_csr else {})
+    with asp.override():
+        for product in products.values():
+            for _ in range(2):
+                with pytest.raises(StructureError):
+                    product(A, *A.shape)
+
+
+def chain(n, layout=torch.sparse_csr):
+    """A matrix with one entry beside the diagonal in each of n rows, to be spoiled."""
+    at, columns = torch.arange(n + 1), torch.roll(torch.arange(n), 1)
+    return torch.sparse_compressed_tensor(at, columns, torch.ones(n), (n, n), layout=layout)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_writes_to_indices_that_were_checked_are_seen(layout, builtin):
+    builtin(yes=True)
+    n = 2 * thresholds.ENTRIES_CHECKED
+    A, X = chain(n, layout), numbers(n, 40)
+    indices = A.col_indices if layout is torch.sparse_csr else A.row_indices
+    with asp.override():
+        for _ in range(10):
+            assert_close(A @ X, torch.roll(X, 1 if layout is torch.sparse_csr else -1, 0))
+        indices()[0] = 5
+        assert_close(A @ X, A.to_dense() @ X)
+        indices()[1] = n
+        for _ in range(2):
+            with pytest.raises(StructureError):
+                A @ X
+        indices()[1] = 0
+        for _ in range(10):
+            assert_close(A @ X, A.to_dense() @ X)
+        indices().numpy()[2] = -1  # PyTorch does not count this
+        asp.forget_structures()
+        with pytest.raises(StructureError):
+            A @ X
+
+
+def test_a_matrix_at_the_addresses_of_another_is_checked(builtin):
+    builtin(yes=True)
+    n = 2 * thresholds.ENTRIES_CHECKED
+    X = numbers(n, 4)
+    with asp.override():
+        for turn in range(30):
+            A = chain(n)
+            if turn % 3 == 2:
+                A.col_indices()[turn] = n + turn
+                with pytest.raises(StructureError):
+                    A @ X
+            else:
+                for _ in range(1 + 3 * turn):
+                    assert_close(A @ X, torch.roll(X, 1, 0))
+            del A
+            gc.collect()
+
+
+def test_other_indices_copied_into_a_tensor_are_checked(builtin):
+    builtin(yes=True)
+    n = 2 * thresholds.ENTRIES_CHECKED
+    A, wrong, X = chain(n), chain(n), numbers(n, 4)
+    wrong.col_indices()[7] = -1
+    with asp.override():
+        for _ in range(8):
+            A @ X
+        A.copy_(wrong)
+        assert A.col_indices()[7] == -1
+        with pytest.raises(StructureError):
+            A @ X
+
+
+def test_the_first_products_of_a_structure_need_no_preparation(builtin):
+    builtin(yes=True)
+    n, k = 2 * thresholds.ENTRIES_CHECKED, 1 + thresholds.DIRECT_PRODUCT // (2 * thresholds.ENTRIES_CHECKED)
+    A, X, x = chain(n), numbers(n, k), numbers(n)
+    unprepared = thresholds.REMEMBERED_PRODUCTS + thresholds.UNPREPARED_PRODUCTS
+    for _ in range(unprepared + 1):
+        assert_close(small_operands.matrix(A, X, None, 0, 1, None), torch.roll(X, 1, 0))
+    known = small_operands.matrix(A, X, None, 0, 1, None)
+    assert isinstance(known, Known)
+    assert_close(known.multiply(A, X), torch.roll(X, 1, 0))
+    assert small_operands.matrix(A, X, X, 1, 1, None) is None  # sums and `out` go the other way
+    assert_close(small_operands.vector(A, x, None, 0, 1, None), torch.roll(x, 1))
+    with asp.override():
+        for _ in range(3):
+            assert_close(A @ X, torch.roll(X, 1, 0))
+            assert_close(A.t() @ X, torch.roll(X, -1, 0))
+            assert_close(torch.sparse.mm(A, X, "sum"), torch.roll(X, 1, 0))
+    torch.use_deterministic_algorithms(True)
+    try:
+        assert isinstance(small_operands.matrix(A, X, None, 0, 1, None), torch.Tensor)  # nothing would be prepared
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("layout", LAYOUTS, ids=str)
+def test_products_that_are_not_few_are_pytorchs(layout, dtype, builtin):
+    builtin(yes=True)
+    D = dense(300, 200, dtype=dtype)
+    A, B, x = compressed(D, layout), numbers(200, 40, dtype=dtype), numbers(200, dtype=dtype)
+    base, y = numbers(300, 40, dtype=dtype), numbers(300, dtype=dtype)
+    with asp.override():
+        for beta, alpha in itertools.product((0, 1, -0.5), (1, 2)):
+            want = alpha * (D @ B) + beta * base
+            assert_close(torch.addmm(base, A, B, beta=beta, alpha=alpha), want)
+            out = torch.full((300, 40), torch.nan, dtype=dtype)
+            assert torch.addmm(base, A, B, beta=beta, alpha=alpha, out=out) is out
+            assert_close(out, want)
+            assert_close(torch.addmm(base, A, B, beta=beta, alpha=alpha, out=base.clone()), want)
+            assert_close(torch.addmv(y, A, x, beta=beta, alpha=alpha), alpha * (D @ x) + beta * y)
+        wide = numbers(200, 80, dtype=dtype)
+        for part in (wide[:, :40], wide[:, ::2], wide.t()[:40].t()):
+            assert_close(A @ part, D @ part)
+        assert_close(A @ wide[:, 3], D @ wide[:, 3])
+        square = compressed(D[:200], layout)
+        assert_close(torch.mm(square, B, out=B), D[:200] @ numbers(200, 40, dtype=dtype))

@@ -1,0 +1,160 @@
+"""Memory of large results: pages of earlier ones, in tensors that PyTorch may do anything with."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+from autosparse import config
+from tests.torch.world import assert_close, compressed, dense, numbers, torch
+
+import autosparse.torch as asp  # isort: skip
+from autosparse.torch import results, thresholds  # isort: skip
+
+pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*profil")
+SHAPE = (300, 200)  # 240 kB of float32
+
+
+@pytest.fixture(autouse=True)
+def empty_pool():
+    results.forget()
+    yield
+    results.forget()
+
+
+def product():
+    """A result of `SHAPE` and what it should be."""
+    D, B = dense(300, 100), numbers(100, 200)
+    with asp.override():
+        return compressed(D) @ B, D @ B
+
+
+def test_memory_serves_again_when_no_tensor_is_left():
+    assert SHAPE[0] * SHAPE[1] * 4 >= thresholds.POOLED_BYTES
+    first, _ = product()
+    place = first.data_ptr()
+    second, want = product()
+    assert second.data_ptr() != place
+    del first
+    third, _ = product()
+    assert third.data_ptr() == place
+    assert_close(third, want)
+    assert_close(second, want)
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda Y: Y[3:5],
+        lambda Y: Y.numpy()[::2],
+        lambda Y: Y.untyped_storage(),
+        lambda Y: Y.detach(),
+        lambda Y: torch.utils.dlpack.to_dlpack(Y),
+        lambda Y: Y * torch.ones(SHAPE, requires_grad=True),  # saved for the backward pass
+    ],
+    ids=["view", "array", "storage", "detached", "capsule", "graph"],
+)
+def test_memory_that_somebody_holds_does_not_serve_again(keep):
+    Y, _ = product()
+    place, kept = Y.data_ptr(), keep(Y)
+    del Y
+    gc.collect()
+    others = [product()[0] for _ in range(3)]
+    assert place not in {one.data_ptr() for one in others}
+    del kept
+
+
+def test_results_can_be_resized_as_distributed_training_does():
+    for _ in range(2):
+        Y, want = product()
+        Y.resize_(310, 210)
+        assert_close(Y.view(-1)[: want.numel()].view(SHAPE), want)
+        Y, want = product()
+        storage = Y.untyped_storage()
+        n_bytes = storage.nbytes()
+        assert n_bytes == want.numel() * 4
+        storage.resize_(0)
+        others = [product() for _ in range(3)]
+        storage.resize_(n_bytes)
+        Y.copy_(want)
+        for other, right in others:
+            assert_close(other, right)
+        assert_close(Y, want)
+
+
+def test_operands_of_planned_products_can_be_resized_too():
+    D = dense(300, 300)
+    A, B, X = compressed(D), numbers(300, 100), numbers(300, 3000)
+    with asp.override():
+        for _ in range(9):
+            Y = A @ B
+        torch.sparse.sampled_addmm(A, X, X.t())
+    for tensor in (Y, B, X):
+        assert tensor.untyped_storage().resizable()
+
+
+def test_results_are_memory_of_the_profiler():
+    product()
+    with torch.profiler.profile(profile_memory=True) as profile:
+        Y, want = product()
+    assert any(event.self_cpu_memory_usage >= want.numel() * 4 for event in profile.key_averages())
+    assert_close(Y, want)
+
+
+def test_the_pool_is_bounded_and_can_be_turned_off():
+    with config.options(output_pool_bytes=0):
+        product()
+    assert not results._pool
+    with config.options(output_pool_bytes=600_000):
+        kept = [product()[0] for _ in range(5)]
+        assert results._held_bytes() <= 600_000
+    del kept
+    kept = [results.empty((50_000 + n,), torch.float32) for n in range(3 * results.MOST_STORAGES)]
+    assert sum(map(len, results._pool.values())) <= results.MOST_STORAGES
+    assert len({one.data_ptr() for one in kept}) == len(kept)
+
+
+def test_index_arrays_leave_the_pool():
+    """A structure is known by the addresses of its arrays: they must not serve again while it is remembered."""
+    n = 40_000
+    memory = results.empty((n, 2), torch.float32)
+    col = memory.view(torch.int64).view(-1)
+    col.copy_(torch.arange(n))
+    A = torch.sparse_csr_tensor(torch.arange(n + 1), col, torch.ones(n), (n, n))
+    with asp.override():
+        for _ in range(8):
+            A @ numbers(n)
+    place = memory.data_ptr()
+    del A, col, memory
+    assert all(storage.data_ptr() != place for storages in results._pool.values() for storage in storages)
+
+
+def test_threads_do_not_share_results():
+    wrong = []
+
+    def many(value):
+        for _ in range(300):
+            mine = results.empty(SHAPE, torch.float32).fill_(value)
+            if not bool((mine == value).all()):
+                wrong.append(value)
+
+    threads = [threading.Thread(target=many, args=(value,)) for value in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_memory_does_not_grow_with_the_number_of_blocks():
+    D, X = dense(300, 300), numbers(300, 200)
+    A = compressed(D)
+    places = set()
+    for _ in range(50):
+        with asp.override():
+            Y = A @ X
+        places.add(Y.data_ptr())
+        X = torch.relu(Y) * 0.5 + 0.1
+    assert len(places) <= 4
