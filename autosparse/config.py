@@ -150,12 +150,7 @@ def _flag(value: Any) -> bool:
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if str(value) not in words:
-            raise ValueError
-        return str(value)
-
-    return parse
+    return lambda value: words[words.index(str(value))]  # ValueError for other words
 
 
 def _path(value: Any) -> Path:
@@ -396,9 +391,6 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def measuring_environment(cache_dir: str) -> dict[str, str]:
-    """The environment for a child process that measures: this one's, with a cache of its own and no limit of threads.
-
-    Dask starts workers with OMP_NUM_THREADS=1.
-    """
+    """Return the environment of a measuring child: its own cache, and no limit of threads, which Dask sets to 1."""
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return {**kept, SETTINGS["cache_dir"].env: cache_dir, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
